@@ -39,8 +39,8 @@ int pe_run(const char *group, const struct pe_list *lists, size_t n);
 // The same between an init and a finalize of the caller's own.
 int pe_run_tests(const char *group, const struct pe_list *lists, size_t n);
 
-_Noreturn void pe_fail(const char *file, int line, const char *cond, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void pe_fail(const char *file, int line, const char *cond, const char *format, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
 
 // One assertion, with the values that matter in the message.
 #define CHECK(cond, ...)                                                                           \
