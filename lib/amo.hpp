@@ -7,52 +7,50 @@
 
 namespace shmem::api {
 
-template <class C, class T> inline std::atomic_ref<T> target(const char *fn, C c, T *dest, int pe) {
-  return std::atomic_ref<T>(*at(fn, "dest", dest, 1, rank(fn, c, pe)));
+// Does f(the peer's object as an atomic).
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
+  return access(fn, arg, c, dest, 1, pe, nullptr, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
-  T *s = const_cast<T *>(at(fn, "source", source, 1, rank(fn, c, pe)));
-  return std::atomic_ref<T>(*s).load(std::memory_order_acquire);
+  return on(fn, "source", c, const_cast<T *>(source), pe,
+            [](auto a) { return a.load(std::memory_order_acquire); });
 }
 template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
-  target(fn, c, dest, pe).store(value, std::memory_order_release);
+  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });
 }
 template <class C, class T> inline T atomic_swap(const char *fn, C c, T *dest, T value, int pe) {
-  return target(fn, c, dest, pe).exchange(value);
+  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); });
 }
 template <class C, class T>
 inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int pe) {
-  target(fn, c, dest, pe).compare_exchange_strong(cond, value);
-  return cond;
+  return on(fn, "dest", c, dest, pe, [=](auto a) {
+    T seen = cond;
+    a.compare_exchange_strong(seen, value);
+    return seen;
+  });
 }
-template <class C, class T>
-inline T atomic_fetch_add(const char *fn, C c, T *dest, T value, int pe) {
-  return target(fn, c, dest, pe).fetch_add(value);
-}
-template <class C, class T> inline void atomic_add(const char *fn, C c, T *dest, T value, int pe) {
-  target(fn, c, dest, pe).fetch_add(value);
-}
-template <class C, class T> inline T atomic_fetch_inc(const char *fn, C c, T *dest, int pe) {
-  return target(fn, c, dest, pe).fetch_add(1);
-}
-template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest, int pe) {
-  target(fn, c, dest, pe).fetch_add(1);
-}
-
-#define BITWISE(op)                                                                                \
+#define UPDATE(op)                                                                                 \
   template <class C, class T>                                                                      \
   inline T atomic_fetch_##op(const char *fn, C c, T *dest, T value, int pe) {                      \
-    return target(fn, c, dest, pe).fetch_##op(value);                                              \
+    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); });               \
   }                                                                                                \
   template <class C, class T>                                                                      \
   inline void atomic_##op(const char *fn, C c, T *dest, T value, int pe) {                         \
-    target(fn, c, dest, pe).fetch_##op(value);                                                     \
+    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); });                             \
   }
-BITWISE(and)
-BITWISE(or)
-BITWISE(xor)
-#undef BITWISE
+UPDATE(add)
+UPDATE(and)
+UPDATE(or)
+UPDATE(xor)
+#undef UPDATE
+template <class C, class T> inline T atomic_fetch_inc(const char *fn, C c, T *dest, int pe) {
+  return atomic_fetch_add(fn, c, dest, T(1), pe);
+}
+template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest, int pe) {
+  atomic_add(fn, c, dest, T(1), pe);
+}
 
 // name_nbi(fetch, ...) is *fetch = name(...).
 #define NBI(name)                                                                                  \

@@ -38,20 +38,18 @@ namespace api {
 
 template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  T *d = at(fn, "dest", dest, nelems, rank(fn, c, pe), source);
-  if (nelems == 1)
-    *d = *source;
-  else
-    copy(d, source, nelems * sizeof(T));
+  access(fn, "dest", c, dest, nelems, pe, source, [=](T *d) {
+    if (nelems == 1) *d = *source;
+    else copy(d, source, nelems * sizeof(T));
+  });
 }
 
 template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  const T *s = at(fn, "source", source, nelems, rank(fn, c, pe), dest);
-  if (nelems == 1)
-    *dest = *s;
-  else
-    copy(dest, s, nelems * sizeof(T));
+  access(fn, "source", c, source, nelems, pe, dest, [=](const T *s) {
+    if (nelems == 1) *dest = *s;
+    else copy(dest, s, nelems * sizeof(T));
+  });
 }
 
 template <class C, class T>
@@ -65,51 +63,49 @@ inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  T *d = at(fn, "dest", dest, 1, rank(fn, c, pe));
-  if constexpr (sizeof(T) <= 8)
-    __atomic_store(d, &value, __ATOMIC_RELAXED);
-  else
-    *d = value;
+  access(fn, "dest", c, dest, 1, pe, nullptr, [=](T *d) {
+    if constexpr (sizeof(T) <= 8) __atomic_store(d, &value, __ATOMIC_RELAXED);
+    else *d = value;
+  });
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  const T *s = at(fn, "source", source, 1, rank(fn, c, pe));
-  T value;
-  if constexpr (sizeof(T) <= 8)
-    __atomic_load(s, &value, __ATOMIC_RELAXED);
-  else
-    value = *s;
-  return value;
+  return access(fn, "source", c, source, 1, pe, nullptr, [](const T *s) {
+    T value;
+    if constexpr (sizeof(T) <= 8) __atomic_load(s, &value, __ATOMIC_RELAXED);
+    else value = *s;
+    return value;
+  });
 }
 
 template <class C, class T>
 inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
   if (self.check) check_stride(fn, "dst", dst, 1), check_stride(fn, "sst", sst, 1);
-  copy_strided(at(fn, "dest", dest, extent(nelems, dst), rank(fn, c, pe)), source, dst, sst,
-               nelems);
+  access(fn, "dest", c, dest, extent(nelems, dst), pe, nullptr,
+         [=](T *d) { copy_strided(d, source, dst, sst, nelems); });
 }
 template <class C, class T>
 inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
   if (self.check) check_stride(fn, "dst", dst, 1), check_stride(fn, "sst", sst, 1);
-  copy_strided(dest, at(fn, "source", source, extent(nelems, sst), rank(fn, c, pe)), dst, sst,
-               nelems);
+  access(fn, "source", c, source, extent(nelems, sst), pe, nullptr,
+         [=](const T *s) { copy_strided(dest, s, dst, sst, nelems); });
 }
 
 template <class C, class T>
 inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_stride(fn, "dst", dst, bsize), check_stride(fn, "sst", sst, bsize);
-  T *d = at(fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, rank(fn, c, pe));
-  copy_blocks(d, source, dst, sst, bsize, nblocks);
+  access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, nullptr,
+         [=](T *d) { copy_blocks(d, source, dst, sst, bsize, nblocks); });
 }
 template <class C, class T>
 inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_stride(fn, "dst", dst, bsize), check_stride(fn, "sst", sst, bsize);
-  const T *s = at(fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, rank(fn, c, pe));
-  copy_blocks(dest, s, dst, sst, bsize, nblocks);
+  access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, nullptr,
+         [=](const T *s) { copy_blocks(dest, s, dst, sst, bsize, nblocks); });
 }
 
 } // namespace api

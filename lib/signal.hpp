@@ -13,13 +13,11 @@ namespace shmem::api {
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  std::atomic_ref<uint64_t> flag(*at(fn, "sig_addr", sig_addr, 1, rank(fn, c, pe)));
-  if (sig_op == SHMEM_SIGNAL_SET)
-    flag.store(signal);
-  else if (sig_op == SHMEM_SIGNAL_ADD)
-    flag.fetch_add(signal);
-  else
-    bad_signal(fn, sig_op);
+  on(fn, "sig_addr", c, sig_addr, pe, [=](auto flag) {
+    if (sig_op == SHMEM_SIGNAL_SET) flag.store(signal);
+    else if (sig_op == SHMEM_SIGNAL_ADD) flag.fetch_add(signal);
+    else bad_signal(fn, sig_op);
+  });
   ring();
 }
 

@@ -72,15 +72,15 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 
 // The world PE of PE pe in the context's team.
 struct World {};
-inline int rank(const char *, World, int pe) {
-  return pe;
-}
-inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
-  if (self.check) [[unlikely]]
-    return checked_rank(fn, ctx, pe);
+inline int plain_rank(World, int pe) { return pe; }
+inline int plain_rank(shmem_ctx_t ctx, int pe) {
   if (ctx == SHMEM_CTX_DEFAULT) return pe;
   auto *c = reinterpret_cast<const Context *>(ctx);
   return c->start + pe * c->stride;
+}
+inline int rank(const char *, World, int pe) { return pe; }
+inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
+  return self.check || !self.ready ? checked_rank(fn, ctx, pe) : plain_rank(ctx, pe);
 }
 
 void make_teams();    // the predefined ones, at init
