@@ -14,6 +14,8 @@ OSHRUN, BUILD, HERE = os.environ["OSHRUN"], os.environ["BUILD"], Path(__file__).
 TMP = Path(tempfile.mkdtemp(prefix="launch-"))
 # Meson sets LD_LIBRARY_PATH, which would hide a wrong rpath.
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
+if "SHMEM_LAUNCHER" in os.environ: # the launcher to test with
+    ENV["SHMEM_LAUNCHER"] = os.environ["SHMEM_LAUNCHER"]
 
 
 def run(*argv, status=0, **env):
@@ -78,6 +80,7 @@ def case_usage_errors():
 
 def case_launcher_choice():
     empty = {"PATH": str(TMP / "bin")}
+    ENV.pop("SHMEM_LAUNCHER", None)
     one_line(run(OSHRUN, "true", status=127, PATH="/nonexistent"), "install", "openmpi-bin")
     one_line(run(OSHRUN, "true", status=127, SHMEM_LAUNCHER="absent --x"), "'absent'", "install")
     fake("mpirun", "HYDRA build details:")
