@@ -54,12 +54,13 @@ def prototypes(facts, prefix):
     yield ("#define SAME(name, ...) _Static_assert(__builtin_types_compatible_p(__typeof__(&name), "
            "__typeof__(__VA_ARGS__)), #name)")
     # GCC has it in the type, Clang has not.
-    yield "#ifdef __clang__\n#define NORETURN\n#else\n#define NORETURN __attribute__((noreturn))\n#endif"
+    yield ("void leaves(int) __attribute__((noreturn));\n#ifdef __clang__\n#define NORETURN void (*)(int)\n#else\n"
+           "#define NORETURN __typeof__(&leaves)\n#endif")
     for name, prototype in facts.functions:
         result, _, params = split(prototype)
         types = ", ".join(t for t, _ in params) or "void"
-        star = "NORETURN *" if name == "shmem_global_exit" else "*"
-        yield f"SAME({prefix}{name}, {result} ({star})({types}));"
+        want = "NORETURN" if name == "shmem_global_exit" else f"{result} (*)({types})"
+        yield f"SAME({prefix}{name}, {want});"
     yield f"_Static_assert({len(facts.functions)} == 1788, \"all functions\");"
 
 
