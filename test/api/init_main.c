@@ -30,7 +30,7 @@ static void work(int round) {
   const int me = shmem_my_pe(), n = shmem_n_pes(), right = (me + 1) % n;
   long *heap = shmem_calloc(100, sizeof *heap);
   CHECK(heap, "calloc in round %d", round);
-  for (int i = 0; i < 100; i++) CHECK(heap[i] == 0, "calloc in round %d", round);
+  for (int i = 0; i < 99; i++) CHECK(heap[i] == 0, "calloc in round %d", round); // [99]: see below
   shmem_long_p(&heap[99], me + round, right);
   shmem_long_p(&box, me - round, right);
   shmem_long_atomic_inc(&counted, 0);

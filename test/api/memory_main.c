@@ -76,8 +76,8 @@ static void reallocation(void) {
   CHECK(p, "grow");
   for (size_t i = 0; i < 100; i++) CHECK(p[i] == (unsigned char)(me + (int)i), "[%zu]", i);
   CHECK(shmem_uchar_g(p + 99, (me + 1) % npes) == (unsigned char)((me + 1) % npes + 99), "remote");
-  memset(p, 0x5a, 50000);
   shmem_barrier_all();
+  memset(p, 0x5a, 50000);
   p = shmem_realloc(p, 10);
   CHECK(p, "shrink");
   for (size_t i = 0; i < 10; i++) CHECK(p[i] == 0x5a, "[%zu]", i);
