@@ -79,7 +79,7 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
   return access(fn, "source", c, source, 1, pe, nullptr, [](const T *s) {
     T value;
     if constexpr (sizeof(T) <= 8)
-      __atomic_load(s, &value, __ATOMIC_RELAXED);
+      __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
     else
       value = *s;
     return value;
