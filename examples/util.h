@@ -106,13 +106,18 @@ static inline bool is_help(const char *arg) {
   return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-// Symmetric memory, zeroed. All PEs call it with the same size; it never returns NULL.
+// Symmetric memory, zeroed. All PEs call it with the same size; it never returns NULL. An
+// allocation fails on all PEs or on none, so they leave together and one of them says why.
 static inline void *symmetric(size_t bytes, const char *what) {
   void *memory = shmem_calloc(bytes ? bytes : 1, 1);
-  if (!memory)
-    fatal("no room for %zu bytes of %s in the symmetric heap: raise SHMEM_SYMMETRIC_SIZE", bytes,
-          what);
-  return memory;
+  if (memory) return memory;
+  if (shmem_my_pe() == 0)
+    fprintf(stderr,
+            "error: no room for %zu bytes of %s in the symmetric heap: raise "
+            "SHMEM_SYMMETRIC_SIZE\n",
+            bytes, what);
+  shmem_finalize();
+  exit(EXIT_USAGE);
 }
 
 static inline void *private_memory(size_t bytes, const char *what) {
