@@ -69,15 +69,13 @@ static void fetch_add_contended(struct arena *a, size_t count) {
   sink = sum;
 }
 
-// Every operation once on known values, and all PEs adding to one word.
+// Every arithmetic operation once on known values, and all PEs adding to one word.
 static bool check_amo(struct arena *a) {
   long *word = (long *)a->target;
-  unsigned long *bits = (unsigned long *)a->target + 1;
   word[0] = 10;
-  bits[0] = 6;
   shmem_barrier_all();
   bool good = true;
-  if (a->me == 0) { // its partner's words; the next line is another PE's turn
+  if (a->me == 0) {
     const int pe = a->peer;
     good = good && shmem_long_atomic_fetch_add(word, 5, pe) == 10;
     good = good && shmem_long_atomic_fetch_inc(word, pe) == 15;
@@ -90,10 +88,6 @@ static bool check_amo(struct arena *a) {
     good = good && shmem_long_atomic_compare_swap(word, 7, 11, pe) == 7;
     good = good && shmem_long_atomic_fetch(word, pe) == 11;
     shmem_long_atomic_set(word, 0, pe);
-    good = good && shmem_ulong_atomic_fetch_or(bits, 1, pe) == 6;
-    shmem_ulong_atomic_xor(bits, 3, pe);
-    shmem_quiet();
-    good = good && shmem_ulong_atomic_fetch(bits, pe) == 4;
   }
   shmem_barrier_all();
   word[0] = 0;
@@ -104,6 +98,31 @@ static bool check_amo(struct arena *a) {
   good = good && shmem_long_g(word, 0) == 1000 * (n * (n + 1) / 2);
   shmem_barrier_all();
   return good;
+}
+
+// One bitwise operation: the value fetched, if it is fetched, and the one left.
+static bool check_bits(struct arena *a, bool or) {
+  unsigned long *bits = (unsigned long *)a->target;
+  bits[0] = 6;
+  shmem_barrier_all();
+  bool good = true;
+  if (a->me == 0) {
+    if (or)
+      good = shmem_ulong_atomic_fetch_or(bits, 9, a->peer) == 6;
+    else
+      shmem_ulong_atomic_xor(bits, 3, a->peer);
+    shmem_quiet();
+    good = good && shmem_ulong_atomic_fetch(bits, a->peer) == (or ? 15 : 5);
+  }
+  shmem_barrier_all();
+  return good;
+}
+
+static bool check_fetch_or(struct arena *a) {
+  return check_bits(a, true);
+}
+static bool check_xor(struct arena *a) {
+  return check_bits(a, false);
 }
 
 #define AMO_TEST(n) .group = "amo", .name = n, .kind = PAIR
@@ -119,8 +138,8 @@ const struct test amo_tests[] = {
     {AMO_TEST("set"), .reference = "store", .run = set},
     {AMO_TEST("swap"), .reference = "lock xadd", .run = swap},
     {AMO_TEST("compare_swap"), .reference = "lock cmpxchg", .run = compare_swap},
-    {AMO_TEST("fetch_or"), .reference = "lock cmpxchg", .run = fetch_or},
-    {AMO_TEST("xor"), .reference = "lock xadd", .run = xor},
+    {AMO_TEST("fetch_or"), .reference = "lock cmpxchg", .run = fetch_or, .check = check_fetch_or},
+    {AMO_TEST("xor"), .reference = "lock xadd", .run = xor, .check = check_xor},
 #if HAVE_TEAMS
     {AMO_TEST("fetch_add_nbi"), .reference = "lock xadd", .unit = OPS_PER_SECOND,
      .per_call = WINDOW, .run = fetch_add_nbi},

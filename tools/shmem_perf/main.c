@@ -171,7 +171,12 @@ static struct arena make_arena(const struct options *o) {
             "are left out (SHMEM_SYMMETRIC_SIZE)\n",
             a.room, asked);
   a.flag = shmem_align(4096, 4096);
-  if (!a.flag) leave(2);
+  a.lock = shmem_align(4096, 4096);
+  if (!a.flag || !a.lock || !measure_setup()) {
+    if (a.me == 0) fprintf(stderr, "error: no room in the symmetric heap\n");
+    leave(2);
+  }
+  memset(a.lock, 0, 4096);
   memset(a.source, 1, a.room); // no page fault is measured
   memset(a.target, 0, a.room);
   memset(a.flag, 0, 4096);

@@ -36,7 +36,8 @@ struct arena {
   size_t bytes;          // size of this run of a sized test, else 8
   char *source, *target; // symmetric, of room bytes each, page aligned
   char *there;           // shmem_ptr of the peer's target, NULL if it cannot be reached so
-  uint64_t *flag;        // symmetric, a cache line of its own: ping-pong and signals
+  uint64_t *flag;        // symmetric, a page of its own: ping-pong and signals
+  long *lock;            // symmetric, 0 on all PEs; a counter behind it
   uint64_t *flag_there;  // shmem_ptr of the peer's flag
   uint64_t flag_count;   // ping-pongs done so far
   size_t room;
@@ -83,6 +84,7 @@ struct options {
   bool json, list;
 };
 
+bool measure_setup(void);
 bool measure(struct arena *arena, const struct test *test, const struct options *options,
              struct result *result);
 

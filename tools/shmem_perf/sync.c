@@ -24,9 +24,7 @@ static void fence(struct arena *a, size_t count) {
 }
 
 static void lock(struct arena *a, size_t count) {
-  static long word;
-  (void)a;
-  REPEAT(count, shmem_set_lock(&word); shmem_clear_lock(&word););
+  REPEAT(count, shmem_set_lock(a->lock); shmem_clear_lock(a->lock););
 }
 
 // A call is a round trip of two flags; the row shows one way.
@@ -157,17 +155,17 @@ static bool check_barrier(struct arena *a) {
 
 // A counter that only the lock protects.
 static bool check_lock(struct arena *a) {
-  static long word, counter;
-  if (a->me == 0) counter = 0;
+  long *word = a->lock, *counter = a->lock + 16;
+  if (a->me == 0) *counter = 0;
   shmem_barrier_all();
   for (int i = 0; i < 20; ++i) {
-    shmem_set_lock(&word);
-    shmem_long_p(&counter, shmem_long_g(&counter, 0) + 1, 0);
+    shmem_set_lock(word);
+    shmem_long_p(counter, shmem_long_g(counter, 0) + 1, 0);
     shmem_quiet();
-    shmem_clear_lock(&word);
+    shmem_clear_lock(word);
   }
   shmem_barrier_all();
-  const bool good = shmem_long_g(&counter, 0) == 20L * a->n_pes;
+  const bool good = shmem_long_g(counter, 0) == 20L * a->n_pes;
   shmem_barrier_all();
   return good;
 }
