@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The profiling interface: pshmem_x is the definition of each routine x, and shmem_x a weak alias of it, so that a tool defines
- * shmem_x and calls pshmem_x. The library calls neither of the two itself. */
+ * The profiling interface: pshmem_x is the definition of each routine x, and shmem_x a weak alias
+ * of it, so that a tool defines shmem_x and calls pshmem_x. The library calls neither of the two
+ * itself. */
 #ifndef PSHMEM_H
 #define PSHMEM_H
 

@@ -17,8 +17,8 @@
 #define SHMEM_THREAD_SERIALIZED 2
 #define SHMEM_THREAD_MULTIPLE 3
 
-/* Handles. The predefined ones are small numbers, so that they initialize static objects in C and C++ and mean the same in a
- * kernel; all others are addresses. */
+/* Handles. The predefined ones are small numbers, so that they initialize static objects in C and
+ * C++ and mean the same in a kernel; all others are addresses. */
 typedef struct shmem_ctx_handle_ *shmem_ctx_t;
 typedef struct shmem_team_handle_ *shmem_team_t;
 #define SHMEM_CTX_INVALID ((shmem_ctx_t)0)
@@ -55,8 +55,8 @@ typedef struct {
 #define SHMEM_CMP_GT 4
 #define SHMEM_CMP_GE 5
 
-/* Deprecated: work arrays of the active-set routines. This library needs none of them; the lengths are small but not zero,
- * because programs declare arrays with them. */
+/* Deprecated: work arrays of the active-set routines. This library needs none of them; the lengths
+ * are small but not zero, because programs declare arrays with them. */
 #define SHMEM_SYNC_VALUE 0L
 #define SHMEM_SYNC_SIZE 8
 #define SHMEM_BARRIER_SYNC_SIZE SHMEM_SYNC_SIZE
@@ -106,8 +106,8 @@ extern "C" {
 #endif
 #pragma GCC visibility pop
 
-/* The type-generic names: C11 _Generic, C++ overloads. A program in C99 has the typed names only. SHMEM_NO_GENERICS leaves
- * them out. */
+/* The type-generic names: C11 _Generic, C++ overloads. A program in C99 has the typed names only.
+ * SHMEM_NO_GENERICS leaves them out. */
 #ifndef SHMEM_NO_GENERICS
 #if defined __cplusplus
 #include <shmem/overloads.h>

@@ -5,7 +5,8 @@
 
 #include <shmem.h>
 
-/* Hints for shmem_malloc_with_hints: which of the symmetric heaps. Without one, SHMEM_HEAP decides. */
+/* Hints for shmem_malloc_with_hints: which of the symmetric heaps. Without one, SHMEM_HEAP decides.
+ */
 #define SHMEMX_MALLOC_DEVICE (1L << 16)
 #define SHMEMX_MALLOC_HOST (1L << 17)
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Generates everything typed from include/shmem.def. Usage: gen.py WHAT shmem.def > file
+"""Generates everything typed from include/shmem.def. Usage: gen.py WHAT shmem.def [HEADER] > file
 
 WHAT is one of
   prototypes | pshmem     the C prototypes for shmem.h, pshmem.h
   generics                the C11 generics
   overloads               the C++ overloads, std::complex included
-  api:GROUP               the definitions of one group's entry points, each a call of the template named as the routine
+  api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
+                          the routine
   exports                 the linker's version script
   table                   name, template, group, type and prototype of every function, tab separated, for tests and manual
 """
@@ -203,12 +204,14 @@ def overloads(types, lines):
                            f" {{ {ret}{f.name}({', '.join(f.args())}); }}")
 
 
-def api(types, lines, group):
+def api(types, lines, group, header):
+    yield f'#include "{header}"\n#include <pshmem.h>\n\nusing namespace shmem;\n\nextern "C" {{'
+    with_ctx = {line.template for line in lines if "ctx" in line.tags}
     for f in functions(types, [l for l in lines if l.group == group]):
         if "variadic" in f.line.tags:
             continue                            # defined by hand: C has no way to pass "..." on
         args = [f'"{f.name}"']
-        if "ctx" in f.line.tags and not f.ctx:
+        if f.line.template in with_ctx and not f.ctx:
             args.append("World{}")
         element = f.element()
         for p in f.params:
@@ -222,10 +225,11 @@ def api(types, lines, group):
         noreturn = "[[noreturn]] " if "noreturn" in f.line.tags else ""
         yield f"{noreturn}{f.prototype('p')} {{ {ret}shmem::api::{f.line.template}({', '.join(args)}); }}"
         yield f'extern decltype(p{f.name}) {f.name} __attribute__((weak, alias("p{f.name}")));'
+    yield "}"
 
 
 def main():
-    what, path = sys.argv[1:]
+    what, path, *header = sys.argv[1:]
     types, lines = parse(path)
     what, _, group = what.partition(":")
     if what == "exports":
@@ -241,7 +245,7 @@ def main():
     print(f"/* SPDX-License-Identifier: MIT\n * {NOTE} */")
     out = {"prototypes": lambda: prototypes(types, lines), "pshmem": lambda: prototypes(types, lines, "p"),
            "generics": lambda: generics(types, lines), "overloads": lambda: overloads(types, lines),
-           "api": lambda: api(types, lines, group)}
+           "api": lambda: api(types, lines, group, *header)}
     if what not in out:
         sys.exit(__doc__)
     # clang++ accepts _Complex in a pedantic C++ program only behind a typedef, which shmem.h has.

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The operators of reductions, for host and device: one struct each, with op(a, b). Integers wrap
+// around, signed ones too.
+#pragma once
+#include <type_traits>
+
+#if defined __HIPCC__ || defined __CUDACC__
+#define SHMEM_HD_ __host__ __device__
+#else
+#define SHMEM_HD_
+#endif
+
+namespace shmem {
+
+// Where sums and products of T are taken: unsigned, and not narrower than int, because a product of
+// two unsigned shorts is otherwise one of ints, and may overflow.
+template <class T, bool = std::is_integral<T>::value> struct Wrap { using type = T; };
+template <class T> struct Wrap<T, true> {
+  using type = typename std::common_type<typename std::make_unsigned<T>::type, unsigned>::type;
+};
+
+struct Sum {
+  template <class T> SHMEM_HD_ static T op(T a, T b) {
+    using W = typename Wrap<T>::type;
+    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+};
+struct Prod {
+  template <class T> SHMEM_HD_ static T op(T a, T b) {
+    using W = typename Wrap<T>::type;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Min {
+  template <class T> SHMEM_HD_ static T op(T a, T b) { return b < a ? b : a; }
+};
+struct Max {
+  template <class T> SHMEM_HD_ static T op(T a, T b) { return a < b ? b : a; }
+};
+struct And {
+  template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a & b); }
+};
+struct Or {
+  template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a | b); }
+};
+struct Xor {
+  template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a ^ b); }
+};
+
+} // namespace shmem

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "address.hpp"
+#include "log.hpp"
+
+namespace shmem {
+
+namespace {
+
+const Region *region(const void *p) {
+  if (self.heap.has(p)) return &self.heap;
+  if (self.data.has(p)) return &self.data;
+  return nullptr;
+}
+
+[[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
+  if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
+  // A mistake that is easily made: the address is right, but of another PE.
+  for (int pe = 0; pe < self.n; pe++) {
+    auto home = reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[pe]);
+    if (self.heap.has(home))
+      fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "
+            "(shmem_ptr): pass this PE's own "
+            "address of the object, and the PE's number",
+            fn, arg, p, pe);
+  }
+  fatal("%s: %s = %p: not a symmetric address: it is neither from shmem_malloc nor a global or "
+        "static variable of the program",
+        fn, arg, p);
+}
+
+} // namespace
+
+void check_ready(const char *fn) {
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+}
+
+void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {
+  if (bytes == 0) return;
+  const Region *r = region(p);
+  if (!r) not_symmetric(fn, arg, p);
+  if (!r->has(p, bytes))
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric %s", fn, arg, p,
+          bytes, r == &self.heap ? "heap" : "static data");
+  if (uintptr_t(p) % align) fatal("%s: %s = %p: not aligned to %zu bytes", fn, arg, p, align);
+}
+
+void *slow_address(const Access &a) {
+  check_ready(a.fn);
+  const bool pe_ok = unsigned(a.pe) < unsigned(self.n);
+  if (self.data.has(a.p) && pe_ok && !self.check) // static data: the usual case here
+    return reinterpret_cast<void *>(uintptr_t(a.p) + self.data.delta[a.pe]);
+  if (!pe_ok) fatal("%s: pe = %d: the program has PEs 0 to %d", a.fn, a.pe, self.n - 1);
+  if (a.bytes == 0) return const_cast<void *>(a.p); // of length 0, any address is allowed, NULL too
+  if (self.check) {
+    check_symmetric(a.fn, a.arg, a.p, a.bytes, a.align);
+    if (a.other && a.pe == self.me) {
+      auto p = uintptr_t(a.p), q = uintptr_t(a.other);
+      if (p < q + a.bytes && q < p + a.bytes)
+        fatal("%s: %s = %p: source and dest overlap on this PE", a.fn, a.arg, a.p);
+    }
+  }
+  const Region *r = region(a.p);
+  if (!r) not_symmetric(a.fn, a.arg, a.p);
+  return reinterpret_cast<void *>(uintptr_t(a.p) + r->delta[a.pe]);
+}
+
+} // namespace shmem

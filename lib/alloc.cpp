@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "alloc.hpp"
+#include <iterator>
+
+namespace shmem {
+
+namespace {
+size_t up(size_t n, size_t align) {
+  return (n + align - 1) & ~(align - 1);
+}
+} // namespace
+
+void Alloc::reset(size_t bytes) {
+  live.clear();
+  free_at.clear();
+  by_size.clear();
+  total = bytes & ~(grain - 1);
+  used = 0;
+  if (total) add_free(0, total);
+}
+
+void Alloc::add_free(size_t offset, size_t size) {
+  free_at.emplace(offset, size);
+  by_size.emplace(size, offset);
+}
+
+void Alloc::drop_free(size_t offset, size_t size) {
+  free_at.erase(offset);
+  by_size.erase({size, offset});
+}
+
+size_t Alloc::allocate(size_t bytes, size_t align, long tag) {
+  if (bytes > total) return none;
+  size_t size = up(bytes, grain);
+  if (align < grain) align = grain;
+  // The best fit that also fits once aligned. Any hole of size + align - grain does, so at most the
+  // holes in between, which happen to be misaligned, are passed over.
+  for (auto it = by_size.lower_bound({size, 0}); it != by_size.end(); ++it) {
+    auto [hole, at] = *it;
+    size_t start = up(at, align), front = start - at;
+    if (start < at || hole < front || hole - front < size) continue;
+    drop_free(at, hole);
+    if (front) add_free(at, front);
+    if (hole - front > size) add_free(start + size, hole - front - size);
+    live.emplace(start, Block{size, tag});
+    used += size;
+    return start;
+  }
+  return none;
+}
+
+void Alloc::release(size_t offset) {
+  auto block = live.find(offset);
+  size_t start = offset, size = block->second.size;
+  used -= size;
+  live.erase(block);
+  auto next = free_at.lower_bound(start);
+  if (next != free_at.end() && next->first == start + size) {
+    size_t more = next->second;
+    drop_free(start + size, more);
+    size += more;
+    next = free_at.lower_bound(start);
+  }
+  if (next != free_at.begin()) {
+    auto [at, hole] = *std::prev(next);
+    if (at + hole == start) {
+      drop_free(at, hole);
+      start = at;
+      size += hole;
+    }
+  }
+  add_free(start, size);
+}
+
+bool Alloc::resize(size_t offset, size_t bytes) {
+  if (bytes > total) return false;
+  Block &block = live.find(offset)->second;
+  size_t size = up(bytes, grain), old = block.size, end = offset + old;
+  auto next = free_at.find(end);
+  size_t behind = next == free_at.end() ? 0 : next->second;
+  if (size > old + behind) return false;
+  if (behind) drop_free(end, behind);
+  if (old + behind > size) add_free(offset + size, old + behind - size);
+  used += size - old;
+  block.size = size;
+  return true;
+}
+
+const Alloc::Block *Alloc::find(size_t offset) const {
+  auto it = live.find(offset);
+  return it == live.end() ? nullptr : &it->second;
+}
+
+bool Alloc::consistent() const {
+  size_t at = 0, in_use = 0;
+  auto b = live.begin();
+  auto f = free_at.begin();
+  bool was_free = false;
+  while (b != live.end() || f != free_at.end()) {
+    if (b != live.end() && b->first == at) {
+      at += b->second.size;
+      in_use += b->second.size;
+      was_free = false;
+      ++b;
+    } else if (f != free_at.end() && f->first == at && !was_free &&
+               by_size.count({f->second, at})) {
+      at += f->second;
+      was_free = true;
+      ++f;
+    } else {
+      return false;
+    }
+  }
+  return at == total && in_use == used && by_size.size() == free_at.size();
+}
+
+} // namespace shmem

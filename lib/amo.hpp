@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Atomics: the processor's own, on the peer's memory. The operation is done when the call returns,
+// so the non-blocking forms store what they fetched.
+#pragma once
+#include "address.hpp"
+#include <atomic>
+
+namespace shmem::api {
+
+// Does f(the peer's object as an atomic).
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
+  return access(fn, arg, c, dest, 1, pe, nullptr, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
+}
+
+template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
+  return on(fn, "source", c, const_cast<T *>(source), pe,
+            [](auto a) { return a.load(std::memory_order_acquire); });
+}
+template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
+  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });
+}
+template <class C, class T> inline T atomic_swap(const char *fn, C c, T *dest, T value, int pe) {
+  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); });
+}
+template <class C, class T>
+inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int pe) {
+  return on(fn, "dest", c, dest, pe, [=](auto a) {
+    T seen = cond;
+    a.compare_exchange_strong(seen, value);
+    return seen;
+  });
+}
+#define UPDATE(op)                                                                                 \
+  template <class C, class T>                                                                      \
+  inline T atomic_fetch_##op(const char *fn, C c, T *dest, T value, int pe) {                      \
+    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); });               \
+  }                                                                                                \
+  template <class C, class T>                                                                      \
+  inline void atomic_##op(const char *fn, C c, T *dest, T value, int pe) {                         \
+    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); });                             \
+  }
+UPDATE(add)
+UPDATE(and)
+UPDATE(or)
+UPDATE(xor)
+#undef UPDATE
+template <class C, class T> inline T atomic_fetch_inc(const char *fn, C c, T *dest, int pe) {
+  return atomic_fetch_add(fn, c, dest, T(1), pe);
+}
+template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest, int pe) {
+  atomic_add(fn, c, dest, T(1), pe);
+}
+
+// name_nbi(fetch, ...) is *fetch = name(...).
+#define NBI(name)                                                                                  \
+  template <class C, class T, class... A>                                                          \
+  inline void name##_nbi(const char *fn, C c, T *fetch, A... args) {                               \
+    *fetch = name(fn, c, args...);                                                                 \
+  }
+NBI(atomic_fetch)
+NBI(atomic_swap)
+NBI(atomic_compare_swap)
+NBI(atomic_fetch_inc)
+NBI(atomic_fetch_add)
+NBI(atomic_fetch_and)
+NBI(atomic_fetch_or)
+NBI(atomic_fetch_xor)
+#undef NBI
+
+} // namespace shmem::api

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Who we are and how the processes of a job first meet. pmix.cpp asks the launcher; single.cpp is a
+// job of one. Errors end the program: there is nobody to return them to.
+#pragma once
+
+namespace shmem::bootstrap {
+
+struct Place {
+  int me, n;          // in the job
+  int local, n_local; // on this node
+};
+
+bool launched(); // is there a launcher to ask?
+Place join();
+// Each node has a leader, local rank 0: it tells the others of its node a short text.
+void tell(const char *text);
+void hear(char *text, int length); // waits until the leader has told
+void leave(); // on every PE, when the job is over for the library; twice is fine
+
+} // namespace shmem::bootstrap

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "coll.hpp"
+#include "../log.hpp"
+#include "pattern.hpp"
+
+namespace shmem::coll {
+
+namespace {
+
+using bytes_t = unsigned char;
+
+// Member i's object that is at p here.
+bytes_t *of(const char *fn, const char *arg, const Team &t, int i, const void *p, size_t bytes) {
+  return at(fn, arg, static_cast<bytes_t *>(const_cast<void *>(p)), bytes, t.pe(i));
+}
+
+} // namespace
+
+void check(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+           size_t source_bytes, size_t align, bool in_place) {
+  check_symmetric(fn, "dest", dest, dest_bytes, align);
+  check_symmetric(fn, "source", source, source_bytes, align);
+  auto d = uintptr_t(dest), s = uintptr_t(source);
+  if (in_place && d == s) return;
+  if (dest_bytes && source_bytes && d < s + source_bytes && s < d + dest_bytes)
+    fatal("%s: dest = %p: overlaps source = %p", fn, dest, source);
+}
+
+void check_root(const char *fn, const Team &t, int root) {
+  if (unsigned(root) >= unsigned(t.n))
+    fatal("%s: PE_root = %d: the team has PEs 0 to %d", fn, root, t.n - 1);
+}
+
+void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
+               bool root_too) {
+  check_root(fn, t, root);
+  if (self.check) check(fn, dest, bytes, source, bytes, 1, false);
+  const uint64_t cast = ++t.casts;
+  const bool push = bytes <= push_bytes;
+  auto &sent = mail(t, root).cast;
+  if (t.me == root) {
+    for (int k = 1; k < t.n && push; k++) {
+      int i = pattern::peer(t.me, k, t.n);
+      copy(of(fn, "dest", t, i, dest, bytes), source, bytes);
+    }
+    sent.store(cast,
+               std::memory_order_seq_cst); // publishes the data; and ring's load must not pass it
+    ring();
+    if (root_too) copy(dest, source, bytes);
+  } else {
+    wait_while([&] { return sent.load(std::memory_order_acquire) < cast; });
+    if (!push) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
+  }
+  if (!push) sync(t); // the root's source may change once all have read it
+}
+
+void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  if (self.check) check(fn, dest, bytes * t.n, source, bytes, 1, false);
+  for (int k = 0; k < t.n; k++) {
+    int i = pattern::peer(t.me, k, t.n);
+    copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes, source, bytes);
+  }
+  sync(t);
+}
+
+void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  const uint64_t round = t.rounds++;
+  auto size = [&](int i) -> auto & {
+    return mail(t, i).word[round & 1];
+  };
+  size(t.me).store(bytes, std::memory_order_relaxed);
+  sync(t);
+  size_t before = 0, total = 0;
+  for (int i = 0; i < t.n; i++) {
+    size_t n = size(i).load(std::memory_order_relaxed);
+    if (i < t.me) before += n;
+    total += n;
+  }
+  if (self.check) check(fn, dest, total, source, bytes, 1, false);
+  for (int k = 0; k < t.n && bytes; k++) {
+    int i = pattern::peer(t.me, k, t.n);
+    copy(of(fn, "dest", t, i, dest, total) + before, source, bytes);
+  }
+  sync(t);
+}
+
+void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  if (self.check) check(fn, dest, bytes * t.n, source, bytes * t.n, 1, false);
+  for (int k = 0; k < t.n; k++) {
+    int i = pattern::peer(t.me, k, t.n);
+    copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes,
+         static_cast<const bytes_t *>(source) + i * bytes, bytes);
+  }
+  sync(t);
+}
+
+} // namespace shmem::coll

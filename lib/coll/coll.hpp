@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Barrier, broadcast, collect, alltoall. An algorithm is a pattern and a copy; the choice between
+// two is by size, below.
+//
+// What the specification allows and forbids decides the shape: dest is ready on every PE before
+// anyone calls, so pushing into a peer that has not entered is fine; source is ready only where its
+// PE has entered, so pulling needs an arrival first, and a departure after it.
+#pragma once
+#include "../rma.hpp"
+#include "pattern.hpp"
+
+namespace shmem {
+
+namespace coll {
+
+// Up to this size the root pushes a broadcast; above, all pull it at once, each on its own core. 2
+// cores, 2026-11: see README.
+inline constexpr size_t push_bytes = 16384;
+
+void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
+               bool root_too);
+void collect(const char *fn, Team &t, void *dest, const void *source,
+             size_t bytes); // bytes may differ between members
+void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
+void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
+
+// What SHMEM_CHECK looks at in every collective; symmetric addresses are checked where they are
+// used.
+void check(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+           size_t source_bytes, size_t align, bool in_place);
+void check_root(const char *fn, const Team &t, int root);
+
+template <class T>
+inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dst,
+                      ptrdiff_t sst, size_t n) {
+  for (int k = 0; k < t.n; k++) {
+    int i = pattern::peer(t.me, k, t.n);
+    T *d = at(fn, "dest", dest, extent(t.n * n, dst), t.pe(i)) + ptrdiff_t(t.me * n) * dst;
+    copy_strided(d, source + ptrdiff_t(i * n) * sst, dst, sst, n);
+  }
+  sync(t);
+}
+
+} // namespace coll
+
+namespace api {
+
+inline void barrier_all(const char *fn) {
+  if (!self.ready) [[unlikely]]
+    check_ready(fn);
+  // The quiet and the barrier: what was stored before is visible once a member has arrived.
+  std::atomic_thread_fence(std::memory_order_release);
+  shmem::sync(*self.world);
+}
+inline void sync_all(const char *fn) {
+  barrier_all(fn);
+}
+inline int team_sync(const char *fn, shmem_team_t team) {
+  shmem::sync(need_team(fn, "team", team));
+  return 0;
+}
+
+template <class T>
+inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems,
+                     int root) {
+  coll::broadcast(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T), root, true);
+  return 0;
+}
+template <class T>
+inline int collect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
+  coll::collect(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
+  return 0;
+}
+template <class T>
+inline int fcollect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
+  coll::fcollect(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
+  return 0;
+}
+template <class T>
+inline int alltoall(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
+  coll::alltoall(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
+  return 0;
+}
+template <class T>
+inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
+                     ptrdiff_t sst, size_t nelems) {
+  coll::alltoalls(fn, need_team(fn, "team", team), dest, source, dst, sst, nelems);
+  return 0;
+}
+
+// The active-set forms. pSync is not needed, and is left as it was, which is the value that it must
+// have.
+inline void barrier(const char *fn, int start, int log_stride, int size, long *) {
+  shmem::sync(active_set(fn, start, log_stride, size));
+}
+inline void sync(const char *fn, int start, int log_stride, int size, long *) {
+  shmem::sync(active_set(fn, start, log_stride, size));
+}
+template <class T>
+inline void broadcast(const char *fn, T *dest, const T *source, size_t nelems, int root, int start,
+                      int log_stride, int size, long *) {
+  coll::broadcast(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T),
+                  root, false);
+}
+template <class T>
+inline void collect(const char *fn, T *dest, const T *source, size_t nelems, int start,
+                    int log_stride, int size, long *) {
+  coll::collect(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+}
+template <class T>
+inline void fcollect(const char *fn, T *dest, const T *source, size_t nelems, int start,
+                     int log_stride, int size, long *) {
+  coll::fcollect(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+}
+template <class T>
+inline void alltoall(const char *fn, T *dest, const T *source, size_t nelems, int start,
+                     int log_stride, int size, long *) {
+  coll::alltoall(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+}
+template <class T>
+inline void alltoalls(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                      size_t nelems, int start, int log_stride, int size, long *) {
+  coll::alltoalls(fn, active_set(fn, start, log_stride, size), dest, source, dst, sst, nelems);
+}
+
+} // namespace api
+} // namespace shmem

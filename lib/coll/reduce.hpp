@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// Reductions and scans. Every element is combined once, in the order of the members, by one of
+// them: the result has the same bits on every PE and in every run.
+#pragma once
+#include "../../device/op.hpp"
+#include "coll.hpp"
+#include "pattern.hpp"
+
+namespace shmem {
+
+namespace coll {
+
+// A block that a member combines at a time: fits the first-level cache with the operands.
+inline constexpr size_t block_bytes = 4096;
+
+template <class Op, class T>
+inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
+  for (size_t i = 0; i < n; i++) acc[i] = Op::op(acc[i], in[i]);
+}
+
+// Small: everyone shows its source on its stage, and combines all of them for itself.
+template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
+  const uint64_t round = t.rounds++;
+  const size_t bytes = n * sizeof(T);
+  memcpy(static_cast<void *>(stage(t, t.me, round)), source, bytes);
+  sync(t);
+  memcpy(static_cast<void *>(dest), stage(t, 0, round), bytes);
+  for (int i = 1; i < t.n; i++)
+    combine<Op>(dest, reinterpret_cast<const T *>(stage(t, i, round)), n);
+}
+
+// Large: each combines its part straight from the sources and pushes the result to all. In place is
+// fine: nobody but this member reads this part of any source.
+template <class Op, class T>
+void reduce_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
+  sync(t); // the sources are ready
+  constexpr size_t step = block_bytes / sizeof(T);
+  T acc[step];
+  auto [from, to] = pattern::part(n, step < 64 ? step : 64, t.me, t.n);
+  for (size_t b = from; b < to; b += step) {
+    size_t m = to - b < step ? to - b : step;
+    memcpy(static_cast<void *>(acc), at(fn, "source", source, n, t.pe(0)) + b, m * sizeof(T));
+    for (int i = 1; i < t.n; i++) combine<Op>(acc, at(fn, "source", source, n, t.pe(i)) + b, m);
+    for (int k = 0; k < t.n; k++)
+      copy(at(fn, "dest", dest, n, t.pe(pattern::peer(t.me, k, t.n))) + b, acc, m * sizeof(T));
+  }
+  sync(t); // the results are there
+}
+
+template <class Op, class T>
+void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
+  if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
+  if (t.n == 1) {
+    if (n) memmove(static_cast<void *>(dest), source, n * sizeof(T));
+  } else if (n * sizeof(T) <= stage_bytes) {
+    reduce_staged<Op>(t, dest, source, n);
+  } else {
+    reduce_parts<Op>(fn, t, dest, source, n);
+  }
+}
+
+template <class T>
+void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive) {
+  if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
+  constexpr size_t step = block_bytes / sizeof(T);
+  T acc[step], in[step];
+  if (n * sizeof(T) <= stage_bytes) {
+    const uint64_t round = t.rounds++;
+    if (n) memcpy(static_cast<void *>(stage(t, t.me, round)), source, n * sizeof(T));
+    sync(t);
+    for (size_t i = 0; i < n; i++) dest[i] = T{};
+    for (int i = 0; i < t.me + !exclusive; i++)
+      combine<Sum>(dest, reinterpret_cast<const T *>(stage(t, i, round)), n);
+    return;
+  }
+  sync(t);
+  auto [from, to] = pattern::part(n, step < 64 ? step : 64, t.me, t.n);
+  for (size_t b = from; b < to; b += step) {
+    size_t m = to - b < step ? to - b : step;
+    for (size_t i = 0; i < m; i++) acc[i] = T{};
+    for (int i = 0; i < t.n; i++) {
+      T *d = at(fn, "dest", dest, n, t.pe(i)) + b;
+      memcpy(static_cast<void *>(in), at(fn, "source", source, n, t.pe(i)) + b,
+             m * sizeof(T)); // before d, which may be it
+      if (exclusive) copy(d, acc, m * sizeof(T));
+      combine<Sum>(acc, in, m);
+      if (!exclusive) copy(d, acc, m * sizeof(T));
+    }
+  }
+  sync(t);
+}
+
+} // namespace coll
+
+namespace api {
+
+#define REDUCTION(name, Op)                                                                        \
+  template <class T>                                                                               \
+  inline int name##_reduce(const char *fn, shmem_team_t team, T *dest, const T *source,            \
+                           size_t n) {                                                             \
+    coll::reduce<Op>(fn, need_team(fn, "team", team), dest, source, n);                            \
+    return 0;                                                                                      \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline void name##_to_all(const char *fn, T *dest, const T *source, int n, int start,            \
+                            int log_stride, int size, T *, long *) {                               \
+    coll::reduce<Op>(fn, active_set(fn, start, log_stride, size), dest, source,                    \
+                     n > 0 ? size_t(n) : 0);                                                       \
+  }
+REDUCTION(and, And)
+REDUCTION(or, Or)
+REDUCTION(xor, Xor)
+REDUCTION(max, Max)
+REDUCTION(min, Min)
+REDUCTION(sum, Sum)
+REDUCTION(prod, Prod)
+#undef REDUCTION
+
+template <class T>
+inline int sum_inscan(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {
+  coll::scan(fn, need_team(fn, "team", team), dest, source, n, false);
+  return 0;
+}
+template <class T>
+inline int sum_exscan(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {
+  coll::scan(fn, need_team(fn, "team", team), dest, source, n, true);
+  return 0;
+}
+
+} // namespace api
+} // namespace shmem

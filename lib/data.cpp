@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// The executable's globals and statics are symmetric. At init their pages are copied to the segment
+// and the segment is mapped over them, in place, so that this PE goes on as before and the others
+// reach them by plain loads and stores.
+#include "log.hpp"
+#include "segment.hpp"
+#include "state.hpp"
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shmem::data {
+
+namespace {
+
+struct Piece {
+  uintptr_t from, to;
+};
+Piece pieces[8]; // page ranges that are writable and not RELRO, ascending, as in any ELF file: one,
+                 // or more with some linkers
+int n_pieces;
+off_t place; // of the extent in the segment
+
+uintptr_t down(uintptr_t a) {
+  return a & ~(page - 1);
+}
+
+// The executable is the first object that the loader lists.
+int find(dl_phdr_info *info, size_t, void *) {
+  Piece relro{};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto &ph = info->dlpi_phdr[i];
+    uintptr_t at = info->dlpi_addr + ph.p_vaddr;
+    // The loader protects whole pages of RELRO only; the rest of its last page stays writable data.
+    if (ph.p_type == PT_GNU_RELRO) relro = {down(at), down(at + ph.p_memsz)};
+  }
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto &ph = info->dlpi_phdr[i];
+    if (ph.p_type != PT_LOAD || !(ph.p_flags & PF_W) || ph.p_memsz == 0) continue;
+    uintptr_t at = info->dlpi_addr + ph.p_vaddr;
+    Piece all{down(at), down(at + ph.p_memsz + page - 1)};
+    if (relro.from <= all.from && relro.to > all.from) all.from = relro.to; // RELRO opens a segment
+    if (all.from < all.to && n_pieces < int(sizeof pieces / sizeof *pieces))
+      pieces[n_pieces++] = all;
+  }
+  return 1;
+}
+
+// Reads globals with their redzones, so AddressSanitizer must look away.
+[[gnu::no_sanitize("address", "thread")]] bool all_zero(const char *p) {
+  for (size_t i = 0; i < page; i += sizeof(uint64_t))
+    if (*reinterpret_cast<const volatile uint64_t *>(p + i)) return false;
+  return true;
+}
+
+// While the move is on, the pages are read-only, and a thread that writes to them waits here until
+// they are shared.
+std::atomic<bool> moving;
+struct sigaction before;
+
+void wait_for_move(int signal, siginfo_t *info, void *) {
+  auto at = uintptr_t(info->si_addr);
+  bool ours = false;
+  for (int i = 0; i < n_pieces; i++) ours |= at >= pieces[i].from && at < pieces[i].to;
+  if (!ours) {
+    sigaction(signal, &before,
+              nullptr); // not ours: the fault comes again and finds the program's own handler
+    return;
+  }
+  while (moving.load(std::memory_order_acquire)) sched_yield();
+}
+
+void move_piece(int fd, const Piece &piece) {
+  size_t bytes = piece.to - piece.from;
+  off_t at = place + off_t(piece.from - self.data.base);
+  auto *p = reinterpret_cast<char *>(piece.from);
+  if (mprotect(p, bytes, PROT_READ) < 0) fatal("mprotect of static data: %s", strerror(errno));
+  // Pages of zeros stay holes: a large array in .bss takes memory only once it is used.
+  for (size_t o = 0; o < bytes; o += page)
+    if (!all_zero(p + o) && syscall(SYS_pwrite64, fd, p + o, page, at + off_t(o)) != long(page))
+      fatal("copying static data: %s", strerror(errno));
+  if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
+    fatal("sharing %zu bytes of static data: %s", bytes, strerror(errno));
+}
+
+// A forked child gets its own copy, as if the pages had never been shared. The snapshot is taken
+// before the fork, so that what the parent and its peers write after it does not reach the child.
+char *snapshot;
+
+void before_fork() {
+  snapshot = static_cast<char *>(mmap(nullptr, self.data.size, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (snapshot == MAP_FAILED) {
+    say("fork: no memory for a copy of the static data: the child will share it");
+    snapshot = nullptr;
+    return;
+  }
+  off_t end = place + off_t(self.data.size);
+  for (off_t at = lseek(self.segment_fd, place, SEEK_DATA); at >= 0 && at < end;
+       at = lseek(self.segment_fd, at, SEEK_DATA)) {
+    off_t hole = std::min(end, lseek(self.segment_fd, at, SEEK_HOLE));
+    for (ssize_t n; at < hole; at += n)
+      if ((n = syscall(SYS_pread64, self.segment_fd, snapshot + (at - place), hole - at, at)) <= 0)
+        return;
+  }
+}
+void after_fork_parent() {
+  if (snapshot) munmap(snapshot, self.data.size);
+}
+void after_fork_child() {
+  for (int i = 0; snapshot && i < n_pieces; i++) {
+    size_t bytes = pieces[i].to - pieces[i].from;
+    mremap(snapshot + (pieces[i].from - self.data.base), bytes, bytes,
+           MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void *>(pieces[i].from));
+  }
+}
+
+} // namespace
+
+Extent extent() {
+  if (!n_pieces) dl_iterate_phdr(find, nullptr);
+  if (!n_pieces) return {nullptr, 0};
+  return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};
+}
+
+void move(int fd, size_t offset) {
+  place = off_t(offset);
+  struct sigaction handler {};
+  handler.sa_sigaction = wait_for_move;
+  handler.sa_flags = SA_SIGINFO | SA_NODEFER;
+  moving.store(true, std::memory_order_release);
+  sigaction(SIGSEGV, &handler, &before);
+  for (int i = 0; i < n_pieces; i++) move_piece(fd, pieces[i]);
+  moving.store(false, std::memory_order_release);
+  sigaction(SIGSEGV, &before, nullptr);
+  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+} // namespace shmem::data

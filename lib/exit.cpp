@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "exit.hpp"
+#include "bootstrap.hpp"
+#include "init.hpp"
+#include "log.hpp"
+#include "state.hpp"
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shmem {
+
+namespace {
+
+constexpr uint64_t exit_called = uint64_t(1) << 32;
+
+void nap(long milliseconds) {
+  timespec t{milliseconds / 1000, milliseconds % 1000 * 1000000};
+  nanosleep(&t, nullptr);
+}
+
+// Writes out stdio, but does not wait for ever for a stream whose lock another thread keeps, in a
+// read of the terminal, say.
+void flush_stdio() {
+  pthread_t helper;
+  auto flush = [](void *) -> void * {
+    fflush(nullptr);
+    return nullptr;
+  };
+  if (pthread_create(&helper, nullptr, flush, nullptr) != 0) return;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 1;
+  pthread_timedjoin_np(helper, nullptr, &until);
+}
+
+// Wakes the watch of every PE. The byte stays in the pipe, so that all of them see it.
+void alarm_all() {
+  [[maybe_unused]] ssize_t n = write(self.pipe_write, "", 1);
+}
+
+// Tells the others that the job ends with this status; false when somebody else has told.
+bool claim_exit(int status) {
+  uint64_t none = 0;
+  bool first = self.job->exit.compare_exchange_strong(none, exit_called | uint32_t(status));
+  alarm_all();
+  return first;
+}
+
+// A launcher kills the rest when the first process ends badly, so nobody ends before all have
+// written out their stdio.
+void flush_together() {
+  flush_stdio();
+  self.slots[self.me].flushed.store(1);
+  for (int tries = 0; tries < 1000; tries++) {
+    int waiting = 0;
+    for (int pe = 0; pe < self.n; pe++) {
+      const Slot &slot = self.slots[pe];
+      waiting += slot.phase != Slot::absent && slot.phase != Slot::done && !slot.flushed;
+    }
+    if (!waiting || self.job->dead) return;
+    nap(1);
+  }
+}
+
+// A PE is gone without having left. The first that notices says so; then the launcher, which has
+// noticed as well, has a second to end the job in its own way, with the status that the program
+// had.
+[[noreturn]] void end_after_death() {
+  nap(1000);
+  _exit(1);
+}
+
+void report_death(int pe) {
+  uint32_t none = 0;
+  if (self.job->dead.compare_exchange_strong(none, uint32_t(pe) + 1))
+    say("PE %d (process %d) has died without shmem_finalize: the job ends", pe,
+        self.slots[pe].pid.load());
+  alarm_all();
+}
+
+pthread_t watcher;
+int stop_fd = -1;
+
+void *watch(void *) {
+  const int next = (self.me + 1) % self.n;
+  Slot &slot = self.slots[next];
+  // A process that is not there any more has no pidfd; then only its phase tells whether it had
+  // left.
+  int pidfd = int(syscall(SYS_pidfd_open, slot.pid.load(), 0));
+  bool gone = pidfd < 0 && errno == ESRCH;
+  if (pidfd < 0 && !gone)
+    debug("pidfd_open: %s: left to the launcher to notice that a PE has died", strerror(errno));
+  pollfd fds[3] = {{pidfd, POLLIN, 0}, {self.pipe_read, POLLIN, 0}, {stop_fd, POLLIN, 0}};
+  for (;;) {
+    if (!gone && poll(fds, 3, -1) < 0) continue;
+    if (fds[2].revents) break;
+    if (gone || fds[0].revents) {
+      gone = false;
+      fds[0].fd = -1;
+      if (slot.phase != Slot::done) report_death(next);
+    }
+    if (self.job->dead) end_after_death();
+    if (uint64_t ending = self.job->exit) {
+      flush_together();
+      bootstrap::leave(); // else some launchers take the end, even with status 0, for a failure
+      _exit(int(uint32_t(ending)));
+    }
+  }
+  if (pidfd >= 0) close(pidfd);
+  return nullptr;
+}
+
+void at_exit(int status, void *) {
+  if (getpid() != self.pid || self.exiting)
+    return; // a forked child, or the job is being ended already
+  self.exiting = true;
+  if (self.inits == 0) return bootstrap::leave();
+  if (status == 0) return finalize_at_exit();
+  if (self.n > 1) {
+    uint32_t none = 0;
+    if (self.job->dead.compare_exchange_strong(none, uint32_t(self.me) + 1))
+      say("exit(%d) without shmem_finalize: the job ends", status);
+    alarm_all();
+  }
+}
+
+} // namespace
+
+void end_job(int status) {
+  self.exiting = true;
+  if (self.job && self.n > 1) {
+    claim_exit(status);
+    flush_together();
+  } else {
+    flush_stdio();
+  }
+  _exit(status);
+}
+
+void global_exit(int status) {
+  self.exiting = true;
+  if (self.job && self.n > 1) {
+    if (!claim_exit(status))
+      for (;;) pause(); // somebody else is ending the job, and this process with it
+    flush_together();
+  }
+  bootstrap::leave();
+  exit(status);
+}
+
+void start_watch() {
+  if (self.n == 1) return;
+  stop_fd = eventfd(0, EFD_CLOEXEC);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all,
+                  &before); // the program's signals are for the program's threads
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, 256 << 10);
+  int error = pthread_create(&watcher, &attr, watch, nullptr);
+  pthread_attr_destroy(&attr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error) fatal("starting the thread that watches for the end of the job: %s", strerror(error));
+}
+
+void stop_watch() {
+  if (self.n == 1) return;
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t n = write(stop_fd, &one, sizeof one);
+  pthread_join(watcher, nullptr);
+  close(stop_fd);
+}
+
+void catch_exit() {
+  static bool done;
+  if (!done) on_exit(at_exit, nullptr);
+  done = true;
+}
+
+} // namespace shmem

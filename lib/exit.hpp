@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// How a job ends when it does not end by shmem_finalize.
+#pragma once
+
+namespace shmem {
+
+// Ends the job with this status: no handlers run, stdio is written out. Before there is a job, ends
+// this process.
+[[noreturn, gnu::cold]] void end_job(int status);
+// shmem_global_exit: the same on all other PEs, exit(status) on this one.
+[[noreturn, gnu::cold]] void global_exit(int status);
+
+// A thread that sleeps until the next PE of the node dies or the job is ended; then it ends this
+// process. Started when all PEs are there, stopped before this PE leaves.
+void start_watch();
+void stop_watch();
+
+// Has exit() finalize this PE, or end the job when the status says that something failed.
+void catch_exit();
+
+} // namespace shmem

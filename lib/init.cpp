@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// Bring-up and tear-down, in one readable order.
+#include "init.hpp"
+#include "bootstrap.hpp"
+#include "exit.hpp"
+#include "heap.hpp"
+#include "log.hpp"
+#include "segment.hpp"
+#include "state.hpp"
+#include "team.hpp"
+#include <bit>
+#include <cstdarg>
+#include <cstdio>
+#include <sched.h>
+#include <unistd.h>
+
+namespace shmem {
+
+State self;
+
+namespace {
+
+bool by_start_pes; // the program began with start_pes: it may end without finalize
+
+// All cores that any PE of the node may run on. A launcher that binds each PE to a core shows each
+// of them only one.
+void tell_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) < 0) return;
+  for (int core = 0; core < 1024; core++)
+    if (CPU_ISSET(core, &set)) self.job->cores[core / 64].fetch_or(uint64_t(1) << core % 64);
+}
+
+void choose_spins() {
+  int cores = 0;
+  for (const auto &word : self.job->cores) cores += std::popcount(word.load());
+  self.spins = self.n <= cores ? 4000 : 20;
+}
+
+void print_info() {
+  if (self.me != 0) return;
+  if (self.env.version || self.env.info)
+    printf("libshmem %s, OpenSHMEM %d.%d\n", SHMEM_LIBRARY_VERSION, SHMEM_MAJOR_VERSION,
+           SHMEM_MINOR_VERSION);
+  if (self.env.info)
+    for (size_t i = 0; i < n_variables; i++) {
+      const Variable &v = variables[i];
+      const char *text = env_text(v);
+      printf("SHMEM_%s = %s\n    %s%s\n", v.name,
+             text     ? text
+             : *v.def ? v.def
+                      : "(unset)",
+             v.help, v.sma ? "; or SMA_ instead of SHMEM_" : "");
+    }
+  fflush(stdout);
+}
+
+// Once in a process: it stays joined and mapped from then on, so that a later init needs no
+// launcher.
+void join_job() {
+  bootstrap::Place place = bootstrap::join();
+  self.me = place.me;
+  self.n = place.n;
+  char message[256];
+  if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
+  if (place.n_local != place.n || !self.env.p2p)
+    fatal_all("%s, and the library was built without a network: build it with -Ducx=enabled, or "
+              "run all PEs on one node",
+              self.env.p2p ? "some PEs are on other nodes" : "SHMEM_P2P = 0 asks for the network");
+  if (*self.env.heap == 'd')
+    fatal_all("SHMEM_HEAP = \"%s\": there is no device heap: the library was built with -Dgpu=cpu",
+              self.env.heap);
+  if (*self.env.heap && *self.env.heap != 'h')
+    fatal_all("SHMEM_HEAP = \"%s\": expected device or host", self.env.heap);
+  segment::join(place);
+  self.pid = getpid();
+  catch_exit();
+  Slot &slot = self.slots[self.me];
+  slot.pid = self.pid;
+  tell_cores();
+  print_info();
+}
+
+void bring_up() {
+  if (!self.job) join_job();
+  self.spins = 100;
+  make_teams();
+  reset_heap();
+  self.slots[self.me].phase = Slot::up;
+  sync(*self.world); // all are there: the watch knows every process
+  if (self.me == 0) self.job->departed = 0;
+  choose_spins();
+  start_watch();
+  self.check = self.env.check;
+  if (!self.check) self.fast = self.heap;
+  self.ready = true;
+  debug("up: %d PEs, process %d", self.n, self.pid);
+}
+
+void tear_down() {
+  Slot &slot = self.slots[self.me];
+  sync(*self.world); // nobody uses this PE's heap any more
+  self.ready = self.check = false;
+  self.fast = {};
+  segment::drop_heap();
+  if (self.me == 0) forget_shares();
+  slot.phase = Slot::done;
+  stop_watch();
+  uint32_t none = 0;
+  self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
+  destroy_teams();
+  bootstrap::leave();
+  debug("down");
+}
+
+} // namespace
+
+void finalize_at_exit() {
+  uint32_t none = 0;
+  if (!by_start_pes) self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
+  self.slots[self.me].phase = Slot::leaving;
+  self.inits = 0;
+  tear_down();
+}
+
+namespace api {
+
+int init_thread(const char *fn, int requested, int *provided) {
+  if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) {
+    say("%s: requested = %d: not a thread level", fn, requested);
+    return 1;
+  }
+  if (self.inits++ == 0) {
+    self.thread_level = SHMEM_THREAD_MULTIPLE;
+    bring_up();
+  } else {
+    sync(*self.world);
+  }
+  if (provided) *provided = self.thread_level;
+  return 0;
+}
+
+void init(const char *fn) {
+  init_thread(fn, SHMEM_THREAD_SINGLE, nullptr);
+}
+
+void start_pes(const char *fn, int) {
+  if (self.inits) return;
+  by_start_pes = true;
+  init(fn);
+}
+
+void query_thread(const char *, int *provided) {
+  *provided = self.thread_level;
+}
+void query_initialized(const char *, int *initialized) {
+  *initialized = self.inits > 0;
+}
+
+void finalize(const char *fn) {
+  if (self.inits == 0) {
+    say("%s: called without shmem_init", fn);
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet
+  if (--self.inits) return sync(*self.world);
+  tear_down();
+}
+
+void global_exit(const char *, int status) {
+  shmem::global_exit(status);
+}
+
+} // namespace api
+} // namespace shmem
+
+// C cannot pass "..." on, so these two are not generated. Tools that profile listen to the level;
+// there is nothing to do here.
+extern "C" void pshmem_pcontrol(int, ...) {}
+extern "C" decltype(pshmem_pcontrol) shmem_pcontrol __attribute__((weak, alias("pshmem_pcontrol")));

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+namespace shmem {
+
+void finalize_at_exit(); // what shmem_finalize would have done, called by exit()
+
+namespace api {
+void init(const char *fn);
+int init_thread(const char *fn, int requested, int *provided);
+void query_thread(const char *fn, int *provided);
+void query_initialized(const char *fn, int *initialized);
+void finalize(const char *fn);
+[[noreturn]] void global_exit(const char *fn, int status);
+void start_pes(const char *fn, int npes);
+} // namespace api
+
+} // namespace shmem

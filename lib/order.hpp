@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Fence and quiet. Every operation on a mapped peer is an access of this thread, or of one that the
+// user has synchronized with.
+#pragma once
+#include "address.hpp"
+#include "log.hpp"
+
+namespace shmem::api {
+
+inline void check_order(const char *fn, World) {
+  check_ready(fn);
+}
+inline void check_order(const char *fn, shmem_ctx_t ctx) {
+  if (ctx != SHMEM_CTX_INVALID) check_context(fn, ctx); // on no context, fence and quiet do nothing
+}
+
+// Orders this thread's earlier stores before its later ones.
+template <class C> inline void fence(const char *fn, C c) {
+  if (self.check) check_order(fn, c);
+  std::atomic_thread_fence(std::memory_order_release);
+}
+// Orders this thread's earlier stores before its later loads as well: a put, quiet, and then a get
+// sees what a peer wrote that saw nothing of the put.
+template <class C> inline void quiet(const char *fn, C c) {
+  if (self.check) check_order(fn, c);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+inline int team_size(World) {
+  return self.n;
+}
+inline int team_size(shmem_ctx_t ctx) {
+  return ctx == SHMEM_CTX_INVALID   ? 0
+         : ctx == SHMEM_CTX_DEFAULT ? self.n
+                                    : reinterpret_cast<const Context *>(ctx)->team->n;
+}
+template <class C> inline void pe_quiet(const char *fn, C c, const int *target_pes, size_t npes) {
+  quiet(fn, c);
+  if (!self.check) return;
+  for (size_t i = 0; i < npes && team_size(c); i++)
+    if (unsigned(target_pes[i]) >= unsigned(team_size(c)))
+      fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, target_pes[i], team_size(c) - 1);
+}
+
+} // namespace shmem::api

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "segment.hpp"
+#include "log.hpp"
+#include "numa.hpp"
+#include "state.hpp"
+#include "team.hpp"
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace shmem::segment {
+
+namespace {
+
+constexpr uint64_t magic = 0x73686d656d313601; // "shmem16" and the layout's version
+constexpr size_t huge = 2 << 20;
+
+size_t up(size_t n, size_t align) {
+  return (n + align - 1) & ~(align - 1);
+}
+
+char *window; // where the segment is mapped
+
+// What this node's memory allows: the machine's, or the control group's where that is less.
+size_t memory_limit() {
+  size_t limit = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+  if (FILE *f = fopen("/sys/fs/cgroup/memory.max", "re")) {
+    unsigned long long max;
+    if (fscanf(f, "%llu", &max) == 1 && max < limit) limit = max;
+    fclose(f);
+  }
+  return limit;
+}
+
+// The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
+// the number of PEs.
+size_t heap_bytes(int n) {
+  size_t limit = memory_limit(), asked = up(self.env.symmetric_size, page);
+  if (asked <= limit / n) return asked;
+  if (!getenv("SHMEM_SYMMETRIC_SIZE") && !getenv("SMA_SYMMETRIC_SIZE"))
+    return limit / 2 / n & ~(page - 1);
+  fatal_all("SHMEM_SYMMETRIC_SIZE = %zu: %d PEs would need %.1f GiB, but this node has %.1f GiB: "
+            "ask for at most %zum a PE, or "
+            "run fewer PEs here",
+            self.env.symmetric_size, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30),
+            limit / n >> 20);
+}
+
+// Opens a descriptor that another process has told us.
+int open_of(int pid, int fd, int flags) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+  int mine = open(path, flags | O_CLOEXEC);
+  if (mine < 0)
+    fatal("%s of the node's first PE: %s: the PEs of a node must run as one user and see each "
+          "other's processes",
+          path, strerror(errno));
+  return mine;
+}
+
+void map() {
+  void *p = mmap(nullptr, self.job_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                 self.segment_fd, 0);
+  if (p == MAP_FAILED)
+    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
+          "on address space (ulimit -v)",
+          self.job_bytes, strerror(errno));
+  window = static_cast<char *>(p);
+}
+
+void create(int n, size_t heap, size_t bytes) {
+  self.segment_fd = memfd_create("shmem", MFD_CLOEXEC);
+  int ends[2];
+  if (self.segment_fd < 0 || ftruncate(self.segment_fd, off_t(bytes)) < 0 ||
+      pipe2(ends, O_CLOEXEC) < 0)
+    fatal("making %zu bytes of symmetric memory: %s", bytes, strerror(errno));
+  self.pipe_read = ends[0];
+  self.pipe_write = ends[1];
+  map();
+  Job *job = reinterpret_cast<Job *>(window);
+  job->n = n;
+  job->heap_bytes = heap;
+  job->magic = magic;
+}
+
+} // namespace
+
+void join(const bootstrap::Place &place) {
+  const int n = place.n_local;
+  data::Extent data = data::extent();
+  size_t slots_at = up(sizeof(Job), page);
+  size_t teams_at = slots_at + up(size_t(n) * sizeof(Slot), page);
+  self.part_start = up(teams_at + max_teams * share_bytes(n), huge);
+  auto layout = [&](size_t heap) {
+    self.part_bytes = up(heap + data.bytes, huge);
+    self.job_bytes = self.part_start + n * self.part_bytes;
+  };
+  size_t heap;
+  if (place.local == 0) {
+    heap = heap_bytes(n);
+    layout(heap);
+    create(n, heap, self.job_bytes);
+    struct stat st;
+    fstat(self.segment_fd, &st);
+    char text[160];
+    snprintf(text, sizeof text, "%d %d %d %d %zu %zu %zu", int(getpid()), self.segment_fd,
+             self.pipe_read, self.pipe_write, heap, data.bytes, size_t(st.st_ino));
+    bootstrap::tell(text);
+  } else {
+    char text[160];
+    int pid, fd, r, w;
+    size_t bytes, inode;
+    bootstrap::hear(text, sizeof text);
+    if (sscanf(text, "%d %d %d %d %zu %zu %zu", &pid, &fd, &r, &w, &heap, &bytes, &inode) != 7)
+      fatal("the node's first PE told \"%s\": another version of this library?", text);
+    if (bytes != data.bytes)
+      fatal("static data of %zu bytes, but %zu in the node's first PE: all PEs must run the same "
+            "program",
+            data.bytes, bytes);
+    self.segment_fd = open_of(pid, fd, O_RDWR);
+    self.pipe_read = open_of(pid, r, O_RDONLY);
+    self.pipe_write = open_of(pid, w, O_WRONLY);
+    struct stat st;
+    if (fstat(self.segment_fd, &st) < 0 || size_t(st.st_ino) != inode)
+      fatal("/proc/%d is another process here than for the node's first PE: the PEs of a node must "
+            "share a PID namespace",
+            pid);
+    layout(heap);
+    map();
+    const Job *job = reinterpret_cast<Job *>(window);
+    if (job->magic != magic || job->n != n)
+      fatal("the node's first PE runs another version of this library");
+  }
+  self.job = reinterpret_cast<Job *>(window);
+  self.slots = reinterpret_cast<Slot *>(window + slots_at);
+  self.shares = reinterpret_cast<std::byte *>(window + teams_at);
+
+  // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
+  // data.
+  static ptrdiff_t *deltas;
+  if (!deltas) deltas = new ptrdiff_t[2 * size_t(n)];
+  char *mine = window + self.part_start + place.local * self.part_bytes;
+  for (int i = 0; i < n; i++) {
+    ptrdiff_t step = (i - place.local) * ptrdiff_t(self.part_bytes);
+    deltas[i] = step;
+    deltas[n + i] = i == place.local ? 0 : mine + heap + step - data.base;
+  }
+  self.heap = {uintptr_t(mine), heap, deltas};
+  self.data = {uintptr_t(data.base), data.bytes, deltas + n};
+  data::move(self.segment_fd, size_t(mine - window) + heap);
+  numa::bind(mine, self.part_bytes);
+  debug("heap of %zu bytes at %p, static data of %zu bytes at %p", heap, static_cast<void *>(mine),
+        data.bytes, static_cast<void *>(data.base));
+}
+
+void drop_heap() {
+  // Hole punching works on the file, whoever has it mapped; the peers are past their last use, by a
+  // barrier.
+  off_t at = off_t(self.heap.base - uintptr_t(window));
+  if (self.heap.size)
+    fallocate(self.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
+              off_t(self.heap.size));
+}
+
+} // namespace shmem::segment

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The node's segment: one memfd that the leader makes and every PE of the node maps whole, at once.
+// It holds the Job, and the heap and static data of each PE. It has no name anywhere, so that
+// killed processes leave nothing behind.
+#pragma once
+#include "bootstrap.hpp"
+#include <cstddef>
+
+namespace shmem::segment {
+
+// Makes or joins the segment, fills self.job, self.slots, self.heap and self.data (static data
+// moved in place).
+void join(const bootstrap::Place &place);
+// Gives back the pages of this PE's heap; the addresses stay mapped. On every PE, with barriers
+// around it.
+void drop_heap();
+
+} // namespace shmem::segment
+
+namespace shmem::data {
+
+// The executable's globals and statics: the page range in which they lie.
+struct Extent {
+  char *base;
+  size_t bytes;
+};
+Extent extent();
+// Moves them onto the segment, in place, at this offset of it. Other threads may run.
+void move(int fd, size_t offset);
+
+} // namespace shmem::data

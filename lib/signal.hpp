@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Put with signal, and signals.
+#pragma once
+#include "amo.hpp"
+#include "rma.hpp"
+#include "wait.hpp"
+
+namespace shmem::api {
+
+[[noreturn, gnu::cold]] void bad_signal(const char *fn, int sig_op);
+
+// The signal's store releases the data before it, and is a full fence for ring's load of the
+// sleepers.
+template <class C>
+inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
+  on(fn, "sig_addr", c, sig_addr, pe, [=](auto flag) {
+    if (sig_op == SHMEM_SIGNAL_SET) flag.store(signal);
+    else if (sig_op == SHMEM_SIGNAL_ADD) flag.fetch_add(signal);
+    else bad_signal(fn, sig_op);
+  });
+  ring();
+}
+
+template <class C, class T>
+inline void put_signal(const char *fn, C c, T *dest, const T *source, size_t nelems,
+                       uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
+  put(fn, c, dest, source, nelems, pe);
+  deliver(fn, c, sig_addr, signal, sig_op, pe);
+}
+template <class C, class T>
+inline void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems,
+                           uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
+  put_signal(fn, c, dest, source, nelems, sig_addr, signal, sig_op, pe);
+}
+
+template <class C>
+inline void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe);
+}
+template <class C>
+inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
+}
+inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
+  if (self.check) check_symmetric(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
+  return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(sig_addr))
+      .load(std::memory_order_acquire);
+}
+inline uint64_t signal_wait_until(const char *fn, uint64_t *sig_addr, int cmp, uint64_t cmp_value) {
+  return wait_for(fn, "sig_addr", sig_addr, cmp, cmp_value);
+}
+
+} // namespace shmem::api

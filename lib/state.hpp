@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// The library on one page: what a process holds (State) and what the processes of a node share
+// (Job, in the segment).
+#pragma once
+#include "env.hpp"
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#define SHMEM_NO_GENERICS
+#include <shmem.h>
+
+namespace shmem {
+
+inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
+inline constexpr size_t page = 4096;
+
+// A symmetric region: [base, base + size) here, and the same object of PE pe lies delta[pe]
+// further.
+struct Region {
+  uintptr_t base;
+  size_t size;
+  const ptrdiff_t *delta;
+  bool has(const void *p) const { return uintptr_t(p) - base < size; }
+  bool has(const void *p, size_t bytes) const {
+    return has(p) && bytes <= size - (uintptr_t(p) - base);
+  }
+};
+
+// What a PE shows the others of its node.
+struct alignas(line) Slot {
+  enum Phase : int { absent, joined, up, leaving, done };
+  std::atomic<int> phase; // a Phase
+  std::atomic<int> pid;
+  std::atomic<int> flushed; // this PE has written out its stdio, for shmem_global_exit
+  alignas(line) std::atomic<uint32_t> asleep; // threads of this PE in futex sleep
+  std::atomic<uint32_t> bell;                 // what they sleep on
+};
+
+// Arrival counter of up to 8 members of a team, or of up to 8 counters below it; it only grows.
+struct alignas(line) Arrival {
+  std::atomic<uint64_t> count;
+  std::atomic<uint64_t> released; // of the root only: the barrier that is complete
+  std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
+};
+
+// What a member of a team shows the others. Two of each word, as of each stage: round r uses [r &
+// 1], and every round has a barrier between writing and reading, so that nobody writes for round r
+// + 2 before all have read for round r.
+struct alignas(line) Mail {
+  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, has sent the
+                              // data or made it ready
+  std::atomic<uint64_t> word[2];
+};
+
+inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
+inline constexpr size_t stage_bytes = 8192;
+
+// The head of the segment. After it come the slots, the teams' shares, and the heap and static data
+// of each PE.
+struct Job {
+  uint64_t magic;
+  int n;
+  size_t heap_bytes;
+  std::atomic<uint64_t> cores[16]; // that any PE may run on, one bit each
+  alignas(line)
+      std::atomic<uint32_t> sleepers; // threads in futex sleep, all PEs: nobody rings while it is 0
+  alignas(line) std::atomic<uint32_t> departed; // PE + 1 of the first that has left, or is leaving,
+                                                // through exit()
+  std::atomic<uint32_t> dead;                   // PE + 1 of the first that died
+  std::atomic<uint64_t>
+      exit; // 1 << 32 | status, once shmem_global_exit or a fatal error was called
+  alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
+  std::atomic<uint64_t> team_used[max_teams / 64];
+  uint64_t active_set[max_teams]; // of a team that serves an active set: the set
+};
+
+struct Context;
+
+// A team, as this process sees it: member i is PE start + i * stride of the world.
+struct Team {
+  int me, n, start, stride;
+  int id;            // which share
+  std::byte *share;  // see team.hpp
+  uint64_t barriers; // completed or begun by this member
+  uint64_t rounds;   // uses of the words and stages begun by this member
+  uint64_t casts;    // broadcasts begun by this member
+  int num_contexts;
+  Context *contexts; // shareable and private ones, a list
+  int pe(int i) const { return start + i * stride; }
+};
+
+struct State {
+  // The hot line. fast is the symmetric heap while plain access is allowed, and empty before init,
+  // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
+  alignas(64) Region fast;
+  int n, me;
+  int spins; // polls before a waiter yields
+  bool check, ready;
+  Job *job;
+  Slot *slots;
+  Team *world;
+  std::byte *shares; // of the teams, see team.hpp
+
+  Region heap, data;
+  Team *shared;
+  Env env;
+  int inits, thread_level;
+  size_t job_bytes; // the segment's extent, and where in it the PEs' parts start and how far apart
+                    // they lie
+  size_t part_start, part_bytes;
+  int segment_fd, pipe_read, pipe_write;
+  int pid;
+  bool exiting; // this process runs its exit handlers
+};
+
+extern State self;
+
+} // namespace shmem

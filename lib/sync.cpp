@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "sync.hpp"
+#include "log.hpp"
+#include <ctime>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shmem {
+
+namespace {
+
+long now_us() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+// Called by a sleeper each time it wakes for nothing. Once a PE has left, or is in exit(), whoever
+// waits for it waits in vain: that is certain when it has left, and when it is in exit() as soon as
+// everybody else sleeps and stays asleep.
+void check_departed(long *since) {
+  uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
+  if (!departed || self.exiting || !self.ready) return;
+  int pe = int(departed) - 1;
+  bool gone = self.slots[pe].phase == Slot::done;
+  if (!gone && self.job->sleepers < uint32_t(self.n))
+    *since = 0;
+  else if (!*since)
+    *since = now_us();
+  else if (now_us() - *since > 1000000)
+    fatal(gone ? "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
+                 "calls?"
+               : "PE %d has called exit() without shmem_finalize, and this PE waits in vain",
+          pe);
+}
+
+} // namespace
+
+void wait_slow(bool (*blocked)(void *), void *context) {
+  // What this thread has stored so far, others may be asleep for.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ring();
+  constexpr long yield_us = 100;
+  for (long start = now_us(); now_us() - start < yield_us;)
+    for (int i = 0; i < 8; i++) {
+      if (!blocked(context)) return;
+      sched_yield();
+    }
+
+  Slot &slot = self.slots[self.me];
+  slot.asleep.fetch_add(1);
+  self.job->sleepers.fetch_add(1);
+  long nap = 50000, since = 0; // ns
+  for (;;) {
+    uint32_t bell = slot.bell.load();
+    if (!blocked(context)) break;
+    timespec t{0, nap};
+    syscall(SYS_futex, &slot.bell, FUTEX_WAIT, bell, &t, nullptr, 0);
+    if (!blocked(context)) break;
+    if (nap < 1000000) nap *= 2;
+    check_departed(&since);
+  }
+  self.job->sleepers.fetch_sub(1);
+  slot.asleep.fetch_sub(1);
+}
+
+void ring_sleepers() {
+  for (int pe = 0; pe < self.n; pe++) {
+    Slot &slot = self.slots[pe];
+    if (!slot.asleep.load(std::memory_order_relaxed)) continue;
+    slot.bell.fetch_add(1);
+    syscall(SYS_futex, &slot.bell, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
+  }
+}
+
+} // namespace shmem

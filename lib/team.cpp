@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+#include "team.hpp"
+#include "log.hpp"
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+namespace shmem {
+
+namespace {
+
+// Guards the list of teams and every team's list of contexts: threads may create and destroy at
+// once.
+std::mutex lists;
+struct Node {
+  Team team;
+  bool live;
+  uint64_t set; // of an active set's team
+  Node *next;
+};
+Node *teams;
+
+Node *node_of(const Team *t) {
+  return reinterpret_cast<Node *>(const_cast<Team *>(t));
+} // team is its first member
+shmem_team_t handle(Team *t) {
+  return reinterpret_cast<shmem_team_t>(t);
+}
+
+// A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
+int take_share() {
+  for (int w = 0; w < max_teams / 64; w++) {
+    auto &word = self.job->team_used[w];
+    for (uint64_t used = word; ~used;) {
+      int bit = std::countr_one(used);
+      if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
+      int id = w * 64 + bit;
+      std::byte *share = self.shares + id * share_bytes(self.n);
+      std::memset(static_cast<void *>(share), 0,
+                  arrivals(self.n) * sizeof(Arrival) + self.n * sizeof(Mail));
+      return id;
+    }
+  }
+  return -1;
+}
+
+void give_share(int id) {
+  self.job->team_used[id / 64].fetch_and(~(uint64_t(1) << id % 64));
+}
+
+Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t set = 0) {
+  auto *node = new (std::nothrow) Node{};
+  if (!node) fatal("no memory for a team");
+  node->team = {me, n, start, stride,       id,     self.shares + id * share_bytes(self.n),
+                0,  0, 0,     num_contexts, nullptr};
+  node->live = true;
+  node->set = set;
+  std::lock_guard guard(lists);
+  node->next = teams;
+  teams = node;
+  return &node->team;
+}
+
+// The member of team t that is world PE pe, or -1.
+int member(const Team &t, int pe) {
+  int d = pe - t.start;
+  if (t.stride == 0) return d == 0 ? 0 : -1;
+  return d % t.stride == 0 && d / t.stride >= 0 && d / t.stride < t.n ? d / t.stride : -1;
+}
+
+void free_contexts(Team &t) {
+  while (Context *c = t.contexts) {
+    t.contexts = c->next;
+    delete c;
+  }
+}
+
+void drop(Node *node) {
+  std::lock_guard guard(lists);
+  free_contexts(node->team);
+  for (Node **p = &teams; *p; p = &(*p)->next)
+    if (*p == node) {
+      *p = node->next;
+      delete node;
+      return;
+    }
+}
+
+bool known(const Team *t) {
+  std::lock_guard guard(lists);
+  for (Node *node = teams; node; node = node->next)
+    if (&node->team == t) return true;
+  return false;
+}
+
+bool known(const Context *c) {
+  std::lock_guard guard(lists);
+  for (Node *node = teams; node; node = node->next)
+    for (Context *p = node->team.contexts; p; p = p->next)
+      if (p == c) return true;
+  return false;
+}
+
+} // namespace
+
+Team *find_team(shmem_team_t team) {
+  if (team == SHMEM_TEAM_WORLD) return self.world;
+  if (team == SHMEM_TEAM_SHARED) return self.shared;
+  return reinterpret_cast<Team *>(team);
+}
+
+Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  if (team == SHMEM_TEAM_INVALID)
+    fatal("%s: %s = SHMEM_TEAM_INVALID: this PE is not a member of such a team", fn, arg);
+  Team *t = find_team(team);
+  if (self.check && !known(t))
+    fatal("%s: %s = %p: not a team, or destroyed", fn, arg, static_cast<void *>(team));
+  return *t;
+}
+
+void check_context(const char *fn, shmem_ctx_t ctx) {
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  if (ctx == SHMEM_CTX_DEFAULT) return;
+  if (ctx == SHMEM_CTX_INVALID) fatal("%s: ctx = SHMEM_CTX_INVALID: not a context", fn);
+  if (!known(reinterpret_cast<Context *>(ctx)))
+    fatal("%s: ctx = %p: not a context, or destroyed", fn, static_cast<void *>(ctx));
+}
+
+int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
+  check_context(fn, ctx);
+  const Team &t = ctx == SHMEM_CTX_DEFAULT ? *self.world : *reinterpret_cast<Context *>(ctx)->team;
+  if (unsigned(pe) >= unsigned(t.n))
+    fatal("%s: pe = %d: the context's team has PEs 0 to %d", fn, pe, t.n - 1);
+  return t.pe(pe);
+}
+
+void make_teams() {
+  // Their shares are never given back, so when the library is brought up again, barriers go on from
+  // the last one. Nobody passes the first barrier before this PE has been here.
+  auto predefined = [](int id) {
+    self.job->team_used[0].fetch_or(uint64_t(1) << id);
+    Team *t = make_team(self.me, self.n, 0, 1, id, 0);
+    t->barriers = arrival(*t)->released;
+    mail(*t, t->me).cast = 0;
+    return t;
+  };
+  self.world = predefined(0);
+  self.shared = predefined(1); // all PEs of the node, which is all PEs as long as there is one node
+}
+
+void destroy_teams() {
+  while (teams) drop(teams);
+  self.world = self.shared = nullptr;
+}
+
+void forget_shares() {
+  for (auto &word : self.job->team_used) word = 0;
+  self.job->team_used[0] = 3;
+  for (auto &set : self.job->active_set) set = 0;
+}
+
+// Active sets have no creation call. The first PE that uses one takes a share for it, the others
+// find it there; it is kept until finalize, and each process keeps its Team.
+Team &active_set(const char *fn, int start, int log_stride, int size) {
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
+  if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
+    fatal(
+        "%s: PE_start = %d, logPE_stride = %d, PE_size = %d: not within the %d PEs of the program",
+        fn, start, log_stride, size, self.n);
+  if (start == 0 && stride == 1 && size == self.n) return *self.world;
+  const uint64_t set =
+      uint64_t(1) << 63 | uint64_t(start) << 37 | uint64_t(log_stride) << 32 | uint32_t(size);
+  {
+    std::lock_guard guard(lists);
+    for (Node *node = teams; node; node = node->next)
+      if (node->set == set) return node->team;
+  }
+  Team probe{0, size, start, stride, 0, nullptr, 0, 0, 0, 0, nullptr};
+  int me = member(probe, self.me);
+  if (me < 0)
+    fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
+          fn, start, log_stride, size);
+  auto &lock = self.job->teams_lock;
+  wait_while([&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
+  int id = 0;
+  while (id < max_teams && self.job->active_set[id] != set) id++;
+  if (id == max_teams) {
+    id = take_share();
+    if (id >= 0) self.job->active_set[id] = set;
+  }
+  lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
+  ring();
+  if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
+  return *make_team(me, size, start, stride, id, 0, set);
+}
+
+namespace api {
+
+int team_my_pe(const char *, shmem_team_t team) {
+  const Team *t = find_team(team);
+  return t ? t->me : -1;
+}
+
+int team_n_pes(const char *, shmem_team_t team) {
+  const Team *t = find_team(team);
+  return t ? t->n : -1;
+}
+
+int team_get_config(const char *fn, shmem_team_t team, long mask, shmem_team_config_t *config) {
+  const Team *t = find_team(team);
+  if (!t || mask & ~SHMEM_TEAM_NUM_CONTEXTS) return 1;
+  if (mask && !config) fatal("%s: config = NULL with config_mask = %ld", fn, mask);
+  if (mask) config->num_contexts = t->num_contexts;
+  return 0;
+}
+
+int team_translate_pe(const char *, shmem_team_t src_team, int src_pe, shmem_team_t dest_team) {
+  const Team *from = find_team(src_team), *to = find_team(dest_team);
+  if (!from || !to || unsigned(src_pe) >= unsigned(from->n)) return -1;
+  return member(*to, from->pe(src_pe));
+}
+
+namespace {
+
+// A child of a split, in the parent's numbering.
+struct Child {
+  int start, stride, size;
+  int leader() const { return start; }
+};
+
+int contexts_of(const shmem_team_config_t *config, long mask) {
+  return mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
+}
+
+// Makes this PE's team among the children of one split; all members of the parent call it with the
+// same children. The leader of each child takes a share and mails it; after a barrier all PEs read
+// all of it, so that all agree whether it worked.
+bool make_children(Team &parent, const Child *children, int n, const shmem_team_config_t *config,
+                   long mask, shmem_team_t *team) {
+  const uint64_t round = parent.rounds++;
+  int mine = -1, me = -1;
+  for (int i = 0; i < n; i++) {
+    const Child &c = children[i];
+    int d = parent.me - c.start;
+    int at = c.size == 1 ? (d == 0 ? 0 : -1) : d % c.stride == 0 ? d / c.stride : -1;
+    if (at >= 0 && at < c.size) mine = i, me = at;
+  }
+  auto word = [&](int member) -> auto & {
+    return mail(parent, member).word[round & 1];
+  };
+  if (me == 0) word(parent.me).store(uint64_t(take_share()) + 1, std::memory_order_relaxed);
+  sync(parent);
+  bool ok = true;
+  for (int i = 0; i < n; i++) ok &= word(children[i].leader()).load(std::memory_order_relaxed) != 0;
+  *team = SHMEM_TEAM_INVALID;
+  if (mine < 0) return ok;
+  const Child &c = children[mine];
+  int id = int(word(c.leader()).load(std::memory_order_relaxed)) - 1;
+  if (!ok) {
+    if (me == 0 && id >= 0) give_share(id);
+    return false;
+  }
+  *team = handle(make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
+                           contexts_of(config, mask)));
+  return true;
+}
+
+} // namespace
+
+int team_split_strided(const char *fn, shmem_team_t parent_team, int start, int stride, int size,
+                       const shmem_team_config_t *config, long mask, shmem_team_t *new_team) {
+  *new_team = SHMEM_TEAM_INVALID;
+  if (parent_team == SHMEM_TEAM_INVALID) return 1;
+  Team &parent = need_team(fn, "parent_team", parent_team);
+  int64_t last = start + int64_t(stride) * (int64_t(size) - 1);
+  if (size < 1 || start < 0 || start >= parent.n || last < 0 || last >= parent.n ||
+      (stride == 0 && size != 1))
+    return 1;
+  Child child{start, size == 1 ? 1 : stride, size};
+  return !make_children(parent, &child, 1, config, mask, new_team);
+}
+
+int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
+                  const shmem_team_config_t *xconfig, long xmask, shmem_team_t *xteam,
+                  const shmem_team_config_t *yconfig, long ymask, shmem_team_t *yteam) {
+  *xteam = *yteam = SHMEM_TEAM_INVALID;
+  if (parent_team == SHMEM_TEAM_INVALID) return 1;
+  Team &parent = need_team(fn, "parent_team", parent_team);
+  if (xrange < 1) return 1;
+  const int n = parent.n;
+  if (xrange > n) xrange = n;
+  const int rows = (n + xrange - 1) / xrange;
+  auto *children = new (std::nothrow) Child[size_t(rows > xrange ? rows : xrange)];
+  if (!children) fatal("%s: no memory", fn);
+  for (int y = 0; y < rows; y++)
+    children[y] = {y * xrange, 1, y < rows - 1 ? xrange : n - y * xrange};
+  bool ok = make_children(parent, children, rows, xconfig, xmask, xteam);
+  if (ok) {
+    for (int x = 0; x < xrange; x++) children[x] = {x, xrange, (n - x + xrange - 1) / xrange};
+    ok = make_children(parent, children, xrange, yconfig, ymask, yteam);
+    if (!ok) team_destroy(fn, *xteam);
+    if (!ok) *xteam = SHMEM_TEAM_INVALID;
+  }
+  delete[] children;
+  return !ok;
+}
+
+void team_destroy(const char *fn, shmem_team_t team) {
+  if (team == SHMEM_TEAM_INVALID) return;
+  Team &t = need_team(fn, "team", team);
+  if (&t == self.world || &t == self.shared)
+    fatal("%s: team: a predefined team cannot be destroyed", fn);
+  // Members leave at their own time; the last one gives the share back.
+  if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(t.n))
+    give_share(t.id);
+  drop(node_of(&t));
+}
+
+int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t *ctx) {
+  *ctx = SHMEM_CTX_INVALID;
+  if (team == SHMEM_TEAM_INVALID) return 1;
+  Team &t = need_team(fn, "team", team);
+  constexpr long all = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
+  if (self.check && options & ~all) fatal("%s: options = %ld: unknown option", fn, options);
+  std::lock_guard guard(lists);
+  auto *c = new (std::nothrow) Context{&t, t.start, t.stride, options, t.contexts};
+  if (!c) return 1;
+  t.contexts = c;
+  *ctx = reinterpret_cast<shmem_ctx_t>(c);
+  return 0;
+}
+
+int ctx_create(const char *fn, long options, shmem_ctx_t *ctx) {
+  return team_create_ctx(fn, SHMEM_TEAM_WORLD, options, ctx);
+}
+
+void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
+  if (ctx == SHMEM_CTX_INVALID) return;
+  if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
+  if (self.check) check_context(fn, ctx);
+  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet
+  auto *c = reinterpret_cast<Context *>(ctx);
+  std::lock_guard guard(lists);
+  for (Context **p = &c->team->contexts; *p; p = &(*p)->next)
+    if (*p == c) {
+      *p = c->next;
+      delete c;
+      return;
+    }
+}
+
+int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team) {
+  *team = SHMEM_TEAM_INVALID;
+  if (ctx == SHMEM_CTX_INVALID) return 1;
+  if (self.check) check_context(fn, ctx);
+  Team *t = ctx == SHMEM_CTX_DEFAULT ? self.world : reinterpret_cast<Context *>(ctx)->team;
+  *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle(t);
+  return 0;
+}
+
+// Sessions are hints about many operations to come. A mapped PE takes each by a store, so there is
+// nothing to prepare.
+void ctx_session_start(const char *fn, shmem_ctx_t ctx, long,
+                       const shmem_ctx_session_config_t *config, long mask) {
+  if (ctx == SHMEM_CTX_INVALID || !self.check) return;
+  check_context(fn, ctx);
+  if (mask && !config) fatal("%s: config = NULL with config_mask = %ld", fn, mask);
+}
+void ctx_session_stop(const char *fn, shmem_ctx_t ctx) {
+  if (ctx != SHMEM_CTX_INVALID && self.check) check_context(fn, ctx);
+}
+
+} // namespace api
+} // namespace shmem

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Teams: what their members share, the barrier, and the API.
+#pragma once
+#include "state.hpp"
+#include "sync.hpp"
+
+namespace shmem {
+
+// A team's share of the segment: arrival counters (the root's first), a mail for each member, two
+// stages for each member. Sized for a team of all the node's PEs; what a smaller team does not
+// touch takes no memory.
+inline size_t arrivals(int n) {
+  return n <= 8 ? 1 : 1 + (size_t(n) + 7) / 8;
+}
+inline size_t share_bytes(int n) {
+  return (arrivals(n) * sizeof(Arrival) + size_t(n) * sizeof(Mail) + page - 1) / page * page +
+         2 * n * stage_bytes;
+}
+inline Arrival *arrival(const Team &t) {
+  return reinterpret_cast<Arrival *>(t.share);
+}
+inline Mail &mail(const Team &t, int member) {
+  return reinterpret_cast<Mail *>(t.share + arrivals(self.n) * sizeof(Arrival))[member];
+}
+inline std::byte *stage(const Team &t, int member, uint64_t round) {
+  std::byte *first = t.share + share_bytes(self.n) - 2 * self.n * stage_bytes;
+  return first + (2 * size_t(member) + (round & 1)) * stage_bytes;
+}
+
+// All members arrive before any returns; what they stored before is visible after. Members arrive
+// in groups of 8, the last of a group arrives at the root, the last at the root releases all:
+// nobody waits but for the release, so a PE that shares its core with others has to run once a
+// barrier, not once a step.
+inline void sync(Team &t) {
+  if (t.n == 1) return std::atomic_thread_fence(std::memory_order_seq_cst);
+  const uint64_t epoch = ++t.barriers;
+  Arrival *root = arrival(t);
+  auto last = [&](Arrival &a, uint64_t size) {
+    return a.count.fetch_add(1, std::memory_order_acq_rel) + 1 == epoch * size;
+  };
+  bool done;
+  if (t.n <= 8) {
+    done = last(*root, t.n);
+  } else {
+    int group = t.me / 8, members = t.n - group * 8;
+    done = last(root[1 + group], members < 8 ? members : 8) && last(*root, (t.n + 7) / 8);
+  }
+  if (done) {
+    // Sequentially consistent, because ring's load of the sleepers must not pass it.
+    root->released.store(epoch, std::memory_order_seq_cst);
+    ring();
+  } else {
+    wait_while([&] { return root->released.load(std::memory_order_acquire) < epoch; });
+  }
+}
+
+// A communication context. On mapped PEs there is nothing to it but its team.
+struct Context {
+  Team *team;
+  int start, stride; // of the team, for the data path
+  long options;
+  Context *next; // in the team's list
+};
+
+// Handles. "" below is the routine that was called, for messages. Null for an invalid handle.
+Team *find_team(shmem_team_t team);
+Team &need_team(const char *fn, const char *arg,
+                shmem_team_t team); // ends the program when there is none
+Team &active_set(const char *fn, int start, int log_stride, int size);
+void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
+int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
+
+// The world PE of PE pe in the context's team.
+struct World {};
+inline int plain_rank(World, int pe) { return pe; }
+inline int plain_rank(shmem_ctx_t ctx, int pe) {
+  if (ctx == SHMEM_CTX_DEFAULT) return pe;
+  auto *c = reinterpret_cast<const Context *>(ctx);
+  return c->start + pe * c->stride;
+}
+inline int rank(const char *, World, int pe) { return pe; }
+inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
+  return self.check || !self.ready ? checked_rank(fn, ctx, pe) : plain_rank(ctx, pe);
+}
+
+void make_teams();    // the predefined ones, at init
+void destroy_teams(); // all, at finalize
+void forget_shares(); // of all but the predefined teams; one PE, while none uses any
+
+namespace api {
+int team_my_pe(const char *fn, shmem_team_t team);
+int team_n_pes(const char *fn, shmem_team_t team);
+int team_get_config(const char *fn, shmem_team_t team, long mask, shmem_team_config_t *config);
+int team_translate_pe(const char *fn, shmem_team_t src_team, int src_pe, shmem_team_t dest_team);
+int team_split_strided(const char *fn, shmem_team_t parent, int start, int stride, int size,
+                       const shmem_team_config_t *config, long mask, shmem_team_t *new_team);
+int team_split_2d(const char *fn, shmem_team_t parent, int xrange,
+                  const shmem_team_config_t *xconfig, long xmask, shmem_team_t *xteam,
+                  const shmem_team_config_t *yconfig, long ymask, shmem_team_t *yteam);
+void team_destroy(const char *fn, shmem_team_t team);
+int ctx_create(const char *fn, long options, shmem_ctx_t *ctx);
+int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t *ctx);
+void ctx_destroy(const char *fn, shmem_ctx_t ctx);
+int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team);
+void ctx_session_start(const char *fn, shmem_ctx_t ctx, long options,
+                       const shmem_ctx_session_config_t *config, long mask);
+void ctx_session_stop(const char *fn, shmem_ctx_t ctx);
+} // namespace api
+
+} // namespace shmem

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Point-to-point synchronization: wait and test.
+#pragma once
+#include "address.hpp"
+#include "sync.hpp"
+
+namespace shmem::api {
+
+[[noreturn, gnu::cold]] void bad_cmp(const char *fn, int cmp);
+
+template <class T> [[gnu::always_inline]] inline bool holds(const char *fn, T a, int cmp, T b) {
+  switch (cmp) {
+  case SHMEM_CMP_EQ:
+    return a == b;
+  case SHMEM_CMP_NE:
+    return a != b;
+  case SHMEM_CMP_LT:
+    return a < b;
+  case SHMEM_CMP_LE:
+    return a <= b;
+  case SHMEM_CMP_GT:
+    return a > b;
+  case SHMEM_CMP_GE:
+    return a >= b;
+  }
+  bad_cmp(fn, cmp);
+}
+
+// Acquire: what was stored before the value that is seen here is seen after it. Another PE may
+// write by put or p, too.
+template <class T> inline T look(T *ivar) {
+  return std::atomic_ref<T>(*ivar).load(std::memory_order_acquire);
+}
+
+// Waits and gives the value that satisfied.
+template <class T>
+inline T wait_for(const char *fn, const char *arg, T *ivar, int cmp, T cmp_value) {
+  if (self.check) [[unlikely]]
+    check_symmetric(fn, arg, ivar, sizeof(T), alignof(T));
+  T value = look(ivar);
+  if (!holds(fn, value, cmp, cmp_value))
+    wait_while([&] { return !holds(fn, value = look(ivar), cmp, cmp_value); });
+  return value;
+}
+
+template <class T> inline void wait_until(const char *fn, T *ivar, int cmp, T cmp_value) {
+  wait_for(fn, "ivar", ivar, cmp, cmp_value);
+}
+template <class T> inline void wait(const char *fn, T *ivar, T cmp_value) {
+  wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
+}
+template <class T> inline int test(const char *fn, T *ivar, int cmp, T cmp_value) {
+  if (self.check) [[unlikely]]
+    check_symmetric(fn, "ivar", ivar, sizeof(T), alignof(T));
+  return holds(fn, look(ivar), cmp, cmp_value);
+}
+
+// The values to compare with: one for all, or one each.
+template <class T> struct Same {
+  T value;
+  T operator[](size_t) const { return value; }
+};
+
+// The elements that count: status, where it is given, is nonzero for those to skip.
+inline bool counts(const int *status, size_t i) {
+  return !status || !status[i];
+}
+
+inline size_t counted(const int *status, size_t n) {
+  size_t sum = 0;
+  for (size_t i = 0; i < n; i++) sum += counts(status, i);
+  return sum;
+}
+
+template <class T> inline void check_ivars(const char *fn, T *ivars, size_t n) {
+  if (self.check) [[unlikely]]
+    check_symmetric(fn, "ivars", ivars, n * sizeof(T), alignof(T));
+}
+
+template <class T, class V>
+inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                    const V &values) {
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i) && !holds(fn, look(ivars + i), cmp, T(values[i]))) return 0;
+  return 1;
+}
+
+// Where a scan starts. It moves on with each call, so that no satisfied element is passed over for
+// ever.
+inline std::atomic<size_t> scan_start{0};
+
+template <class T, class V>
+inline size_t any_holds(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                        const V &values) {
+  if (!n) return SIZE_MAX;
+  size_t i = scan_start.fetch_add(1, std::memory_order_relaxed) % n;
+  for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
+    if (counts(status, i) && holds(fn, look(ivars + i), cmp, T(values[i]))) return i;
+  return SIZE_MAX;
+}
+
+template <class T, class V>
+inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, const int *status,
+                        int cmp, const V &values) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i) && holds(fn, look(ivars + i), cmp, T(values[i]))) indices[found++] = i;
+  return found;
+}
+
+// Each of the six, with one value and with a vector of them.
+#define FORMS(result, name, indices_param, indices_arg, body)                                      \
+  template <class T, class V>                                                                      \
+  inline result name##_of(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
+                          int cmp, const V &values) {                                              \
+    check_ivars(fn, ivars, n);                                                                     \
+    body                                                                                           \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline result name(const char *fn, T *ivars, size_t n, indices_param const int *status, int cmp, \
+                     T value) {                                                                    \
+    return name##_of(fn, ivars, n, indices_arg status, cmp, Same<T>{value});                       \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline result name##_vector(const char *fn, T *ivars, size_t n, indices_param const int *status, \
+                              int cmp, const T *values) {                                          \
+    return name##_of(fn, ivars, n, indices_arg status, cmp, values);                               \
+  }
+#define NONE
+#define INDICES size_t *indices,
+#define PASS indices,
+
+FORMS(int, test_all, NONE, NONE, { return all_hold(fn, ivars, n, status, cmp, values); })
+FORMS(size_t, test_any, NONE, NONE, { return any_holds(fn, ivars, n, status, cmp, values); })
+FORMS(size_t, test_some, INDICES, PASS,
+      { return some_hold(fn, ivars, n, indices, status, cmp, values); })
+FORMS(void, wait_until_all, NONE, NONE, {
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i)) wait_for(fn, "ivars", ivars + i, cmp, T(values[i]));
+})
+FORMS(size_t, wait_until_any, NONE, NONE, {
+  if (!counted(status, n)) return SIZE_MAX;
+  size_t i = SIZE_MAX;
+  wait_while([&] { return (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX; });
+  return i;
+})
+FORMS(size_t, wait_until_some, INDICES, PASS, {
+  if (!counted(status, n)) return 0;
+  size_t found = 0;
+  wait_while([&] { return (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0; });
+  return found;
+})
+
+#undef FORMS
+#undef NONE
+#undef INDICES
+#undef PASS
+
+} // namespace shmem::api
