@@ -2,6 +2,7 @@
 #include "perf.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 
 static const char help[] =
@@ -14,6 +15,8 @@ static const char help[] =
     "  --step N           factor from one size to the next (default 2)\n"
     "  --time SECONDS     for each row (default 0.05)\n"
     "  --repetitions N    batches a row, at most (default 101)\n"
+    "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
+    "                     as many as PEs; for one node\n"
     "  --json             JSON instead of a table\n"
     "  --list             name the tests and end\n"
     "Ratios to raw rows need the raw group in the same run. With more PEs than cores the numbers\n"
@@ -92,6 +95,10 @@ static struct options parse(int argc, char **argv) {
     }
     if (IS("--json")) {
       o.json = true;
+      continue;
+    }
+    if (IS("--bind")) {
+      o.bind = true;
       continue;
     }
     if (IS("--list")) {
@@ -211,6 +218,30 @@ static long run_test(struct arena *a, const struct test *t, const struct options
   return wrong;
 }
 
+static void bind_to_processor(void) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < shmem_n_pes())
+    return;
+  int seen = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || seen++ != shmem_my_pe()) continue;
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    CPU_SET(cpu, &mine);
+    sched_setaffinity(0, sizeof mine, &mine);
+    return;
+  }
+}
+
+// All PEs compute for a moment: a scheduler that put two on one core spreads them while others are
+// idle, and the clock frequency rises.
+static void settle(void) {
+  const double stop = seconds_now() + 0.1;
+  volatile unsigned long work = 0;
+  while (seconds_now() < stop) work = work + 1;
+  shmem_barrier_all();
+}
+
 static void list_tests(void) {
   for (size_t l = 0; l < sizeof all_tests / sizeof *all_tests; ++l)
     for (const struct test *t = all_tests[l]; t->name; ++t)
@@ -224,6 +255,8 @@ int main(int argc, char **argv) {
     if (shmem_my_pe() == 0) list_tests();
     leave(0);
   }
+  if (o.bind) bind_to_processor();
+  settle();
   coll_setup(shmem_n_pes());
   struct arena arena = make_arena(&o);
   if (arena.me == 0) report_begin(&o);

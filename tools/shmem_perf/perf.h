@@ -4,8 +4,8 @@
 #ifndef SHMEM_PERF_H
 #define SHMEM_PERF_H
 
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE // processor affinity
 #endif
 
 #include <shmem.h>
@@ -81,7 +81,7 @@ struct options {
   size_t smallest, largest, step;
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
-  bool json, list;
+  bool json, list, bind;
 };
 
 bool measure_setup(void);

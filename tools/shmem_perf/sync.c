@@ -115,7 +115,20 @@ static void raw_signal_pong(struct arena *a, size_t count) {
   }
 }
 
-static void put_signal_only(struct arena *a, size_t count) {
+// One after the other to a PE that waits for just this signal, and answers at the end of a batch.
+static void signal_stream(struct arena *a, size_t count) {
+  REPEAT(count, send_signal(a, ++a->flag_count););
+  shmem_uint64_wait_until(a->flag, SHMEM_CMP_GE, a->flag_count);
+}
+
+static void signal_stream_end(struct arena *a, size_t count) {
+  a->flag_count += count;
+  wait_signal(a, a->flag_count);
+  shmem_uint64_p(a->flag, a->flag_count, a->peer);
+}
+
+// To a PE that waits for something else, and may be asleep.
+static void signal_elsewhere(struct arena *a, size_t count) {
   REPEAT(count, send_signal(a, 1););
   shmem_quiet();
 }
@@ -227,7 +240,16 @@ const struct test sync_tests[] = {
      .unit = BYTES_PER_SECOND,
      .kind = PAIR,
      .sized = true,
-     .run = put_signal_only,
+     .run = signal_stream,
+     .partner = signal_stream_end,
+     .check = check_signal},
+    {.group = "signal",
+     .name = "put_signal, others wait",
+     .reference = "copy to",
+     .unit = BYTES_PER_SECOND,
+     .kind = PAIR,
+     .sized = true,
+     .run = signal_elsewhere,
      .check = check_signal},
     {.name = NULL},
 };
