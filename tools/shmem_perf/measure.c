@@ -23,7 +23,7 @@ static double sample[MOST_SAMPLES];
 bool measure_setup(void) {
   order = shmem_align(64, 64);
   if (!order) return false;
-  *order = 0;
+  order[0] = order[1] = 0;
   shmem_barrier_all();
   return true;
 }
@@ -49,8 +49,19 @@ static size_t next_order(bool sleeping) {
   return (size_t)(last & ((1L << COUNT_BITS) - 1));
 }
 
+// Both are awake and here before the clock of a pair test starts.
+static void shake_hands(const struct arena *a) {
+  static long hands_shaken;
+  ++hands_shaken;
+  shmem_long_p(order + 1, hands_shaken, a->peer);
+  shmem_long_wait_until(order + 1, SHMEM_CMP_GE, hands_shaken);
+}
+
 static double batch(struct arena *a, const struct test *t, size_t count) {
-  if (t->kind == ALL) shmem_barrier_all();
+  if (t->kind == ALL)
+    shmem_barrier_all();
+  else if (t->partner && a->n_pes > 1)
+    shake_hands(a);
   const double start = seconds_now();
   t->run(a, count);
   return seconds_now() - start;
@@ -104,6 +115,7 @@ static int follow(struct arena *a, const struct test *t) {
   size_t count, calibrated = 0;
   while ((count = next_order(t->kind == PAIR && !partner)) > 0) {
     if (t->kind == PAIR) {
+      shake_hands(a);
       t->partner(a, count);
       continue;
     }

@@ -111,7 +111,9 @@ static void get_both(struct arena *a, size_t count) {
 
 static void raw_copy_both(struct arena *a, size_t count) {
   raw_copy_to(a, count);
-  meet(a);
+  const uint64_t round = ++a->flag_count;
+  __atomic_store_n(a->flag_there, round, __ATOMIC_RELEASE);
+  while (__atomic_load_n(a->flag, __ATOMIC_ACQUIRE) < round) continue;
 }
 
 // --- checks -------------------------------------------------------------------------------------
