@@ -53,13 +53,13 @@ struct Access {
 template <class T>
 [[gnu::always_inline]] inline T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
   if (self.fast.has(p) && unsigned(pe) < unsigned(self.n)) [[likely]]
-    return reinterpret_cast<T *>(uintptr_t(p) + self.fast.delta[pe]);
+    return reinterpret_cast<T *>(uintptr_t(p) + heap_delta[pe]);
   return static_cast<T *>(slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, nullptr}));
 }
 
-// Does f(the same, where pe counts in the context's team). The slow path is a function of its own that
-// ends with f: nothing lives across a call in the fast one, so it needs no stack (2026-11: 15 instead
-// of 21 instructions for shmem_int_put of one element).
+// Does f(the same, where pe counts in the context's team). The slow path is a function of its own
+// that ends with f: nothing lives across a call in the fast one, so it needs no stack (2026-11: 15
+// instead of 21 instructions for shmem_int_put of one element).
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
                                    const void *other, F f) {
@@ -67,12 +67,12 @@ template <class C, class T, class F>
       slow_address({fn, arg, p, n * sizeof(T), alignof(T), rank(fn, c, pe), other})));
 }
 template <class C, class T, class F>
-[[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
-                                          const void *other, F f) {
+[[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
+                                          int pe, const void *other, F f) {
   if (self.fast.has(p)) [[likely]] { // so nothing is to be checked, the context neither
     int r = plain_rank(c, pe);
     if (unsigned(r) < unsigned(self.n)) [[likely]]
-      return f(reinterpret_cast<T *>(uintptr_t(p) + self.fast.delta[r]));
+      return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]));
   }
   return slow_access(fn, arg, c, p, n, pe, other, f);
 }

@@ -17,6 +17,7 @@
 namespace shmem {
 
 State self;
+ptrdiff_t heap_delta[max_pes];
 
 namespace {
 
@@ -61,6 +62,7 @@ void join_job() {
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
+  if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
   char message[256];
   if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
   if (place.n_local != place.n || !self.env.p2p)

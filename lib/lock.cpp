@@ -31,14 +31,14 @@ std::atomic_ref<uint32_t> word(uint32_t &n) {
 void set_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
   uint32_t mine = word(c->given).fetch_add(1, std::memory_order_relaxed);
-  wait_while([&] { return word(c->served).load(std::memory_order_acquire) != mine; });
+  wait_while({c, true}, [=] { return word(c->served).load(std::memory_order_acquire) != mine; });
 }
 
 void clear_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
   // Releases what the holder has stored (its quiet), and is a full fence for ring.
   word(c->served).fetch_add(1, std::memory_order_seq_cst);
-  ring();
+  ring({c, true});
 }
 
 int test_lock(const char *fn, long *lock) {

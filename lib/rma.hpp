@@ -39,16 +39,20 @@ namespace api {
 template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "dest", c, dest, nelems, pe, source, [=](T *d) {
-    if (nelems == 1) *d = *source;
-    else copy(d, source, nelems * sizeof(T));
+    if (nelems == 1)
+      *d = *source;
+    else
+      copy(d, source, nelems * sizeof(T));
   });
 }
 
 template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "source", c, source, nelems, pe, dest, [=](const T *s) {
-    if (nelems == 1) *dest = *s;
-    else copy(dest, s, nelems * sizeof(T));
+    if (nelems == 1)
+      *dest = *s;
+    else
+      copy(dest, s, nelems * sizeof(T));
   });
 }
 
@@ -64,16 +68,20 @@ inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
   access(fn, "dest", c, dest, 1, pe, nullptr, [=](T *d) {
-    if constexpr (sizeof(T) <= 8) __atomic_store(d, &value, __ATOMIC_RELAXED);
-    else *d = value;
+    if constexpr (sizeof(T) <= 8)
+      __atomic_store(d, &value, __ATOMIC_RELAXED);
+    else
+      *d = value;
   });
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
   return access(fn, "source", c, source, 1, pe, nullptr, [](const T *s) {
     T value;
-    if constexpr (sizeof(T) <= 8) __atomic_load(s, &value, __ATOMIC_RELAXED);
-    else value = *s;
+    if constexpr (sizeof(T) <= 8)
+      __atomic_load(s, &value, __ATOMIC_RELAXED);
+    else
+      value = *s;
     return value;
   });
 }

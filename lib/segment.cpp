@@ -141,16 +141,15 @@ void join(const bootstrap::Place &place) {
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.
-  static ptrdiff_t *deltas;
-  if (!deltas) deltas = new ptrdiff_t[2 * size_t(n)];
+  auto *data_delta = new ptrdiff_t[size_t(n)];
   char *mine = window + self.part_start + place.local * self.part_bytes;
   for (int i = 0; i < n; i++) {
     ptrdiff_t step = (i - place.local) * ptrdiff_t(self.part_bytes);
-    deltas[i] = step;
-    deltas[n + i] = i == place.local ? 0 : mine + heap + step - data.base;
+    heap_delta[i] = step;
+    data_delta[i] = i == place.local ? 0 : mine + heap + step - data.base;
   }
-  self.heap = {uintptr_t(mine), heap, deltas};
-  self.data = {uintptr_t(data.base), data.bytes, deltas + n};
+  self.heap = {uintptr_t(mine), heap, heap_delta};
+  self.data = {uintptr_t(data.base), data.bytes, data_delta};
   data::move(self.segment_fd, size_t(mine - window) + heap);
   numa::bind(mine, self.part_bytes);
   debug("heap of %zu bytes at %p, static data of %zu bytes at %p", heap, static_cast<void *>(mine),

@@ -13,12 +13,16 @@ namespace shmem::api {
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  on(fn, "sig_addr", c, sig_addr, pe, [=](auto flag) {
-    if (sig_op == SHMEM_SIGNAL_SET) flag.store(signal);
-    else if (sig_op == SHMEM_SIGNAL_ADD) flag.fetch_add(signal);
-    else bad_signal(fn, sig_op);
+  access(fn, "sig_addr", c, sig_addr, 1, pe, nullptr, [=](uint64_t *sig) {
+    std::atomic_ref<uint64_t> flag(*sig);
+    if (sig_op == SHMEM_SIGNAL_SET)
+      flag.store(signal);
+    else if (sig_op == SHMEM_SIGNAL_ADD)
+      flag.fetch_add(signal);
+    else
+      bad_signal(fn, sig_op);
+    ring({sig, false});
   });
-  ring();
 }
 
 template <class C, class T>

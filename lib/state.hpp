@@ -32,8 +32,9 @@ struct alignas(line) Slot {
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
   std::atomic<int> flushed; // this PE has written out its stdio, for shmem_global_exit
-  alignas(line) std::atomic<uint32_t> asleep; // threads of this PE in futex sleep
-  std::atomic<uint32_t> bell;                 // what they sleep on
+  alignas(
+      line) std::atomic<uint64_t> awaits; // what sleeping threads of this PE wait for, see sync.cpp
+  std::atomic<uint32_t> bell;             // the futex that they sleep on
 };
 
 // Arrival counter of up to 8 members of a team, or of up to 8 counters below it; it only grows.
@@ -114,5 +115,10 @@ struct State {
 };
 
 extern State self;
+
+// The heap's deltas again, where the data path finds them with one load less than through a
+// pointer. Only what the job has of it is ever touched.
+inline constexpr int max_pes = 1 << 20;
+extern ptrdiff_t heap_delta[max_pes];
 
 } // namespace shmem

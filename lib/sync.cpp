@@ -3,6 +3,7 @@
 #include "log.hpp"
 #include <ctime>
 #include <linux/futex.h>
+#include <mutex>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +16,26 @@ long now_us() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+// A location as all PEs of the node name it: its place in the segment, and a bit for the program's.
+constexpr uint64_t objects = 1, anything = ~uint64_t(0);
+
+uint64_t name(Location where) {
+  if (!where.p) return objects;
+  auto at = uintptr_t(where.p);
+  if (self.data.has(where.p)) at += self.heap.base + self.heap.size - self.data.base;
+  return (at - uintptr_t(self.job)) << 1 | !where.own;
+}
+
+// One thread of this PE more or less asleep. Two that sleep for different things are woken by
+// anything.
+void asleep(Slot &slot, int change, Location where) {
+  static std::mutex mutex;
+  static int threads;
+  std::lock_guard guard(mutex);
+  threads += change;
+  slot.awaits = threads == 0 ? 0 : threads == 1 && change > 0 ? name(where) : anything;
 }
 
 // Called by a sleeper each time it wakes for nothing. Once a PE has left, or is in exit(), whoever
@@ -38,10 +59,7 @@ void check_departed(long *since) {
 
 } // namespace
 
-void wait_slow(bool (*blocked)(void *), void *context) {
-  // What this thread has stored so far, others may be asleep for.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  ring();
+void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   constexpr long yield_us = 100;
   for (long start = now_us(); now_us() - start < yield_us;)
     for (int i = 0; i < 8; i++) {
@@ -50,8 +68,9 @@ void wait_slow(bool (*blocked)(void *), void *context) {
     }
 
   Slot &slot = self.slots[self.me];
-  slot.asleep.fetch_add(1);
-  self.job->sleepers.fetch_add(1);
+  asleep(slot, +1, where);
+  // What this thread has stored so far by puts and atomics, others may be asleep for.
+  if (self.job->sleepers.fetch_add(1)) ring_sleepers({nullptr, false});
   long nap = 50000, since = 0; // ns
   for (;;) {
     uint32_t bell = slot.bell.load();
@@ -63,13 +82,17 @@ void wait_slow(bool (*blocked)(void *), void *context) {
     check_departed(&since);
   }
   self.job->sleepers.fetch_sub(1);
-  slot.asleep.fetch_sub(1);
+  asleep(slot, -1, where);
 }
 
-void ring_sleepers() {
+void ring_sleepers(Location where) {
+  const uint64_t what = name(where);
   for (int pe = 0; pe < self.n; pe++) {
     Slot &slot = self.slots[pe];
-    if (!slot.asleep.load(std::memory_order_relaxed)) continue;
+    uint64_t awaits = slot.awaits.load(std::memory_order_seq_cst);
+    bool match = awaits == what || awaits == anything ||
+                 (!where.own && (awaits == objects || (what == objects && awaits & 1)));
+    if (!awaits || !match) continue;
     slot.bell.fetch_add(1);
     syscall(SYS_futex, &slot.bell, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
   }

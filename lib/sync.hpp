@@ -3,6 +3,7 @@
 // normal, so a waiter gives up its core early there, and late where every PE has a core.
 #pragma once
 #include "state.hpp"
+#include <type_traits>
 
 namespace shmem {
 
@@ -14,26 +15,34 @@ inline void pause_core() {
 #endif
 }
 
+// Waits name the location that they are about, so that only who waits for it is woken: one of the
+// library's own words, one object of the program, or null for several objects of it.
+struct Location {
+  const void *p;
+  bool own; // the library's
+};
+
 // The slow part of wait_while: yields, then sleeps.
-[[gnu::noinline]] void wait_slow(bool (*blocked)(void *), void *context);
+[[gnu::noinline]] void wait_slow(Location where, bool (*blocked)(void *), void *context);
 
 // Returns once blocked() is false. blocked() loads with acquire what another PE or thread stores.
-template <class F> inline void wait_while(F &&blocked) {
+template <class F> inline void wait_while(Location where, F &&blocked) {
   for (int i = self.spins; i > 0; i--) {
     if (!blocked()) return;
     pause_core();
   }
-  wait_slow([](void *f) { return (*static_cast<std::remove_reference_t<F> *>(f))(); }, &blocked);
+  wait_slow(
+      where, [](void *f) { return (*static_cast<std::remove_reference_t<F> *>(f))(); }, &blocked);
 }
 
-// Wakes sleeping waiters, after a store that they may be waiting for. Call it where a sleeper
-// should not lie until its sleep ends by itself (at most a millisecond): barriers, signals, locks,
-// and whoever starts to wait. The store before it must be a full fence, or be followed by one: it
-// must not pass the load of sleepers.
-[[gnu::cold, gnu::noinline]] void ring_sleepers();
-inline void ring() {
+// Wakes who sleeps until this location changes. The store to it must be a full fence, or be
+// followed by one, because it must not pass the load of sleepers. Plain puts and atomics do not
+// ring: they would pay for it. A sleeper looks by itself once in a millisecond, and whoever goes to
+// sleep wakes the others before, so that no two wait for each other longer than that.
+[[gnu::cold, gnu::noinline]] void ring_sleepers(Location where);
+inline void ring(Location where) {
   if (self.job->sleepers.load(std::memory_order_seq_cst)) [[unlikely]]
-    ring_sleepers();
+    ring_sleepers(where);
 }
 
 } // namespace shmem

@@ -185,7 +185,7 @@ Team &active_set(const char *fn, int start, int log_stride, int size) {
     fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
           fn, start, log_stride, size);
   auto &lock = self.job->teams_lock;
-  wait_while([&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
+  wait_while({&lock, true}, [&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
   int id = 0;
   while (id < max_teams && self.job->active_set[id] != set) id++;
   if (id == max_teams) {
@@ -193,7 +193,7 @@ Team &active_set(const char *fn, int start, int log_stride, int size) {
     if (id >= 0) self.job->active_set[id] = set;
   }
   lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
-  ring();
+  ring({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
   return *make_team(me, size, start, stride, id, 0, set);
 }

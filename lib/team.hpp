@@ -48,9 +48,10 @@ inline void sync(Team &t) {
   if (done) {
     // Sequentially consistent, because ring's load of the sleepers must not pass it.
     root->released.store(epoch, std::memory_order_seq_cst);
-    ring();
+    ring({root, true});
   } else {
-    wait_while([&] { return root->released.load(std::memory_order_acquire) < epoch; });
+    wait_while({root, true},
+               [=] { return root->released.load(std::memory_order_acquire) < epoch; });
   }
 }
 
@@ -72,13 +73,17 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 
 // The world PE of PE pe in the context's team.
 struct World {};
-inline int plain_rank(World, int pe) { return pe; }
+inline int plain_rank(World, int pe) {
+  return pe;
+}
 inline int plain_rank(shmem_ctx_t ctx, int pe) {
   if (ctx == SHMEM_CTX_DEFAULT) return pe;
   auto *c = reinterpret_cast<const Context *>(ctx);
   return c->start + pe * c->stride;
 }
-inline int rank(const char *, World, int pe) { return pe; }
+inline int rank(const char *, World, int pe) {
+  return pe;
+}
 inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
   return self.check || !self.ready ? checked_rank(fn, ctx, pe) : plain_rank(ctx, pe);
 }

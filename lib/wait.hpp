@@ -39,7 +39,7 @@ inline T wait_for(const char *fn, const char *arg, T *ivar, int cmp, T cmp_value
     check_symmetric(fn, arg, ivar, sizeof(T), alignof(T));
   T value = look(ivar);
   if (!holds(fn, value, cmp, cmp_value))
-    wait_while([&] { return !holds(fn, value = look(ivar), cmp, cmp_value); });
+    wait_while({ivar, false}, [&] { return !holds(fn, value = look(ivar), cmp, cmp_value); });
   return value;
 }
 
@@ -141,13 +141,15 @@ FORMS(void, wait_until_all, NONE, NONE, {
 FORMS(size_t, wait_until_any, NONE, NONE, {
   if (!counted(status, n)) return SIZE_MAX;
   size_t i = SIZE_MAX;
-  wait_while([&] { return (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX; });
+  wait_while({nullptr, false},
+             [&] { return (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX; });
   return i;
 })
 FORMS(size_t, wait_until_some, INDICES, PASS, {
   if (!counted(status, n)) return 0;
   size_t found = 0;
-  wait_while([&] { return (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0; });
+  wait_while({nullptr, false},
+             [&] { return (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0; });
   return found;
 })
 

@@ -222,8 +222,11 @@ def api(types, lines, group, header):
             else:
                 args.append(name)
         ret = "" if f.result == "void" else "return "
-        noreturn = "[[noreturn]] " if "noreturn" in f.line.tags else ""
-        yield f"{noreturn}{f.prototype('p')} {{ {ret}shmem::api::{f.line.template}({', '.join(args)}); }}"
+        # Between these entry points and the store there is no call, whatever the inliner thinks of the size.
+        attribute = "[[gnu::flatten]] " if group in ("rma", "amo") else ""
+        if "noreturn" in f.line.tags:
+            attribute = "[[noreturn]] "
+        yield f"{attribute}{f.prototype('p')} {{ {ret}shmem::api::{f.line.template}({', '.join(args)}); }}"
         yield f'extern decltype(p{f.name}) {f.name} __attribute__((weak, alias("p{f.name}")));'
     yield "}"
 

@@ -45,10 +45,10 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
     }
     sent.store(cast,
                std::memory_order_seq_cst); // publishes the data; and ring's load must not pass it
-    ring();
+    ring({&sent, true});
     if (root_too) copy(dest, source, bytes);
   } else {
-    wait_while([&] { return sent.load(std::memory_order_acquire) < cast; });
+    wait_while({&sent, true}, [&] { return sent.load(std::memory_order_acquire) < cast; });
     if (!push) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
   }
   if (!push) sync(t); // the root's source may change once all have read it

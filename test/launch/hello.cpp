@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+#include "hello.c" // a C++ compiler, the same program

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""Tests of oshrun and the compiler wrappers: launch.py CASE, with OSHRUN, OSHCC, OSHCXX and BUILD
+in the environment. Cases without 'program' in their name need no library, only a launcher."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+OSHRUN, BUILD, HERE = os.environ["OSHRUN"], os.environ["BUILD"], Path(__file__).parent
+TMP = Path(tempfile.mkdtemp(prefix="launch-"))
+# Meson sets LD_LIBRARY_PATH, which would hide a wrong rpath.
+ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
+if "SHMEM_LAUNCHER" in os.environ: # the launcher to test with
+    ENV["SHMEM_LAUNCHER"] = os.environ["SHMEM_LAUNCHER"]
+
+
+def run(*argv, status=0, **env):
+    """Runs a command, checks its status (None: any but 0), returns its stdout, or else stderr."""
+    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True, capture_output=True)
+    good = done.returncode != 0 if status is None else done.returncode == status
+    assert good, f"{argv}: status {done.returncode}, not {status}\n{done.stdout}{done.stderr}"
+    return done.stdout if status == 0 else done.stderr
+
+
+def script(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def fake(name="fake", says=""):
+    """A launcher that prints its arguments, one a line."""
+    return script(TMP / "bin" / name, f'[ "$1" = --version ] && echo "{says}" && exit\n' "printf '%s\\n' ${0##*/} \"$@\"\n")
+
+
+def one_line(text, *parts):
+    assert text.count("\n") == 1 and text.startswith("oshrun: "), text
+    assert all(p in text for p in parts), text
+
+
+def case_status():
+    run(OSHRUN, "-n", 3, "sh", "-c", '[ "$PMIX_RANK" = 1 ] && exit 7; sleep 0.1', status=7)
+
+
+def case_signal():
+    run(OSHRUN, "-n", 3, "sh", "-c", '[ "$PMIX_RANK" = 1 ] && kill -SEGV $$; sleep 0.1', status=None)
+
+
+def case_count():
+    for option in "-n", "-np", "--np":
+        assert run(OSHRUN, option, 3, "echo", "x").split() == ["x"] * 3
+
+
+def case_pass_through():
+    argv = ["--new-option", "-n", "2", "--map-by", "x", "--", "prog", "-n", "0", "a  b", "", "*", "-h"]
+    got = run(OSHRUN, *argv, SHMEM_LAUNCHER=str(fake())).split("\n")[1:-1]
+    assert got == argv, got
+    got = run(OSHRUN, "-np", 2, "prog", SHMEM_LAUNCHER=f"{fake()} --mca a b").split("\n")[1:-1]
+    assert got == ["--mca", "a", "b", "-n", "2", "prog"], got
+
+
+def case_info():
+    assert "usage: oshrun" in run(OSHRUN, "--help") and run(OSHRUN, "-h") == run(OSHRUN, "--help")
+    assert run(OSHRUN, "--version").startswith("oshrun (libshmem) ")
+
+
+def case_usage_errors():
+    for n in "0", "00", "-3", "x", "", "2x":
+        one_line(run(OSHRUN, "-n", n, "true", status=2), f"'{n}'")
+    one_line(run(OSHRUN, "--bind-to", "core", "-n", 0, "true", status=2), "'0'")
+    one_line(run(OSHRUN, "-n", status=2), "-n")
+    for argv in [], ["-n", 2], ["--mca", "a", "b"], ["--"]:
+        one_line(run(OSHRUN, *argv, status=2), "no program")
+
+
+def case_launcher_choice():
+    empty = {"PATH": str(TMP / "bin")}
+    ENV.pop("SHMEM_LAUNCHER", None)
+    one_line(run(OSHRUN, "true", status=127, PATH="/nonexistent"), "install", "openmpi-bin")
+    one_line(run(OSHRUN, "true", status=127, SHMEM_LAUNCHER="absent --x"), "'absent'", "install")
+    fake("mpirun", "HYDRA build details:")
+    one_line(run(OSHRUN, "true", status=127, **empty), "mpirun", "Hydra")
+    one_line(run(OSHRUN, "true", status=127, SHMEM_LAUNCHER="mpirun", **empty), "mpirun", "Hydra")
+    fake("srun")
+    first = lambda **env: run(OSHRUN, "prog", **empty, **env).split()
+    assert first()[0] == "srun"
+    fake("mpirun", "mpirun (Open MPI) 4.1.4")
+    assert first()[0] == "mpirun"
+    fake("mpirun", "mpirun (Open MPI) 5.0.7")
+    assert first()[0] == "mpirun"
+    fake("prterun")
+    assert first(SHMEM_X="1") == ["prterun", "-x", "SHMEM_X", "prog"]
+    assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
+
+
+def case_oversubscribe():
+    n = 2 * os.cpu_count() + 1
+    assert run(OSHRUN, "-n", n, "echo", "x").split() == ["x"] * n
+
+
+def case_spaces():
+    assert run(OSHRUN, "-n", 1, "printf", "<%s>", "a  b", "", "*") == "<a  b><><*>"
+
+
+def case_environment():
+    got = run(OSHRUN, "-n", 2, "sh", "-c", "echo $SHMEM_A$SMA_B", SHMEM_A="1", SMA_B="x\nexport y=1")
+    assert got.split("\n")[0].startswith("1x"), got
+
+
+def case_no_ssh():
+    """A launcher that finds no ssh on a machine of one node must do without."""
+    for d in reversed(ENV["PATH"].split(":")):
+        for f in Path(d).glob("*") if Path(d).is_dir() else ():
+            if f.name in ("sh", "true", "mpirun", "orterun", "prterun", "prte", "prted", "orted", "false"):
+                link = TMP / "bin" / f.name
+                link.parent.mkdir(exist_ok=True)
+                link.unlink(missing_ok=True)
+                link.symlink_to(f)
+    run(OSHRUN, "-n", 2, "true", PATH=str(TMP / "bin"))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def case_interrupt():
+    for sig in signal.SIGINT, signal.SIGTERM:
+        job = subprocess.Popen([OSHRUN, "-n", "4", "sh", "-c", f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"],
+                               env=ENV, stderr=subprocess.DEVNULL)
+        ranks = [TMP / str(r) for r in range(4)]
+        while not all(r.exists() and r.read_text().endswith("\n") for r in ranks):
+            assert job.poll() is None
+            time.sleep(0.02)
+        pids = [r.read_text().strip() for r in ranks]
+        job.send_signal(sig)
+        assert job.wait(15) != 0 # Open MPI 4 leaves the PEs a second to end, more if it starts yet
+        until = time.monotonic() + 2
+        while any(map(alive, pids)) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not any(map(alive, pids)), f"{sig}: PEs {pids} are left"
+        for r in ranks:
+            r.unlink()
+
+
+def wrappers(where):
+    return [(f"{where}/oshcc", HERE / "hello.c"), (f"{where}/oshc++", HERE / "hello.cpp")]
+
+
+def case_showme():
+    for cc, source in wrappers(f"{BUILD}/tools"):
+        compile, link = run(cc, "--showme:compile").strip(), run(cc, "--showme:link").strip()
+        assert "-I" in compile and "-lshmem" not in compile
+        assert "-L" in link and "-rpath" in link and link.endswith("-lshmem")
+        assert run(cc, "--showme:version").startswith(Path(cc).name)
+        command = run(cc, "--showme:command").strip()
+        assert run(cc, "--showme", "a b.c", "-c") == f"{command} 'a b.c' -c {compile}\n"
+        assert run(cc, "x.c", "-O2", "--showme").endswith("-lshmem\n")
+        assert run(cc, "--showme").split()[0] == command.split()[0]
+        assert "a.out" not in run(cc, "--showme", "-E", "x.c") and "-lshmem" not in run(cc, "--showme", "-M", "x.c")
+        one = "SHMEM_CC" if cc.endswith("oshcc") else "SHMEM_CXX"
+        assert run(cc, "--showme:command", **{one: "other -m64"}) == "other -m64\n"
+        assert run(cc, "a  b", **{one: str(fake("cc"))}).split("\n")[1] == "a  b"
+        run(cc, "-v")
+        run(cc, status=None)
+        run(cc, "--showme:nothing", status=2)
+
+
+def programs(where, oshrun):
+    for cc, source in wrappers(where):
+        exe = TMP / "a program"
+        run(cc, "-O1", '-DWORDS="two  words"', "-c", source, "-o", f"{exe}.o")
+        run(cc, f"{exe}.o", "-o", exe)
+        run(cc, '-DWORDS="two  words"', source, "-o", exe)
+        got = run(oshrun, "-n", 3, exe)
+        assert sorted(got.split("\n")[:-1]) == [f"{r} of 3: two  words" for r in range(3)], got
+        run(oshrun, "-n", 3, exe, "exit", status=5)
+
+
+def case_program():
+    programs(f"{BUILD}/tools", OSHRUN)
+
+
+def case_installed_program():
+    """The tree is moved after the installation, so nothing may depend on where it was put."""
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", TMP / "first")
+    (TMP / "first").rename(TMP / "moved here")
+    oshcc = next((TMP / "moved here").rglob("oshcc"))
+    assert run(oshcc.parent / "oshCC", "--showme:version").startswith("oshc++")
+    assert BUILD not in run(oshcc, "--showme") and str(TMP) in run(oshcc, "--showme")
+    link = TMP / "oshcc"
+    link.symlink_to(oshcc)
+    assert run(link, "--showme") == run(oshcc, "--showme")
+    programs(oshcc.parent, oshcc.parent / "oshrun")
+
+
+if __name__ == "__main__":
+    try:
+        globals()["case_" + sys.argv[1]]()
+    finally:
+        subprocess.run(["rm", "-rf", TMP])
