@@ -35,7 +35,8 @@ void tell_cores() {
 void choose_spins() {
   int cores = 0;
   for (const auto &word : self.job->cores) cores += std::popcount(word.load());
-  self.spins = self.n <= cores ? 4000 : 10;
+  self.oversubscribed = self.n > cores;
+  self.spins = self.oversubscribed ? 10 : 500;
 }
 
 void print_info() {
@@ -78,9 +79,25 @@ void join_job() {
   self.pid = getpid();
   catch_exit();
   Slot &slot = self.slots[self.me];
-  slot.pid = self.pid;
+  slot.pid.store(self.pid, std::memory_order_release);
   tell_cores();
   print_info();
+}
+
+// Until every PE has come. One that takes long may never come.
+void wait_for_all() {
+  auto missing = [] {
+    for (int pe = 0; pe < self.n; pe++)
+      if (self.slots[pe].pid.load(std::memory_order_relaxed) == 0) return true;
+    return false;
+  };
+  for (int tries = 1; missing(); tries++) {
+    if (tries < 1000)
+      sched_yield();
+    else
+      usleep(1000);
+    if (tries % 1000 == 0) check_started();
+  }
 }
 
 void bring_up() {
@@ -89,6 +106,7 @@ void bring_up() {
   make_teams();
   reset_heap();
   self.slots[self.me].phase = Slot::up;
+  wait_for_all();
   sync(*self.world); // all are there: the watch knows every process
   if (self.me == 0) self.job->departed = 0;
   choose_spins();

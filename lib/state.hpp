@@ -96,7 +96,7 @@ struct State {
   alignas(64) Region fast;
   int n, me;
   int spins; // polls before a waiter yields
-  bool check, ready;
+  bool check, ready, oversubscribed;
   Job *job;
   Slot *slots;
   Team *world;

@@ -50,24 +50,30 @@ void check_departed(long *since) {
     *since = 0;
   else if (!*since)
     *since = now_us();
-  else if (now_us() - *since > 1000000)
+  else if (now_us() - *since > 500000) {
+    uint32_t none = 0; // the first that is sure says it, for all
+    if (!self.job->dead.compare_exchange_strong(none, departed)) return;
     fatal(gone ? "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
                  "calls?"
                : "PE %d has called exit() without shmem_finalize, and this PE waits in vain",
           pe);
+  }
 }
 
 } // namespace
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
-  constexpr long yield_us = 100;
+  // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
+  const long yield_us = self.oversubscribed ? 100 : 1000;
   for (long start = 0;;) {
     for (int i = 0; i < 16; i++) {
       sched_yield();
       if (!blocked(context)) return;
     }
-    if (!start) start = now_us();
-    else if (now_us() - start > yield_us) break;
+    if (!start)
+      start = now_us();
+    else if (now_us() - start > yield_us)
+      break;
   }
 
   Slot &slot = self.slots[self.me];

@@ -7,8 +7,8 @@
 
 namespace shmem {
 
-// Orders this thread's accesses before it and after it, plain ones too. ThreadSanitizer knows no fences,
-// but understands a read-modify-write of one object.
+// Orders this thread's accesses before it and after it, plain ones too. ThreadSanitizer knows no
+// fences, but understands a read-modify-write of one object.
 inline void full_fence() {
 #ifdef __SANITIZE_THREAD__
   static std::atomic<int> all;
