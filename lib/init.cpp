@@ -2,6 +2,7 @@
 // Bring-up and tear-down, in one readable order.
 #include "init.hpp"
 #include "bootstrap.hpp"
+#include "copy.hpp"
 #include "exit.hpp"
 #include "heap.hpp"
 #include "log.hpp"
@@ -109,6 +110,7 @@ void bring_up() {
   else sync(*self.world);
   if (self.me == 0) self.job->departed = 0;
   choose_spins();
+  self.stream_bytes = stream_threshold();
   start_watch();
   self.check = self.env.check;
   if (!self.check) self.fast = self.heap;

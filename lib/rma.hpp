@@ -3,14 +3,9 @@
 // the non-blocking forms are the blocking ones.
 #pragma once
 #include "address.hpp"
-#include <cstring>
+#include "copy.hpp"
 
 namespace shmem {
-
-// Copies n bytes that do not overlap, one of the two sides in a peer.
-inline void copy(void *dest, const void *source, size_t n) {
-  memcpy(dest, source, n);
-}
 
 // Strides count elements, from one to the next. The extent, for checks: up to the last element
 // moved.

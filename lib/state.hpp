@@ -102,6 +102,7 @@ struct State {
   Team *world;
   std::byte *shares; // of the teams, see team.hpp
 
+  size_t stream_bytes; // from this size on, copies pass the caches
   Region heap, data;
   Team *shared;
   Env env;
