@@ -85,8 +85,8 @@ void join_job() {
   slot.pid.store(self.pid, std::memory_order_release);
 }
 
-// Until every PE has come, the first time. It sleeps, because the others need the cores to start (8 PEs
-// on 2 cores, 2026-11: 30 ms with yields, 12 ms so). One that takes long may never come.
+// Until every PE has come, the first time. It sleeps, because the others need the cores to start (8
+// PEs on 2 cores, 2026-11: 30 ms with yields, 12 ms so). One that takes long may never come.
 void wait_for_all() {
   auto missing = [] {
     for (int pe = 0; pe < self.n; pe++)
@@ -106,8 +106,10 @@ void bring_up() {
   make_teams();
   reset_heap();
   self.slots[self.me].phase = Slot::up;
-  if (first) wait_for_all(); // so the watch knows every process
-  else sync(*self.world);
+  if (first)
+    wait_for_all(); // so the watch knows every process
+  else
+    sync(*self.world);
   if (self.me == 0) self.job->departed = 0;
   choose_spins();
   self.stream_bytes = stream_threshold();

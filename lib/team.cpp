@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "team.hpp"
+#include "address.hpp"
 #include "log.hpp"
 #include <bit>
 #include <cstdlib>
@@ -164,13 +165,14 @@ void forget_shares() {
 
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
-Team &active_set(const char *fn, int start, int log_stride, int size) {
+Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
   if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
   int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
   if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
     fatal(
         "%s: PE_start = %d, logPE_stride = %d, PE_size = %d: not within the %d PEs of the program",
         fn, start, log_stride, size, self.n);
+  if (self.check) check_symmetric(fn, "pSync", psync, sizeof *psync, alignof(long));
   if (start == 0 && stride == 1 && size == self.n) return *self.world;
   const uint64_t set =
       uint64_t(1) << 63 | uint64_t(start) << 37 | uint64_t(log_stride) << 32 | uint32_t(size);
