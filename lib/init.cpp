@@ -37,7 +37,7 @@ void choose_spins() {
   int cores = 0;
   for (const auto &word : self.job->cores) cores += std::popcount(word.load());
   self.oversubscribed = self.n > cores;
-  self.spins = self.oversubscribed ? 10 : 500;
+  self.spins = self.oversubscribed ? least_spins : most_spins;
 }
 
 void print_info() {
@@ -102,7 +102,7 @@ void wait_for_all() {
 void bring_up() {
   const bool first = !self.job;
   if (first) join_job();
-  self.spins = 100;
+  self.spins = least_spins;
   make_teams();
   reset_heap();
   self.slots[self.me].phase = Slot::up;

@@ -17,7 +17,6 @@ namespace {
 std::mutex lists;
 struct Node {
   Team team;
-  bool live;
   uint64_t set; // of an active set's team
   Node *next;
 };
@@ -39,8 +38,12 @@ int take_share() {
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
       std::byte *share = self.shares + id * share_bytes(self.n);
+      // All but the stages, which are large: their rounds go on from where the last team's ended.
+      auto *root = reinterpret_cast<Arrival *>(share);
+      uint64_t rounds = root->rounds;
       std::memset(static_cast<void *>(share), 0,
                   arrivals(self.n) * sizeof(Arrival) + self.n * sizeof(Mail));
+      root->rounds = rounds;
       return id;
     }
   }
@@ -56,7 +59,7 @@ Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   if (!node) fatal("no memory for a team");
   node->team = {me, n, start, stride,       id,     self.shares + id * share_bytes(self.n),
                 0,  0, 0,     num_contexts, nullptr};
-  node->live = true;
+  node->team.rounds = arrival(node->team)->rounds;
   node->set = set;
   std::lock_guard guard(lists);
   node->next = teams;
@@ -80,6 +83,7 @@ void free_contexts(Team &t) {
 
 void drop(Node *node) {
   std::lock_guard guard(lists);
+  arrival(node->team)->rounds = node->team.rounds; // the same number from every member
   free_contexts(node->team);
   for (Node **p = &teams; *p; p = &(*p)->next)
     if (*p == node) {
