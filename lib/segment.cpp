@@ -75,7 +75,8 @@ void map() {
              MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
   }
   if (p == MAP_FAILED)
-    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit on "
+    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
+          "on "
           "address space (ulimit -v)",
           self.job_bytes, strerror(errno));
   window = static_cast<char *>(p);

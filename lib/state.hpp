@@ -13,8 +13,8 @@ namespace shmem {
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
-// Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It costs
-// address space only.
+// Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It
+// costs address space only.
 inline constexpr size_t max_align = 64 << 20;
 
 // A symmetric region: [base, base + size) here, and the same object of PE pe lies delta[pe]
@@ -55,6 +55,7 @@ struct alignas(line) Mail {
   std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, has sent the
                               // data or made it ready
   std::atomic<uint64_t> word[2];
+  std::atomic<uint64_t> arrived; // the last barrier that this member has come to
 };
 
 inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory

@@ -148,7 +148,8 @@ void make_teams() {
   auto predefined = [](int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
     Team *t = make_team(self.me, self.n, 0, 1, id, 0);
-    t->barriers = arrival(*t)->released;
+    t->barriers =
+        self.oversubscribed || self.n > 16 ? arrival(*t)->released : mail(*t, t->me).arrived;
     mail(*t, t->me).cast = 0;
     return t;
   };

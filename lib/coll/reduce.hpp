@@ -18,24 +18,6 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
   for (size_t i = 0; i < n; i++) acc[i] = Op::op(acc[i], in[i]);
 }
 
-// Shows n elements on this member's stage, and calls take(i, what member i shows) for each member,
-// in order. It is a barrier too: nobody shows for round r + 2 on the stage of round r before all
-// have shown for round r + 1, after their last look at round r.
-template <class T, class F> void exchange(Team &t, const T *source, size_t n, F take) {
-  const uint64_t round = t.rounds++;
-  Stage &mine = stage(t, t.me, round);
-  auto data = [few = n * sizeof(T) <= sizeof mine.few](Stage &s) { return few ? s.few : s.data; };
-  if (n) memcpy(data(mine), source, n * sizeof(T));
-  mine.round.store(round + 1, std::memory_order_seq_cst); // and ring's load must not pass it
-  ring({&mine, true});
-  for (int i = 0; i < t.n; i++) {
-    Stage &s = stage(t, i, round);
-    if (s.round.load(std::memory_order_acquire) <= round)
-      wait_while({&s, true}, [&] { return s.round.load(std::memory_order_acquire) <= round; });
-    take(i, reinterpret_cast<const T *>(data(s)));
-  }
-}
-
 // Small: everyone combines all sources for itself.
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
   exchange(t, source, n, [=](int i, const T *in) {
