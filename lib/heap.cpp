@@ -26,7 +26,7 @@ void advise(char *p, size_t bytes) {
 }
 
 void barrier() {
-  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet of the default context
+  full_fence(); // the quiet of the default context
   sync(*self.world);
 }
 

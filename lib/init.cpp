@@ -35,7 +35,7 @@ void tell_cores() {
 void choose_spins() {
   int cores = 0;
   for (const auto &word : self.job->cores) cores += std::popcount(word.load());
-  self.spins = self.n <= cores ? 4000 : 20;
+  self.spins = self.n <= cores ? 4000 : 10;
 }
 
 void print_info() {
@@ -164,7 +164,7 @@ void finalize(const char *fn) {
     say("%s: called without shmem_init", fn);
     return;
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet
+  full_fence(); // the quiet
   if (--self.inits) return sync(*self.world);
   tear_down();
 }

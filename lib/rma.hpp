@@ -67,7 +67,7 @@ inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  access(fn, "dest", c, dest, 1, pe, nullptr, [=](T *d) {
+  access(fn, "dest", c, dest, 1, pe, nullptr, [=](T *d) mutable {
     if constexpr (sizeof(T) <= 8)
       __atomic_store(d, &value, __ATOMIC_RELAXED);
     else
@@ -79,7 +79,7 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
   return access(fn, "source", c, source, 1, pe, nullptr, [](const T *s) {
     T value;
     if constexpr (sizeof(T) <= 8)
-      __atomic_load(s, &value, __ATOMIC_RELAXED);
+      __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
     else
       value = *s;
     return value;

@@ -61,11 +61,14 @@ void check_departed(long *since) {
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   constexpr long yield_us = 100;
-  for (long start = now_us(); now_us() - start < yield_us;)
-    for (int i = 0; i < 8; i++) {
-      if (!blocked(context)) return;
+  for (long start = 0;;) {
+    for (int i = 0; i < 16; i++) {
       sched_yield();
+      if (!blocked(context)) return;
     }
+    if (!start) start = now_us();
+    else if (now_us() - start > yield_us) break;
+  }
 
   Slot &slot = self.slots[self.me];
   asleep(slot, +1, where);

@@ -342,7 +342,7 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
-  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet
+  full_fence(); // the quiet
   auto *c = reinterpret_cast<Context *>(ctx);
   std::lock_guard guard(lists);
   for (Context **p = &c->team->contexts; *p; p = &(*p)->next)

@@ -32,7 +32,7 @@ inline std::byte *stage(const Team &t, int member, uint64_t round) {
 // nobody waits but for the release, so a PE that shares its core with others has to run once a
 // barrier, not once a step.
 inline void sync(Team &t) {
-  if (t.n == 1) return std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (t.n == 1) return full_fence();
   const uint64_t epoch = ++t.barriers;
   Arrival *root = arrival(t);
   auto last = [&](Arrival &a, uint64_t size) {

@@ -49,7 +49,7 @@ inline void barrier_all(const char *fn) {
   if (!self.ready) [[unlikely]]
     check_ready(fn);
   // The quiet and the barrier: what was stored before is visible once a member has arrived.
-  std::atomic_thread_fence(std::memory_order_release);
+  release_fence();
   shmem::sync(*self.world);
 }
 inline void sync_all(const char *fn) {
