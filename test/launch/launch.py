@@ -239,6 +239,7 @@ def case_installed_program():
     assert run(link, "--showme") == run(oshcc, "--showme")
     programs(oshcc.parent, oshcc.parent / "oshrun")
     assert run(oshcc.parent / "shmem_info", "--version")
+    assert "barrier_all" in run(oshcc.parent / "oshrun", "-n", 2, oshcc.parent / "shmem_perf", "--list")
     root = oshcc.parent.parent
     for header in "shmem.h", "shmemx.h", "pshmem.h":
         assert (root / "include" / header).exists() and (root / "include/mpp" / header).exists()
