@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <shmemx.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@ namespace shmem {
 namespace {
 
 Alloc heap;
+std::mutex heap_mutex; // SHMEM_CHECK looks at the heap from any thread
 
 // Huge pages save faults and address translation, but commit 2 MiB at the first touch: only for
 // blocks that hold several.
@@ -59,6 +61,7 @@ char *at_offset(size_t offset) {
 
 // Without the barrier.
 void *allocate(size_t size, size_t alignment, long hints) {
+  std::lock_guard guard(heap_mutex);
   size_t offset = heap.allocate(size, alignment, hints);
   if (offset == Alloc::none) {
     debug("no %zu bytes on the symmetric heap: %zu of %zu in use, the largest free block has %zu",
@@ -82,6 +85,11 @@ void *allocate_all(const char *fn, size_t size, size_t alignment, long hints) {
 
 void reset_heap() {
   heap.reset(self.heap.size);
+}
+
+size_t heap_room(const void *p) {
+  std::lock_guard guard(heap_mutex);
+  return heap.room(uintptr_t(p) - self.heap.base);
 }
 
 namespace api {
@@ -123,6 +131,7 @@ void free(const char *fn, void *ptr) {
   size_t offset = offset_of(fn, ptr);
   if (self.check) check_alike(fn, "offset of ptr in the heap", offset);
   barrier();
+  std::lock_guard guard(heap_mutex);
   heap.release(offset);
 }
 
@@ -134,13 +143,18 @@ void *realloc(const char *fn, void *ptr, size_t size) {
   if (self.check) check_alike(fn, "size", size);
   barrier(); // peers' puts to the old block are in it
   auto [old, hints] = *heap.find(offset);
-  if (heap.resize(offset, size)) {
+  auto in_place = [&] {
+    std::lock_guard guard(heap_mutex);
+    return heap.resize(offset, size);
+  };
+  if (in_place()) {
     barrier();
     return ptr;
   }
   void *p = allocate(size, Alloc::grain, hints);
   if (p) {
     memcpy(p, ptr, std::min(old, size));
+    std::lock_guard guard(heap_mutex);
     heap.release(offset);
   }
   barrier();

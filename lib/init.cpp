@@ -3,6 +3,7 @@
 #include "init.hpp"
 #include "bootstrap.hpp"
 #include "built.h"
+#include "copy.hpp"
 #include "exit.hpp"
 #include "heap.hpp"
 #include "log.hpp"
@@ -36,7 +37,8 @@ void tell_cores() {
 void choose_spins() {
   int cores = 0;
   for (const auto &word : self.job->cores) cores += std::popcount(word.load());
-  self.spins = self.n <= cores ? 4000 : 10;
+  self.oversubscribed = self.n > cores;
+  self.spins = self.oversubscribed ? least_spins : most_spins;
 }
 
 void print_info() {
@@ -65,20 +67,39 @@ void join_job() {
   self.pid = getpid();
   catch_exit();
   Slot &slot = self.slots[self.me];
-  slot.pid = self.pid;
   tell_cores();
   print_info();
+  slot.pid.store(self.pid, std::memory_order_release);
+}
+
+// Until every PE has come, the first time. It sleeps, because the others need the cores to start (8
+// PEs on 2 cores, 2026-11: 30 ms with yields, 12 ms so). One that takes long may never come.
+void wait_for_all() {
+  auto missing = [] {
+    for (int pe = 0; pe < self.n; pe++)
+      if (self.slots[pe].pid.load(std::memory_order_acquire) == 0) return true;
+    return false;
+  };
+  for (int tries = 1; missing(); tries++) {
+    usleep(tries < 100 ? 100 : 1000);
+    if (tries % 500 == 0) check_started();
+  }
 }
 
 void bring_up() {
-  if (!self.job) join_job();
-  self.spins = 100;
+  const bool first = !self.job;
+  if (first) join_job();
+  self.spins = least_spins;
   make_teams();
   reset_heap();
   self.slots[self.me].phase = Slot::up;
-  sync(*self.world); // all are there: the watch knows every process
+  if (first)
+    wait_for_all(); // so the watch knows every process
+  else
+    sync(*self.world);
   if (self.me == 0) self.job->departed = 0;
   choose_spins();
+  self.stream_bytes = stream_threshold();
   start_watch();
   self.check = self.env.check;
   if (!self.check) self.fast = self.heap;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "segment.hpp"
+#include "exit.hpp"
 #include "log.hpp"
 #include "memory.hpp"
 #include "numa.hpp"
@@ -104,7 +105,7 @@ void join(const bootstrap::Place &place) {
     char text[160];
     int pid, fd, r, w;
     size_t bytes, inode;
-    bootstrap::hear(text, sizeof text);
+    while (!bootstrap::hear(text, sizeof text)) check_started();
     if (sscanf(text, "%d %d %d %d %zu %zu %zu", &pid, &fd, &r, &w, &heap, &bytes, &inode) != 7)
       fatal("the node's first PE told \"%s\": another version of this library?", text);
     if (bytes != data.bytes)

@@ -42,6 +42,7 @@ struct alignas(line) Arrival {
   std::atomic<uint64_t> count;
   std::atomic<uint64_t> released; // of the root only: the barrier that is complete
   std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
+  std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
 };
 
 // What a member of a team shows the others. Two of each word, as of each stage: round r uses [r &
@@ -54,7 +55,17 @@ struct alignas(line) Mail {
 };
 
 inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
-inline constexpr size_t stage_bytes = 8192;
+
+// What a member of a team shows the others of its source in a small reduction. A few bytes lie in
+// the line of the round that they belong to, so that one transfer brings a peer both; more on lines
+// of their own (rep movsb, memcpy's way, is three times as slow to an address that starts no line;
+// 2026-11).
+struct alignas(line) Stage {
+  std::atomic<uint64_t> round;
+  alignas(16) std::byte few[48];
+  std::byte data[8192 - 64];
+};
+inline constexpr size_t stage_bytes = sizeof(Stage::data);
 
 // The head of the segment. After it come the slots, the teams' shares, and the heap and static data
 // of each PE.
@@ -95,13 +106,14 @@ struct State {
   // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
   alignas(64) Region fast;
   int n, me;
-  int spins; // polls before a waiter yields
-  bool check, ready;
+  std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
+  bool check, ready, oversubscribed;
   Job *job;
   Slot *slots;
   Team *world;
   std::byte *shares; // of the teams, see team.hpp
 
+  size_t stream_bytes; // from this size on, copies pass the caches
   Region heap, data;
   Team *shared;
   Env env;

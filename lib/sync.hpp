@@ -7,8 +7,8 @@
 
 namespace shmem {
 
-// Orders this thread's accesses before it and after it, plain ones too. ThreadSanitizer knows no fences,
-// but understands a read-modify-write of one object.
+// Orders this thread's accesses before it and after it, plain ones too. ThreadSanitizer knows no
+// fences, but understands a read-modify-write of one object.
 inline void full_fence() {
 #ifdef __SANITIZE_THREAD__
   static std::atomic<int> all;
@@ -44,9 +44,12 @@ struct Location {
 // The slow part of wait_while: yields, then sleeps.
 [[gnu::noinline]] void wait_slow(Location where, bool (*blocked)(void *), void *context);
 
+// How often wait_while polls before it yields. It adapts to what yielding finds, see sync.cpp.
+inline constexpr int least_spins = 10, most_spins = 500;
+
 // Returns once blocked() is false. blocked() loads with acquire what another PE or thread stores.
 template <class F> inline void wait_while(Location where, F &&blocked) {
-  for (int i = self.spins; i > 0; i--) {
+  for (int i = self.spins.load(std::memory_order_relaxed); i > 0; i--) {
     if (!blocked()) return;
     pause_core();
   }

@@ -14,7 +14,7 @@ inline size_t arrivals(int n) {
 }
 inline size_t share_bytes(int n) {
   return (arrivals(n) * sizeof(Arrival) + size_t(n) * sizeof(Mail) + page - 1) / page * page +
-         2 * n * stage_bytes;
+         2 * n * sizeof(Stage);
 }
 inline Arrival *arrival(const Team &t) {
   return reinterpret_cast<Arrival *>(t.share);
@@ -22,9 +22,10 @@ inline Arrival *arrival(const Team &t) {
 inline Mail &mail(const Team &t, int member) {
   return reinterpret_cast<Mail *>(t.share + arrivals(self.n) * sizeof(Arrival))[member];
 }
-inline std::byte *stage(const Team &t, int member, uint64_t round) {
-  std::byte *first = t.share + share_bytes(self.n) - 2 * self.n * stage_bytes;
-  return first + (2 * size_t(member) + (round & 1)) * stage_bytes;
+inline Stage &stage(const Team &t, int member, uint64_t round) {
+  auto *first =
+      reinterpret_cast<Stage *>(t.share + share_bytes(self.n) - 2 * self.n * sizeof(Stage));
+  return first[2 * size_t(member) + (round & 1)];
 }
 
 // All members arrive before any returns; what they stored before is visible after. Members arrive
@@ -67,7 +68,7 @@ struct Context {
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
                 shmem_team_t team); // ends the program when there is none
-Team &active_set(const char *fn, int start, int log_stride, int size);
+Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync);
 void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 

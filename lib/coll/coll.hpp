@@ -33,6 +33,11 @@ void check_root(const char *fn, const Team &t, int root);
 template <class T>
 inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dst,
                       ptrdiff_t sst, size_t n) {
+  if (self.check) {
+    check_strided(fn, "source", source, dst, sst, 1, n);
+    check(fn, dest, extent(t.n * n, dst) * sizeof(T), source, extent(t.n * n, sst) * sizeof(T),
+          alignof(T), false);
+  }
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     T *d = at(fn, "dest", dest, extent(t.n * n, dst), t.pe(i)) + ptrdiff_t(t.me * n) * dst;
@@ -90,37 +95,41 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 
 // The active-set forms. pSync is not needed, and is left as it was, which is the value that it must
 // have.
-inline void barrier(const char *fn, int start, int log_stride, int size, long *) {
-  shmem::sync(active_set(fn, start, log_stride, size));
+inline void barrier(const char *fn, int start, int log_stride, int size, long *psync) {
+  shmem::sync(active_set(fn, start, log_stride, size, psync));
 }
-inline void sync(const char *fn, int start, int log_stride, int size, long *) {
-  shmem::sync(active_set(fn, start, log_stride, size));
+inline void sync(const char *fn, int start, int log_stride, int size, long *psync) {
+  shmem::sync(active_set(fn, start, log_stride, size, psync));
 }
 template <class T>
 inline void broadcast(const char *fn, T *dest, const T *source, size_t nelems, int root, int start,
-                      int log_stride, int size, long *) {
-  coll::broadcast(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T),
-                  root, false);
+                      int log_stride, int size, long *psync) {
+  coll::broadcast(fn, active_set(fn, start, log_stride, size, psync), dest, source,
+                  nelems * sizeof(T), root, false);
 }
 template <class T>
 inline void collect(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                    int log_stride, int size, long *) {
-  coll::collect(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+                    int log_stride, int size, long *psync) {
+  coll::collect(fn, active_set(fn, start, log_stride, size, psync), dest, source,
+                nelems * sizeof(T));
 }
 template <class T>
 inline void fcollect(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                     int log_stride, int size, long *) {
-  coll::fcollect(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+                     int log_stride, int size, long *psync) {
+  coll::fcollect(fn, active_set(fn, start, log_stride, size, psync), dest, source,
+                 nelems * sizeof(T));
 }
 template <class T>
 inline void alltoall(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                     int log_stride, int size, long *) {
-  coll::alltoall(fn, active_set(fn, start, log_stride, size), dest, source, nelems * sizeof(T));
+                     int log_stride, int size, long *psync) {
+  coll::alltoall(fn, active_set(fn, start, log_stride, size, psync), dest, source,
+                 nelems * sizeof(T));
 }
 template <class T>
 inline void alltoalls(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                      size_t nelems, int start, int log_stride, int size, long *) {
-  coll::alltoalls(fn, active_set(fn, start, log_stride, size), dest, source, dst, sst, nelems);
+                      size_t nelems, int start, int log_stride, int size, long *psync) {
+  coll::alltoalls(fn, active_set(fn, start, log_stride, size, psync), dest, source, dst, sst,
+                  nelems);
 }
 
 } // namespace api

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "state.hpp"
+#include <cstring>
+
+namespace shmem {
+
+// Copies with stores that pass the caches. For large copies.
+[[gnu::noinline]] void copy_stream(void *dest, const void *source, size_t n);
+// From this size on it pays: half the last-level cache, so that source and dest do not fit
+// together.
+size_t stream_threshold();
+
+// Copies n bytes that do not overlap, one of the two sides in a peer.
+inline void copy(void *dest, const void *source, size_t n) {
+  if (n < self.stream_bytes) [[likely]]
+    memcpy(dest, source, n);
+  else
+    copy_stream(dest, source, n);
+}
+
+} // namespace shmem
