@@ -102,6 +102,10 @@ void *align(const char *fn, size_t alignment, size_t size) {
   if (!std::has_single_bit(alignment) || alignment % sizeof(void *))
     fatal("%s: alignment = %zu: not a power of two that is a multiple of %zu", fn, alignment,
           sizeof(void *));
+  if (alignment > max_align) {
+    debug("%s: alignment = %zu: at most %zu", fn, alignment, max_align);
+    return nullptr;
+  }
   return allocate_all(fn, size, alignment, 0);
 }
 

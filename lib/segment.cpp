@@ -8,6 +8,7 @@
 #include "team.hpp"
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,7 +20,6 @@ namespace shmem::segment {
 namespace {
 
 constexpr uint64_t magic = 0x73686d656d313601; // "shmem16" and the layout's version
-constexpr size_t huge = 2 << 20;
 
 size_t up(size_t n, size_t align) {
   return (n + align - 1) & ~(align - 1);
@@ -54,11 +54,19 @@ int open_of(int pid, int fd, int flags) {
 }
 
 void map() {
-  void *p = mmap(nullptr, self.job_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                 self.segment_fd, 0);
+  // Reserved larger than needed, for the alignment; the segment goes over the middle of it.
+  size_t room = self.job_bytes + max_align;
+  void *p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p != MAP_FAILED) {
+    auto from = uintptr_t(p), at = up(from, max_align), end = at + self.job_bytes;
+    if (at > from) munmap(p, at - from);
+    if (end < from + room) munmap(reinterpret_cast<void *>(end), from + room - end);
+    p = mmap(reinterpret_cast<void *>(at), self.job_bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
+  }
   if (p == MAP_FAILED)
-    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
-          "on address space (ulimit -v)",
+    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit on "
+          "address space (ulimit -v)",
           self.job_bytes, strerror(errno));
   window = static_cast<char *>(p);
 }
@@ -85,9 +93,9 @@ void join(const bootstrap::Place &place) {
   data::Extent data = data::extent();
   size_t slots_at = up(sizeof(Job), page);
   size_t teams_at = slots_at + up(size_t(n) * sizeof(Slot), page);
-  self.part_start = up(teams_at + max_teams * share_bytes(n), huge);
+  self.part_start = up(teams_at + max_teams * share_bytes(n), max_align);
   auto layout = [&](size_t heap) {
-    self.part_bytes = up(heap + data.bytes, huge);
+    self.part_bytes = up(heap + data.bytes, max_align);
     self.job_bytes = self.part_start + n * self.part_bytes;
   };
   size_t heap;

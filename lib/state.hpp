@@ -13,6 +13,9 @@ namespace shmem {
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
+// Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It costs
+// address space only.
+inline constexpr size_t max_align = 64 << 20;
 
 // A symmetric region: [base, base + size) here, and the same object of PE pe lies delta[pe]
 // further.
