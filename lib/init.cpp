@@ -2,6 +2,7 @@
 // Bring-up and tear-down, in one readable order.
 #include "init.hpp"
 #include "bootstrap.hpp"
+#include "built.h"
 #include "copy.hpp"
 #include "exit.hpp"
 #include "heap.hpp"
@@ -46,15 +47,7 @@ void print_info() {
     printf("libshmem %s, OpenSHMEM %d.%d\n", SHMEM_LIBRARY_VERSION, SHMEM_MAJOR_VERSION,
            SHMEM_MINOR_VERSION);
   if (self.env.info)
-    for (size_t i = 0; i < n_variables; i++) {
-      const Variable &v = variables[i];
-      const char *text = env_text(v);
-      printf("SHMEM_%s = %s\n    %s%s\n", v.name,
-             text     ? text
-             : *v.def ? v.def
-                      : "(unset)",
-             v.help, v.sma ? "; or SMA_ instead of SHMEM_" : "");
-    }
+    for (size_t i = 0; i < n_variables; i++) print_variable(variables[i]);
   fflush(stdout);
 }
 
@@ -67,15 +60,9 @@ void join_job() {
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
   char message[256];
   if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
-  if (place.n_local != place.n || !self.env.p2p)
-    fatal_all("%s, and the library was built without a network: build it with -Ducx=enabled, or "
-              "run all PEs on one node",
-              self.env.p2p ? "some PEs are on other nodes" : "SHMEM_P2P = 0 asks for the network");
-  if (*self.env.heap == 'd')
-    fatal_all("SHMEM_HEAP = \"%s\": there is no device heap: the library was built with -Dgpu=cpu",
-              self.env.heap);
-  if (*self.env.heap && *self.env.heap != 'h')
-    fatal_all("SHMEM_HEAP = \"%s\": expected device or host", self.env.heap);
+  if (place.n_local != place.n)
+    fatal_all("some PEs are on other nodes, and the library was built without a network: build it "
+              "with -Ducx=enabled, or run all PEs on one node");
   segment::join(place);
   self.pid = getpid();
   catch_exit();

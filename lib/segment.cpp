@@ -2,6 +2,7 @@
 #include "segment.hpp"
 #include "exit.hpp"
 #include "log.hpp"
+#include "memory.hpp"
 #include "numa.hpp"
 #include "state.hpp"
 #include "team.hpp"
@@ -25,17 +26,6 @@ size_t up(size_t n, size_t align) {
 }
 
 char *window; // where the segment is mapped
-
-// What this node's memory allows: the machine's, or the control group's where that is less.
-size_t memory_limit() {
-  size_t limit = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-  if (FILE *f = fopen("/sys/fs/cgroup/memory.max", "re")) {
-    unsigned long long max;
-    if (fscanf(f, "%llu", &max) == 1 && max < limit) limit = max;
-    fclose(f);
-  }
-  return limit;
-}
 
 // The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
 // the number of PEs.

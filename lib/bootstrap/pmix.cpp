@@ -145,7 +145,11 @@ int ended() {
   return gone;
 }
 
+// When the job is being ended, the main thread and the watch both come here: the second waits until
+// the launcher knows, and may then end the process.
 void leave() {
+  static std::mutex mutex;
+  std::lock_guard guard(mutex);
   if (!joined) return;
   joined = false;
   PMIx_Finalize(nullptr, 0);

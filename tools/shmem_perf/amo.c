@@ -2,10 +2,11 @@
 // Atomic memory operations on a word of another PE, beside the processor's own instruction.
 #include "perf.h"
 
-static volatile long sink;
+static volatile unsigned long sink;
 
 static void raw_fetch_add(struct arena *a, size_t count) {
-  long *word = (long *)a->there, sum = 0;
+  long *word = (long *)a->there;
+  unsigned long sum = 0; // wraps
   REPEAT(count, sum += __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST););
   sink = sum;
 }
@@ -22,7 +23,7 @@ static void raw_compare_swap(struct arena *a, size_t count) {
   static void name(struct arena *a, size_t count) {                                                \
     long *word = (long *)a->target;                                                                \
     const int pe = a->peer;                                                                        \
-    long sum = 0;                                                                                  \
+    unsigned long sum = 0; /* wraps */                                                             \
     REPEAT(count, __VA_ARGS__);                                                                    \
     shmem_quiet();                                                                                 \
     sink = sum;                                                                                    \
@@ -44,7 +45,7 @@ AMO(compare_swap, sum += shmem_long_atomic_compare_swap(word, -1, 0, pe);)
     unsigned long sum = 0;                                                                         \
     REPEAT(count, __VA_ARGS__);                                                                    \
     shmem_quiet();                                                                                 \
-    sink = (long)sum;                                                                              \
+    sink = sum;                                                                                    \
   }
 
 BIT_AMO(fetch_or, sum += shmem_ulong_atomic_fetch_or(word, 1, pe);)
@@ -64,7 +65,7 @@ static void fetch_add_nbi(struct arena *a, size_t count) {
 
 // All PEs on one word of PE 0: what contention does.
 static void fetch_add_contended(struct arena *a, size_t count) {
-  long sum = 0;
+  unsigned long sum = 0; // wraps
   REPEAT(count, sum += shmem_long_atomic_fetch_add((long *)a->target, 1, 0););
   sink = sum;
 }
