@@ -110,7 +110,9 @@ extern "C" {
  * SHMEM_NO_GENERICS leaves them out. */
 #ifndef SHMEM_NO_GENERICS
 #if defined __cplusplus
+extern "C++" { // also where the program includes this header inside extern "C"
 #include <shmem/overloads.h>
+}
 #elif defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
 #include <shmem/generics.h>
 #endif

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
+#include <pshmem.h>
 #include <sched.h>
 #include <unistd.h>
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+// Collectives beyond what each type needs: sizes around the places where an algorithm may change, the same bits everywhere,
+// rounds without pause.
+#include "coll_common.h"
+#include "typed.h"
+
+extern const struct pe_list coll_lists[], aset_lists[];
+extern const size_t coll_count, aset_count;
+
+static const size_t sizes_of[] = {1,    7,    8,    9,     31,    64,    65,    200,   255,   256,
+                                  512,  1000, 1024, 2047,  2048,  4096,  4100,  8192,  16384, 16391,
+                                  32768, 65536, 65541, 131072, 262144, 524288, 1048576, 3145728 - 5};
+
+static unsigned char byte(int pe, size_t i, size_t salt) {
+  return (unsigned char)((size_t)pe * 61 + i * 7 + (i >> 8) * 3 + salt);
+}
+
+static void large(void) {
+  const size_t max = 3145728 + 64;
+  // fcollect and alltoall of up to 1 MiB in all on each PE
+  unsigned char *source = shmem_malloc(max), *dest = shmem_malloc(max);
+  CHECK(source && dest, "no memory");
+  for (size_t k = 0; k < coll_nteams; k++) {
+    const struct pe_team *t = &coll_teams[k];
+    if (t->me < 0 || (k > 2 && k != 5)) continue;
+    for (size_t l = 0; l < COUNT(sizes_of); l++) {
+      const size_t n = sizes_of[l];
+      const int root = (int)(l % (size_t)t->n);
+      for (size_t i = 0; i < n; i++) source[i] = byte(t->me, i, l);
+      memset(dest, 0xee, n + 1);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_broadcastmem(t->team, dest, source, n, root) == 0, "broadcast");
+      for (size_t i = 0; i < n; i++)
+        CHECK(dest[i] == byte(root, i, l), "broadcast of %zu on %s: [%zu]", n, t->name, i);
+      CHECK(dest[n] == 0xee, "broadcast of %zu goes on", n);
+      const size_t total = n * (size_t)t->n;
+      if (total > max - 1) continue;
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      memset(dest, 0xee, total + 1);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_fcollectmem(t->team, dest, source, n) == 0, "fcollect");
+      for (int pe = 0; pe < t->n; pe++)
+        for (size_t i = 0; i < n; i++)
+          CHECK(dest[(size_t)pe * n + i] == byte(pe, i, l), "fcollect of %zu on %s: %d [%zu]", n,
+                t->name, pe, i);
+      CHECK(dest[total] == 0xee, "fcollect of %zu goes on", n);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      for (size_t i = 0; i < total; i++) source[i] = byte(t->me, i, l + 1);
+      memset(dest, 0xee, total + 1);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_alltoallmem(t->team, dest, source, n) == 0, "alltoall");
+      for (int pe = 0; pe < t->n; pe++)
+        for (size_t i = 0; i < n; i++)
+          CHECK(dest[(size_t)pe * n + i] == byte(pe, (size_t)t->me * n + i, l + 1),
+                "alltoall of %zu on %s: %d [%zu]", n, t->name, pe, i);
+      CHECK(dest[total] == 0xee, "alltoall of %zu goes on", n);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      // collect with one large part
+      const size_t mine = t->me == root ? n : n % 13;
+      size_t at = 0;
+      for (size_t i = 0; i < mine; i++) source[i] = byte(t->me, i, l + 2);
+      memset(dest, 0xee, total + 1);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_collectmem(t->team, dest, source, mine) == 0, "collect");
+      for (int pe = 0; pe < t->n; pe++)
+        for (size_t i = 0; i < (pe == root ? n : n % 13); i++, at++)
+          CHECK(dest[at] == byte(pe, i, l + 2), "collect of %zu on %s: %d [%zu]", n, t->name, pe,
+                i);
+      CHECK(dest[at] == 0xee, "collect of %zu goes on", n);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+    }
+  }
+  shmem_barrier_all();
+  shmem_free(dest);
+  shmem_free(source);
+}
+
+static void large_reduce(void) {
+  static const size_t lens[] = {1,    15,   63,   64,   65,   127,  128,   129,   500,  511, 512,
+                                1000, 1023, 1024, 2047, 2049, 4096, 16384, 65536, 65537, 393216 + 3};
+  const size_t max = 393216 + 4;
+  double *source = shmem_malloc(max * sizeof *source), *dest = shmem_malloc(max * sizeof *dest);
+  CHECK(source && dest, "no memory");
+  for (size_t k = 0; k < coll_nteams; k++) {
+    const struct pe_team *t = &coll_teams[k];
+    if (t->me < 0 || k > 3) continue;
+    for (size_t l = 0; l < COUNT(lens); l++) {
+      const size_t n = lens[l];
+      if (n > 20000 && k > 0) continue;
+      const double want_pe = (double)t->n * (double)(t->n - 1) / 2;
+      for (size_t i = 0; i < n; i++) source[i] = (double)t->me + (double)(i % 1000);
+      dest[n < max ? n : 0] = -1;
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_double_sum_reduce(t->team, dest, source, n) == 0, "sum");
+      for (size_t i = 0; i < n; i++)
+        CHECK(dest[i] == want_pe + (double)t->n * (double)(i % 1000), "sum of %zu on %s: [%zu] %g",
+              n, t->name, i, dest[i]);
+      CHECK(shmem_double_max_reduce(t->team, source, source, n) == 0, "max");
+      for (size_t i = 0; i < n; i++)
+        CHECK(source[i] == (double)(t->n - 1) + (double)(i % 1000), "max of %zu on %s: [%zu] %g", n,
+              t->name, i, source[i]);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+    }
+  }
+  shmem_barrier_all();
+  shmem_free(dest);
+  shmem_free(source);
+}
+
+// Sums of numbers of very different size depend on the order; all PEs must have the same bits all the same.
+static void same_bits(void) {
+  enum { N = 3000 };
+  double *source = shmem_malloc(N * sizeof *source), *dest = shmem_malloc(N * sizeof *dest);
+  uint64_t *ours = shmem_malloc(N * sizeof *ours), *first = shmem_malloc(N * sizeof *first);
+  float *fsource = (float *)(void *)source, *fdest = (float *)(void *)dest;
+  static const size_t lens[] = {1, 3, 8, 100, 1000, N};
+  uint64_t seed = 99 + (uint64_t)me;
+  for (size_t k = 0; k < coll_nteams; k++) {
+    const struct pe_team *t = &coll_teams[k];
+    if (t->me < 0) continue;
+    for (size_t l = 0; l < 2 * COUNT(lens); l++) {
+      const size_t n = lens[l / 2];
+      const bool single = l & 1;
+      for (size_t i = 0; i < n; i++) {
+        const double v = ((double)(pe_random(&seed) >> 11) - 4e15) * (i % 3 ? 1e-12 : 1e7);
+        if (single)
+          fsource[i] = (float)v;
+        else
+          source[i] = v;
+      }
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      const int rc = single ? shmem_float_sum_reduce(t->team, fdest, fsource, n)
+                            : shmem_double_sum_reduce(t->team, dest, source, n);
+      CHECK(rc == 0, "sum");
+      memset(ours, 0, n * sizeof *ours);
+      memcpy(ours, dest, n * (single ? sizeof *fdest : sizeof *dest));
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmem_uint64_broadcast(t->team, first, ours, n, 0) == 0, "broadcast");
+      CHECK(memcmp(first, ours, n * sizeof *ours) == 0, "%s of %zu on %s: other bits than PE 0",
+            single ? "float" : "double", n, t->name);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+    }
+  }
+  shmem_barrier_all();
+  shmem_free(first);
+  shmem_free(ours);
+  shmem_free(dest);
+  shmem_free(source);
+}
+
+// Hundreds of calls without anything between; a fast PE is rounds ahead of a slow one.
+static void back_to_back(void) {
+  enum { ROUNDS = 400 };
+  long *in = shmem_calloc(8, sizeof *in), *out = shmem_calloc(ROUNDS * 4, sizeof *out);
+  long *all = shmem_calloc((size_t)npes * ROUNDS, sizeof *all);
+  shmem_barrier_all();
+  const long rounds = npes > 4 ? ROUNDS / 4 : ROUNDS;
+  for (long r = 0; r < rounds; r++) {
+    in[0] = r + me;
+    in[1] = -r;
+    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, out + 4 * r, in, 1, (int)(r % npes)) == 0, "rc");
+    in[0] = me ^ r;
+    CHECK(shmem_long_fcollect(SHMEM_TEAM_WORLD, all + r * npes, in, 1) == 0, "rc");
+    in[0] = r;
+    CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, out + 4 * r + 1, in, 1) == 0, "rc");
+    in[0] = me + 1;
+    CHECK(shmem_long_sum_exscan(SHMEM_TEAM_WORLD, out + 4 * r + 2, in, 1) == 0, "rc");
+  }
+  for (long r = 0; r < rounds; r++) {
+    CHECK(out[4 * r] == r + r % npes, "broadcast %ld", r);
+    CHECK(out[4 * r + 1] == r * npes, "sum %ld", r);
+    CHECK(out[4 * r + 2] == (long)me * (me + 1) / 2, "exscan %ld", r);
+    for (long pe = 0; pe < npes; pe++) CHECK(all[r * npes + pe] == (pe ^ r), "fcollect %ld", r);
+  }
+  shmem_barrier_all();
+  shmem_free(all);
+  shmem_free(out);
+  shmem_free(in);
+}
+
+// Two teams that share PEs take turns; a team collective waits for its own members only.
+static void other_teams(void) {
+  if (npes < 3) return;
+  static long in, out;
+  for (int r = 0; r < 100; r++) {
+    for (size_t k = 0; k < coll_nteams; k++) {
+      const struct pe_team *t = &coll_teams[(k + (size_t)r) % coll_nteams];
+      if (t->me < 0) continue;
+      in = t->me + r;
+      CHECK(shmem_long_sum_reduce(t->team, &out, &in, 1) == 0, "sum");
+      CHECK(out == (long)t->n * (t->n - 1) / 2 + (long)r * t->n, "%s: %ld", t->name, out);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+    }
+  }
+}
+
+static const struct pe_test start[] = {{"make teams", coll_make_teams}};
+static const struct pe_test tests[] = {{"large sizes", large},
+                                       {"large reductions", large_reduce},
+                                       {"the same bits on all PEs", same_bits},
+                                       {"back to back", back_to_back},
+                                       {"teams in turns", other_teams},
+                                       {"free teams", coll_free_teams}};
+
+int main(void) {
+  struct pe_list all[96] = {PE_LIST("", start)};
+  size_t n = 1;
+  for (size_t i = 0; i < coll_count; i++) all[n++] = coll_lists[i];
+  for (size_t i = 0; i < aset_count; i++) all[n++] = aset_lists[i];
+  all[n++] = (struct pe_list)PE_LIST("", tests);
+  return pe_run("collectives", all, n);
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What libshmem.so exports, and what the test programs use of it.
+
+symbols.py exports facts.tsv libshmem.so      exactly the names of the specification, shmem_x weak and pshmem_x not
+symbols.py coverage facts.tsv program...      the programs together call every function
+symbols.py loads libshmem.so                  what it needs: no MPI"""
+import pathlib
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "headers"))
+from gen_headers import Facts  # noqa: E402
+
+
+def nm(*args):
+    out = subprocess.run(["nm", "-P", *args], check=True, capture_output=True, text=True).stdout
+    return {row.split()[0].split("@")[0]: row.split()[1] for row in out.splitlines() if len(row.split()) > 1}
+
+
+def exports(facts, library):
+    names = [n for n, _ in Facts(facts).functions]
+    got = nm("-D", "--defined-only", library)
+    got.pop("SHMEM_1", None)
+    want = set(names) | {"p" + n for n in names}
+    errors = [f"not exported: {n}" for n in sorted(want - set(got))]
+    errors += [f"should not be exported: {n}" for n in sorted(set(got) - want) if not n.startswith("shmemx_")]
+    if len(want) != 3576:
+        errors.append(f"{len(want)} names, want 3576")
+    for n in names:
+        if got.get(n, "W") != "W":
+            errors.append(f"{n} is {got[n]}, want weak (W)")
+        if got.get("p" + n, "T") != "T":
+            errors.append(f"p{n} is {got['p' + n]}, want T")
+    return errors
+
+
+def coverage(facts, *programs):
+    names = {n for n, _ in Facts(facts).functions}
+    used = set()
+    for program in programs:
+        used |= {n for n, kind in nm("-u", program).items() if kind == "U"}
+    if not used & names:
+        return ["the programs use no routine at all"]
+    return [f"no test calls {n}" for n in sorted(names - used)]
+
+
+def loads(library):
+    undefined = nm("-D", "-u", library)
+    errors = [f"undefined symbol of MPI: {n}" for n in undefined if n.startswith(("MPI_", "PMPI_", "ompi_", "opal_", "orte_"))]
+    errors += [f"the library calls its own entry point through the table: {n}" for n in undefined
+               if n.startswith(("shmem_", "pshmem_"))]
+    needed = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    rows = [row for row in needed.splitlines() if "NEEDED" in row]
+    if not rows:
+        errors.append("readelf shows nothing that is needed")
+    return errors + [f"needs {row.split()[-1]}" for row in rows if "libmpi" in row or "liboshmem" in row]
+
+
+def main():
+    errors = {"exports": exports, "coverage": coverage, "loads": loads}[sys.argv[1]](*sys.argv[2:])
+    print("\n".join(errors[:50] + ([f"and {len(errors) - 50} more"] if len(errors) > 50 else [])))
+    return bool(errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
