@@ -34,16 +34,11 @@ void barrier() {
 
 // Under SHMEM_CHECK: all PEs have passed the same arguments.
 void check_alike(const char *fn, const char *arg, uint64_t value) {
-  Team &t = *self.world;
-  uint64_t round = t.rounds++;
-  mail(t, t.me).word[round & 1].store(value, std::memory_order_relaxed);
-  sync(t);
-  for (int pe = 0; pe < t.n; pe++) {
-    uint64_t other = mail(t, pe).word[round & 1].load(std::memory_order_relaxed);
+  exchange_word(*self.world, value, [=](int pe, uint64_t other) {
     if (other != value)
       fatal("%s: %s = %zu, but %zu on PE %d: all PEs must call it alike", fn, arg, size_t(value),
             size_t(other), pe);
-  }
+  });
 }
 
 size_t offset_of(const char *fn, const void *ptr) {

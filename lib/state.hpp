@@ -48,14 +48,9 @@ struct alignas(line) Arrival {
   std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
 };
 
-// What a member of a team shows the others. Two of each word, as of each stage: round r uses [r &
-// 1], and every round has a barrier between writing and reading, so that nobody writes for round r
-// + 2 before all have read for round r.
+// What a member of a team tells the others outside of its stage, see team.hpp.
 struct alignas(line) Mail {
-  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, has sent the
-                              // data or made it ready
-  std::atomic<uint64_t> word[2];
-  std::atomic<uint64_t> arrived; // the last barrier that this member has come to
+  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, is ready
 };
 
 inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
@@ -98,7 +93,7 @@ struct Team {
   int id;            // which share
   std::byte *share;  // see team.hpp
   uint64_t barriers; // completed or begun by this member
-  uint64_t rounds;   // uses of the words and stages begun by this member
+  uint64_t rounds;   // exchanges begun by this member
   uint64_t casts;    // broadcasts begun by this member
   int num_contexts;
   Context *contexts; // shareable and private ones, a list

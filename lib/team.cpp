@@ -148,8 +148,7 @@ void make_teams() {
   auto predefined = [](int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
     Team *t = make_team(self.me, self.n, 0, 1, id, 0);
-    t->barriers =
-        self.oversubscribed || self.n > 16 ? arrival(*t)->released : mail(*t, t->me).arrived;
+    t->barriers = arrival(*t)->released;
     mail(*t, t->me).cast = 0;
     return t;
   };
@@ -244,11 +243,10 @@ int contexts_of(const shmem_team_config_t *config, long mask) {
 }
 
 // Makes this PE's team among the children of one split; all members of the parent call it with the
-// same children. The leader of each child takes a share and mails it; after a barrier all PEs read
-// all of it, so that all agree whether it worked.
+// same children. The leader of each child takes a share and shows it to all, so that all agree
+// whether it worked.
 bool make_children(Team &parent, const Child *children, int n, const shmem_team_config_t *config,
                    long mask, shmem_team_t *team) {
-  const uint64_t round = parent.rounds++;
   int mine = -1, me = -1;
   for (int i = 0; i < n; i++) {
     const Child &c = children[i];
@@ -256,17 +254,18 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
     int at = c.size == 1 ? (d == 0 ? 0 : -1) : d % c.stride == 0 ? d / c.stride : -1;
     if (at >= 0 && at < c.size) mine = i, me = at;
   }
-  auto word = [&](int member) -> auto & {
-    return mail(parent, member).word[round & 1];
-  };
-  if (me == 0) word(parent.me).store(uint64_t(take_share()) + 1, std::memory_order_relaxed);
-  sync(parent);
+  int leader = mine < 0 ? -1 : children[mine].leader(), id = -1;
   bool ok = true;
-  for (int i = 0; i < n; i++) ok &= word(children[i].leader()).load(std::memory_order_relaxed) != 0;
+  // A leader shows its share's number + 1, or 0 when there is none left; who leads no child, all
+  // ones.
+  exchange_word(parent, me == 0 ? uint64_t(take_share() + 1) : ~uint64_t(0),
+                [&](int i, uint64_t word) {
+                  ok &= word != 0;
+                  if (i == leader) id = int(word) - 1;
+                });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
   const Child &c = children[mine];
-  int id = int(word(c.leader()).load(std::memory_order_relaxed)) - 1;
   if (!ok) {
     if (me == 0 && id >= 0) give_share(id);
     return false;

@@ -58,8 +58,8 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
   if (self.check) check(fn, dest, bytes * t.n, source, bytes, 1, false);
   auto *d = static_cast<bytes_t *>(dest);
   if (bytes < staged_block)
-    return exchange(t, static_cast<const bytes_t *>(source), bytes,
-                    [=](int i, const bytes_t *in) { memcpy(d + i * bytes, in, bytes); });
+    return exchange_data(t, static_cast<const bytes_t *>(source), bytes,
+                         [=](int i, const bytes_t *in) { memcpy(d + i * bytes, in, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes, source, bytes);
@@ -68,18 +68,11 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
 }
 
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
-  const uint64_t round = t.rounds++;
-  auto size = [&](int i) -> auto & {
-    return mail(t, i).word[round & 1];
-  };
-  size(t.me).store(bytes, std::memory_order_relaxed);
-  sync(t);
   size_t before = 0, total = 0;
-  for (int i = 0; i < t.n; i++) {
-    size_t n = size(i).load(std::memory_order_relaxed);
-    if (i < t.me) before += n;
-    total += n;
-  }
+  exchange_word(t, bytes, [&, me = t.me](int i, size_t theirs) {
+    if (i < me) before += theirs;
+    total += theirs;
+  });
   if (self.check) check(fn, dest, total, source, bytes, 1, false);
   for (int k = 0; k < t.n && bytes; k++) {
     int i = pattern::peer(t.me, k, t.n);
@@ -92,7 +85,7 @@ void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t by
   if (self.check) check(fn, dest, bytes * t.n, source, bytes * t.n, 1, false);
   auto *d = static_cast<bytes_t *>(dest);
   if (bytes < staged_block && bytes * t.n <= stage_bytes)
-    return exchange(
+    return exchange_data(
         t, static_cast<const bytes_t *>(source), bytes * t.n,
         [=, &t](int i, const bytes_t *in) { memcpy(d + i * bytes, in + t.me * bytes, bytes); });
   for (int k = 0; k < t.n; k++) {

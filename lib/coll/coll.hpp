@@ -21,22 +21,13 @@ inline constexpr size_t push_bytes = 8192;
 // take from each other: they are shown on the stages, and each PE fetches them.
 inline constexpr size_t staged_block = 64;
 
-// Shows n elements on this member's stage, and calls take(i, what member i shows) for each member,
-// in order. It is a barrier too: nobody shows for round r + 2 on the stage of round r before all
-// have shown for round r + 1, after their last look at round r.
-template <class T, class F> void exchange(Team &t, const T *source, size_t n, F take) {
-  const uint64_t round = t.rounds++;
-  Stage &mine = stage(t, t.me, round);
-  auto data = [few = n * sizeof(T) <= sizeof mine.few](Stage &s) { return few ? s.few : s.data; };
-  if (n) memcpy(data(mine), source, n * sizeof(T));
-  mine.round.store(round + 1, std::memory_order_seq_cst); // and ring's load must not pass it
-  ring({&mine, true});
-  for (int i = 0; i < t.n; i++) {
-    Stage &s = stage(t, i, round);
-    if (s.round.load(std::memory_order_acquire) <= round)
-      wait_while({&s, true}, [&] { return s.round.load(std::memory_order_acquire) <= round; });
-    take(i, reinterpret_cast<const T *>(data(s)));
-  }
+// Shows n elements, at most a stage full, to all members, and calls take(i, what member i shows).
+template <class T, class F> void exchange_data(Team &t, const T *source, size_t n, F take) {
+  auto data = [few = n * sizeof(T) <= sizeof Stage::few](Stage &s) { return few ? s.few : s.data; };
+  auto fill = [=](Stage &s) {
+    if (n) memcpy(data(s), source, n * sizeof(T));
+  };
+  exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,

@@ -20,7 +20,7 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
 
 // Small: everyone combines all sources for itself.
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
-  exchange(t, source, n, [=](int i, const T *in) {
+  exchange_data(t, source, n, [=](int i, const T *in) {
     if (i == 0)
       memcpy(static_cast<void *>(dest), in, n * sizeof(T));
     else
@@ -64,7 +64,7 @@ void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool excl
   constexpr size_t step = block_bytes / sizeof(T);
   T acc[step], in[step];
   if (n * sizeof(T) <= stage_bytes) {
-    exchange(t, source, n, [=, &t](int i, const T *in) {
+    exchange_data(t, source, n, [=, &t](int i, const T *in) {
       if (i == 0)
         for (size_t k = 0; k < n; k++) dest[k] = T{};
       if (i < t.me + !exclusive) combine<Sum>(dest, in, n);
