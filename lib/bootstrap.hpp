@@ -8,6 +8,7 @@ namespace shmem::bootstrap {
 struct Place {
   int me, n;          // in the job
   int local, n_local; // on this node
+  int elsewhere;      // a PE on another node, or -1
 };
 
 bool launched(); // is there a launcher to ask?

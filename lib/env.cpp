@@ -122,6 +122,12 @@ const char *env_text(const Variable &v) {
   return nullptr;
 }
 
+bool env_set(const char *name) {
+  for (const Variable &v : variables)
+    if (!strcmp(v.name, name)) return env_text(v) != nullptr;
+  return false;
+}
+
 bool read_variable(const Variable &v, Env *env, char *message, size_t length) {
   const char *text = env_text(v), *reason = nullptr;
   if (!text && strcmp(v.kind, "flag") != 0) text = v.def;

@@ -7,6 +7,7 @@
 #include "exit.hpp"
 #include "heap.hpp"
 #include "log.hpp"
+#include "net.hpp"
 #include "segment.hpp"
 #include "state.hpp"
 #include "team.hpp"
@@ -61,9 +62,7 @@ void join_job() {
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
   char message[256];
   if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
-  if (place.n_local != place.n)
-    fatal_all("some PEs are on other nodes, and the library was built without a network: build it "
-              "with -Ducx=enabled, or run all PEs on one node");
+  net::connect(place);
   segment::join(place);
   self.pid = getpid();
   catch_exit();

@@ -8,7 +8,6 @@
 #include "team.hpp"
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,8 +31,7 @@ char *window; // where the segment is mapped
 size_t heap_bytes(int n) {
   size_t limit = memory_limit(), asked = up(self.env.symmetric_size, page);
   if (asked <= limit / n) return asked;
-  if (!getenv("SHMEM_SYMMETRIC_SIZE") && !getenv("SMA_SYMMETRIC_SIZE"))
-    return limit / 2 / n & ~(page - 1);
+  if (!env_set("SYMMETRIC_SIZE")) return limit / 2 / n & ~(page - 1);
   fatal_all("SHMEM_SYMMETRIC_SIZE = %zu: %d PEs would need %.1f GiB, but this node has %.1f GiB: "
             "ask for at most %zum a PE, or "
             "run fewer PEs here",

@@ -56,7 +56,7 @@ bool launched() {
 }
 
 Place join() {
-  if (!launched()) return {0, 1, 0, 1};
+  if (!launched()) return {0, 1, 0, 1, -1};
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
@@ -67,7 +67,13 @@ Place join() {
   place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
   place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
   pmix_value_t *peers = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(peers->data.string, nullptr, 10)));
+  // Ascending, with commas: the first is the leader, and the first number left out is elsewhere.
+  const char *list = peers->data.string;
+  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(list, nullptr, 10)));
+  int next = 0;
+  for (char *end; int(strtoul(list, &end, 10)) == next && end != list; list = *end ? end + 1 : end)
+    next++;
+  place.elsewhere = next < place.n ? next : -1;
   PMIX_VALUE_RELEASE(peers);
   return place;
 }
