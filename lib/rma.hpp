@@ -21,7 +21,7 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
 
 template <class T>
 inline void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
-  for (size_t i = 0; i < n; i++) d[ptrdiff_t(i) * dst] = s[ptrdiff_t(i) * sst];
+  for (size_t i = 0; i < n; i++) copy_one(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst);
 }
 
 template <class T>
@@ -38,7 +38,7 @@ template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "dest", c, dest, nelems, pe, source, [=](T *d) {
     if (nelems == 1)
-      *d = *source;
+      copy_one(d, source);
     else
       copy(d, source, nelems * sizeof(T));
   });
@@ -48,7 +48,7 @@ template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "source", c, source, nelems, pe, dest, [=](const T *s) {
     if (nelems == 1)
-      *dest = *s;
+      copy_one(dest, s);
     else
       copy(dest, s, nelems * sizeof(T));
   });

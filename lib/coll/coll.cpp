@@ -59,7 +59,7 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
   auto *d = static_cast<bytes_t *>(dest);
   if (bytes < staged_block)
     return exchange_data(t, static_cast<const bytes_t *>(source), bytes,
-                         [=](int i, const bytes_t *in) { memcpy(d + i * bytes, in, bytes); });
+                         [=](int i, const bytes_t *in) { copy(d + i * bytes, in, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes, source, bytes);
@@ -87,7 +87,7 @@ void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t by
   if (bytes < staged_block && bytes * t.n <= stage_bytes)
     return exchange_data(
         t, static_cast<const bytes_t *>(source), bytes * t.n,
-        [=, &t](int i, const bytes_t *in) { memcpy(d + i * bytes, in + t.me * bytes, bytes); });
+        [=, &t](int i, const bytes_t *in) { copy(d + i * bytes, in + t.me * bytes, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes,

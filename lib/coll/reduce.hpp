@@ -22,7 +22,7 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
   exchange_data(t, source, n, [=](int i, const T *in) {
     if (i == 0)
-      memcpy(static_cast<void *>(dest), in, n * sizeof(T));
+      copy(dest, in, n * sizeof(T));
     else
       combine<Op>(dest, in, n);
   });
