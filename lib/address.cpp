@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
+#include "heap.hpp"
 #include "log.hpp"
 
 namespace shmem {
@@ -38,10 +39,23 @@ void check_symmetric(const char *fn, const char *arg, const void *p, size_t byte
   if (bytes == 0) return;
   const Region *r = region(p);
   if (!r) not_symmetric(fn, arg, p);
-  if (!r->has(p, bytes))
-    fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric %s", fn, arg, p,
-          bytes, r == &self.heap ? "heap" : "static data");
+  if (r == &self.heap) {
+    size_t room = heap_room(p);
+    if (!room)
+      fatal("%s: %s = %p: on the symmetric heap, but not in an allocated block: freed?", fn, arg,
+            p);
+    if (bytes > room)
+      fatal("%s: %s = %p: %zu bytes from there, but its block on the symmetric heap ends after %zu",
+            fn, arg, p, bytes, room);
+  } else if (!r->has(p, bytes)) {
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the static data", fn, arg, p,
+          bytes);
+  }
   if (uintptr_t(p) % align) fatal("%s: %s = %p: not aligned to %zu bytes", fn, arg, p, align);
+}
+
+void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
+  if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }
 
 void *slow_address(const Access &a) {
@@ -53,7 +67,9 @@ void *slow_address(const Access &a) {
   if (a.bytes == 0) return const_cast<void *>(a.p); // of length 0, any address is allowed, NULL too
   if (self.check) {
     check_symmetric(a.fn, a.arg, a.p, a.bytes, a.align);
-    if (a.other && a.pe == self.me) {
+    const bool two = a.other != no_other;
+    if (two) check_pointer(a.fn, *a.arg == 'd' ? "source" : "dest", a.other, a.bytes);
+    if (two && a.pe == self.me) {
       auto p = uintptr_t(a.p), q = uintptr_t(a.other);
       if (p < q + a.bytes && q < p + a.bytes)
         fatal("%s: %s = %p: source and dest overlap on this PE", a.fn, a.arg, a.p);

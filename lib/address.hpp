@@ -43,8 +43,9 @@ struct Access {
   const void *p;
   size_t bytes, align;
   int pe;
-  const void *other; // where as many bytes are read or written locally, or null
+  const void *other; // where as many bytes are read or written locally, or no_other
 };
+inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0));
 
 // Static data, or a call that must be checked, or one that is wrong.
 [[gnu::noinline]] void *slow_address(const Access &a);
@@ -54,7 +55,7 @@ template <class T>
 [[gnu::always_inline]] inline T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
   if (self.fast.has(p) && unsigned(pe) < unsigned(self.n)) [[likely]]
     return reinterpret_cast<T *>(uintptr_t(p) + heap_delta[pe]);
-  return static_cast<T *>(slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, nullptr}));
+  return static_cast<T *>(slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other}));
 }
 
 // Does f(the same, where pe counts in the context's team). The slow path is a function of its own
@@ -81,5 +82,7 @@ template <class C, class T, class F>
 // anything.
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align);
 void check_ready(const char *fn);
+// Ends the program when p is NULL though n is not 0. For SHMEM_CHECK.
+void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
 
 } // namespace shmem

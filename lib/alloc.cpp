@@ -91,6 +91,14 @@ const Alloc::Block *Alloc::find(size_t offset) const {
   return it == live.end() ? nullptr : &it->second;
 }
 
+size_t Alloc::room(size_t offset) const {
+  auto it = live.upper_bound(offset);
+  if (it == live.begin()) return 0;
+  --it;
+  size_t end = it->first + it->second.size;
+  return offset < end ? end - offset : 0;
+}
+
 bool Alloc::consistent() const {
   size_t at = 0, in_use = 0;
   auto b = live.begin();

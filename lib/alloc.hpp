@@ -29,6 +29,8 @@ public:
     long tag;
   };
   const Block *find(size_t offset) const;
+  // The bytes from offset to the end of the live block that it lies in, or 0.
+  size_t room(size_t offset) const;
 
   size_t bytes_used() const { return used; }
   size_t largest_free() const { return by_size.empty() ? 0 : by_size.rbegin()->first; }

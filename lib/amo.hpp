@@ -10,7 +10,7 @@ namespace shmem::api {
 // Does f(the peer's object as an atomic).
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
-  return access(fn, arg, c, dest, 1, pe, nullptr, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
+  return access(fn, arg, c, dest, 1, pe, no_other, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
@@ -56,6 +56,7 @@ template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest,
 #define NBI(name)                                                                                  \
   template <class C, class T, class... A>                                                          \
   inline void name##_nbi(const char *fn, C c, T *fetch, A... args) {                               \
+    if (self.check) check_pointer(fn, "fetch", fetch, 1);                                          \
     *fetch = name(fn, c, args...);                                                                 \
   }
 NBI(atomic_fetch)

@@ -8,13 +8,17 @@ namespace shmem::bootstrap {
 struct Place {
   int me, n;          // in the job
   int local, n_local; // on this node
+  int elsewhere;      // a PE on another node, or -1
 };
 
 bool launched(); // is there a launcher to ask?
 Place join();
 // Each node has a leader, local rank 0: it tells the others of its node a short text.
 void tell(const char *text);
-void hear(char *text, int length); // waits until the leader has told
+// Waits until the leader has told, for about half a second; false when it has not: call again.
+bool hear(char *text, int length);
+// A PE of this node whose process is gone, or -1. Asks the launcher: for while not all have come.
+int ended();
 void leave(); // on every PE, when the job is over for the library; twice is fine
 
 } // namespace shmem::bootstrap

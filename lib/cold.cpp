@@ -15,7 +15,12 @@ void bad_signal(const char *fn, int sig_op) {
 
 } // namespace shmem::api
 
-void shmem::check_stride(const char *fn, const char *arg, ptrdiff_t stride, size_t least) {
-  if (stride < 1 || size_t(stride) < least)
-    fatal("%s: %s = %td: a stride is at least %zu", fn, arg, stride, least ? least : 1);
+void shmem::check_strided(const char *fn, const char *arg, const void *other, ptrdiff_t dst,
+                          ptrdiff_t sst, size_t least, size_t n) {
+  check_pointer(fn, arg, other, n);
+  if (least < 1) least = 1;
+  if (dst < 1 || size_t(dst) < least)
+    fatal("%s: dst = %td: a stride is at least %zu here", fn, dst, least);
+  if (sst < 1 || size_t(sst) < least)
+    fatal("%s: sst = %td: a stride is at least %zu here", fn, sst, least);
 }

@@ -54,7 +54,7 @@ int find(dl_phdr_info *info, size_t, void *) {
 }
 
 // Reads globals with their redzones, so AddressSanitizer must look away.
-[[gnu::no_sanitize("address", "thread")]] bool all_zero(const char *p) {
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) bool all_zero(const char *p) {
   for (size_t i = 0; i < page; i += sizeof(uint64_t))
     if (*reinterpret_cast<const volatile uint64_t *>(p + i)) return false;
   return true;

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "env.hpp"
+#include "built.h"
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 namespace shmem {
-
-const Variable variables[] = {
-#define VAR(NAME, field, kind, def, sma, help) {#NAME, #kind, def, help, sma != 0},
-#include "env.def"
-#undef VAR
-};
-const size_t n_variables = sizeof variables / sizeof *variables;
-
-const char *env_text(const Variable &v) {
-  char name[64];
-  snprintf(name, sizeof name, "SHMEM_%s", v.name);
-  const char *text = getenv(name);
-  if (!text && v.sma) {
-    snprintf(name, sizeof name, "SMA_%s", v.name);
-    text = getenv(name);
-  }
-  return text;
-}
 
 bool parse_size(const char *text, size_t *bytes) {
   // By hand, because strtod takes signs, exponents and hexadecimal, and a double does not hold
@@ -82,38 +66,88 @@ bool parse_size(const char *text, size_t *bytes) {
 
 namespace {
 
-// One parser for each kind. "reason" says what the value should have been.
-bool parse(const char *text, bool flag, bool *out, const char **reason) {
+// One parser for each kind. "reason" says what the value should have been. A flag's text is null
+// when it is not set; any other kind has its default then.
+bool parse(const char *text, bool *out, const char *kind, const char **reason) {
   *reason = "expected 0 or 1";
-  *out = flag ? text != nullptr : text && *text == '1';
-  return flag || !text || !*text || !strcmp(text, "0") || !strcmp(text, "1");
+  const bool flag = !strcmp(kind, "flag");
+  *out = flag ? text != nullptr : *text == '1';
+  return flag || !strcmp(text, "0") || !strcmp(text, "1");
 }
-bool parse(const char *text, bool, size_t *out, const char **reason) {
+bool parse(const char *text, size_t *out, const char *, const char **reason) {
   *reason = "expected a number of bytes, then nothing or one of k m g t, such as 512m or 1.5G";
   return parse_size(text, out);
 }
-bool parse(const char *text, bool, const char **out, const char **) {
+bool parse(const char *text, const char **out, const char *, const char **) {
   *out = text;
   return true;
+}
+bool parse(const char *text, Env::place *out, const char *, const char **reason) {
+  *out = !*text ? Env::anywhere : !strcmp(text, "host") ? Env::host : Env::device;
+  *reason = "expected device or host";
+  if (*out != Env::device) return true;
+  if (strcmp(text, "device") != 0) return false;
+  *reason = "there is no device heap: the library was built with -Dgpu=" SHMEM_GPU;
+  return strcmp(SHMEM_GPU, "cpu") != 0;
+}
+bool parse(const char *text, Env::reach *out, const char *kind, const char **reason) {
+  bool yes;
+  if (!parse(text, &yes, kind, reason)) return false;
+  *out = yes ? Env::mapped : Env::network;
+  *reason = "the library was built without a network: build it with -Ducx=enabled";
+  return yes || strcmp(SHMEM_NET, "none") != 0;
 }
 
 } // namespace
 
-bool read_env(Env *env, char *message, size_t length) {
-  const Variable *row = variables;
-  const char *reason = nullptr;
+const Variable variables[] = {
 #define VAR(NAME, field, kind, def, sma, help)                                                     \
-  {                                                                                                \
-    bool flag = !strcmp(#kind, "flag");                                                            \
-    const char *set = env_text(*row++), *text = set || flag ? set : def;                           \
-    if (!parse(text, flag, &env->field, &reason)) {                                                \
-      snprintf(message, length, "SHMEM_%s = \"%s\": %s", #NAME, text, reason);                     \
-      return false;                                                                                \
-    }                                                                                              \
-  }
+  {#NAME, #kind, def, help, sma != 0, [](const char *text, Env *env, const char **reason) {        \
+     return parse(text, &env->field, #kind, reason);                                               \
+   }},
 #include "env.def"
 #undef VAR
+};
+const size_t n_variables = sizeof variables / sizeof *variables;
+
+const char *env_text(const Variable &v) {
+  const bool flag = !strcmp(v.kind, "flag");
+  for (const char *prefix : {"SHMEM_", "SMA_"}) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, v.name);
+    const char *text = getenv(name);
+    if (text && (flag || *text)) return text;
+    if (!v.sma) break;
+  }
+  return nullptr;
+}
+
+bool env_set(const char *name) {
+  for (const Variable &v : variables)
+    if (!strcmp(v.name, name)) return env_text(v) != nullptr;
+  return false;
+}
+
+bool read_variable(const Variable &v, Env *env, char *message, size_t length) {
+  const char *text = env_text(v), *reason = nullptr;
+  if (!text && strcmp(v.kind, "flag") != 0) text = v.def;
+  if (v.parse(text, env, &reason)) return true;
+  snprintf(message, length, "SHMEM_%s = \"%.80s\": %s", v.name, text, reason);
+  return false;
+}
+
+bool read_env(Env *env, char *message, size_t length) {
+  for (const Variable &v : variables)
+    if (!read_variable(v, env, message, length)) return false;
   return true;
+}
+
+void print_variable(const Variable &v) {
+  const char *text = env_text(v);
+  const char *value = text ? text : v.def;
+  printf("SHMEM_%s = %s", v.name, *value ? value : text ? "\"\"" : "(unset)");
+  if (text && *v.def) printf(" (default: %s)", v.def);
+  printf("\n    %s%s\n", v.help, v.sma ? "; or SMA_ instead of SHMEM_" : "");
 }
 
 } // namespace shmem

@@ -10,6 +10,8 @@ struct Env {
   using boolean = bool;
   using size = size_t;
   using text = const char *;
+  enum place { anywhere, host, device }; // of the symmetric heap
+  enum reach { network, mapped };        // how a peer on this node is reached
 #define VAR(NAME, field, kind, def, sma, help) kind field;
 #include "env.def"
 #undef VAR
@@ -19,19 +21,27 @@ struct Env {
 struct Variable {
   const char *name, *kind, *def, *help;
   bool sma;
+  // Sets the field. On a bad value: false, with what it should have been.
+  bool (*parse)(const char *text, Env *env, const char **reason);
 };
 extern const Variable variables[];
 extern const size_t n_variables;
 
-// The value in force: SHMEM_name, SMA_name where there is one, or null when neither is set.
+// SHMEM_name, SMA_name where there is one, or null when neither is set. A flag counts as set
+// whatever its value, another variable only when it is not empty.
 const char *env_text(const Variable &v);
+bool env_set(const char *name); // the same, of the row with this name
 
 // Parses a size by the specification's grammar: decimal number, at most one suffix, the rest
 // ignored; rounded up to a byte. Signs, exponents, hexadecimal, blanks in front and anything that
 // does not fit size_t are refused.
 bool parse_size(const char *text, size_t *bytes);
 
-// Fills env. On a bad value: false, with the line to print in message.
+// Reads one variable, or all. On a bad value: false, with the line to print in message.
+bool read_variable(const Variable &v, Env *env, char *message, size_t length);
 bool read_env(Env *env, char *message, size_t length);
+
+// Its value in force, its default and what it is for, on stdout.
+void print_variable(const Variable &v);
 
 } // namespace shmem

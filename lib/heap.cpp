@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <shmemx.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@ namespace shmem {
 namespace {
 
 Alloc heap;
+std::mutex heap_mutex; // SHMEM_CHECK looks at the heap from any thread
 
 // Huge pages save faults and address translation, but commit 2 MiB at the first touch: only for
 // blocks that hold several.
@@ -26,22 +28,17 @@ void advise(char *p, size_t bytes) {
 }
 
 void barrier() {
-  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet of the default context
+  full_fence(); // the quiet of the default context
   sync(*self.world);
 }
 
 // Under SHMEM_CHECK: all PEs have passed the same arguments.
 void check_alike(const char *fn, const char *arg, uint64_t value) {
-  Team &t = *self.world;
-  uint64_t round = t.rounds++;
-  mail(t, t.me).word[round & 1].store(value, std::memory_order_relaxed);
-  sync(t);
-  for (int pe = 0; pe < t.n; pe++) {
-    uint64_t other = mail(t, pe).word[round & 1].load(std::memory_order_relaxed);
+  exchange_word(*self.world, value, [=](int pe, uint64_t other) {
     if (other != value)
       fatal("%s: %s = %zu, but %zu on PE %d: all PEs must call it alike", fn, arg, size_t(value),
             size_t(other), pe);
-  }
+  });
 }
 
 size_t offset_of(const char *fn, const void *ptr) {
@@ -59,6 +56,7 @@ char *at_offset(size_t offset) {
 
 // Without the barrier.
 void *allocate(size_t size, size_t alignment, long hints) {
+  std::lock_guard guard(heap_mutex);
   size_t offset = heap.allocate(size, alignment, hints);
   if (offset == Alloc::none) {
     debug("no %zu bytes on the symmetric heap: %zu of %zu in use, the largest free block has %zu",
@@ -84,6 +82,11 @@ void reset_heap() {
   heap.reset(self.heap.size);
 }
 
+size_t heap_room(const void *p) {
+  std::lock_guard guard(heap_mutex);
+  return heap.room(uintptr_t(p) - self.heap.base);
+}
+
 namespace api {
 
 void *malloc(const char *fn, size_t size) {
@@ -94,6 +97,10 @@ void *align(const char *fn, size_t alignment, size_t size) {
   if (!std::has_single_bit(alignment) || alignment % sizeof(void *))
     fatal("%s: alignment = %zu: not a power of two that is a multiple of %zu", fn, alignment,
           sizeof(void *));
+  if (alignment > max_align) {
+    debug("%s: alignment = %zu: at most %zu", fn, alignment, max_align);
+    return nullptr;
+  }
   return allocate_all(fn, size, alignment, 0);
 }
 
@@ -123,6 +130,7 @@ void free(const char *fn, void *ptr) {
   size_t offset = offset_of(fn, ptr);
   if (self.check) check_alike(fn, "offset of ptr in the heap", offset);
   barrier();
+  std::lock_guard guard(heap_mutex);
   heap.release(offset);
 }
 
@@ -134,13 +142,18 @@ void *realloc(const char *fn, void *ptr, size_t size) {
   if (self.check) check_alike(fn, "size", size);
   barrier(); // peers' puts to the old block are in it
   auto [old, hints] = *heap.find(offset);
-  if (heap.resize(offset, size)) {
+  auto in_place = [&] {
+    std::lock_guard guard(heap_mutex);
+    return heap.resize(offset, size);
+  };
+  if (in_place()) {
     barrier();
     return ptr;
   }
   void *p = allocate(size, Alloc::grain, hints);
   if (p) {
     memcpy(p, ptr, std::min(old, size));
+    std::lock_guard guard(heap_mutex);
     heap.release(offset);
   }
   barrier();

@@ -7,6 +7,9 @@
 namespace shmem {
 
 void reset_heap(); // empty, at init and finalize
+// The bytes from p, on this PE's heap, to the end of the block that it lies in, or 0. For
+// SHMEM_CHECK.
+size_t heap_room(const void *p);
 
 namespace api {
 void *malloc(const char *fn, size_t size);

@@ -17,13 +17,13 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
 // Orders this thread's earlier stores before its later ones.
 template <class C> inline void fence(const char *fn, C c) {
   if (self.check) check_order(fn, c);
-  std::atomic_thread_fence(std::memory_order_release);
+  release_fence();
 }
 // Orders this thread's earlier stores before its later loads as well: a put, quiet, and then a get
 // sees what a peer wrote that saw nothing of the put.
 template <class C> inline void quiet(const char *fn, C c) {
   if (self.check) check_order(fn, c);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
 }
 
 inline int team_size(World) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "address.hpp"
 #include <cstring>
+#include <initializer_list>
 
 namespace shmem::api {
 

@@ -3,14 +3,9 @@
 // the non-blocking forms are the blocking ones.
 #pragma once
 #include "address.hpp"
-#include <cstring>
+#include "copy.hpp"
 
 namespace shmem {
-
-// Copies n bytes that do not overlap, one of the two sides in a peer.
-inline void copy(void *dest, const void *source, size_t n) {
-  memcpy(dest, source, n);
-}
 
 // Strides count elements, from one to the next. The extent, for checks: up to the last element
 // moved.
@@ -18,12 +13,15 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-[[gnu::cold, gnu::noinline]] void check_stride(const char *fn, const char *arg, ptrdiff_t stride,
-                                               size_t least);
+// For SHMEM_CHECK: the private side is there where there is something to move, and strides are at
+// least a block long.
+[[gnu::cold, gnu::noinline]] void check_strided(const char *fn, const char *arg, const void *other,
+                                                ptrdiff_t dst, ptrdiff_t sst, size_t least,
+                                                size_t n);
 
 template <class T>
 inline void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
-  for (size_t i = 0; i < n; i++) d[ptrdiff_t(i) * dst] = s[ptrdiff_t(i) * sst];
+  for (size_t i = 0; i < n; i++) copy_one(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst);
 }
 
 template <class T>
@@ -40,7 +38,7 @@ template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "dest", c, dest, nelems, pe, source, [=](T *d) {
     if (nelems == 1)
-      *d = *source;
+      copy_one(d, source);
     else
       copy(d, source, nelems * sizeof(T));
   });
@@ -50,7 +48,7 @@ template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
   access(fn, "source", c, source, nelems, pe, dest, [=](const T *s) {
     if (nelems == 1)
-      *dest = *s;
+      copy_one(dest, s);
     else
       copy(dest, s, nelems * sizeof(T));
   });
@@ -67,7 +65,7 @@ inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  access(fn, "dest", c, dest, 1, pe, nullptr, [=](T *d) {
+  access(fn, "dest", c, dest, 1, pe, no_other, [=](T *d) mutable {
     if constexpr (sizeof(T) <= 8)
       __atomic_store(d, &value, __ATOMIC_RELAXED);
     else
@@ -76,10 +74,10 @@ template <class C, class T> inline void p(const char *fn, C c, T *dest, T value,
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  return access(fn, "source", c, source, 1, pe, nullptr, [](const T *s) {
+  return access(fn, "source", c, source, 1, pe, no_other, [](const T *s) {
     T value;
     if constexpr (sizeof(T) <= 8)
-      __atomic_load(s, &value, __ATOMIC_RELAXED);
+      __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
     else
       value = *s;
     return value;
@@ -89,30 +87,30 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
 template <class C, class T>
 inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
-  if (self.check) check_stride(fn, "dst", dst, 1), check_stride(fn, "sst", sst, 1);
-  access(fn, "dest", c, dest, extent(nelems, dst), pe, nullptr,
+  if (self.check) check_strided(fn, "source", source, dst, sst, 1, nelems);
+  access(fn, "dest", c, dest, extent(nelems, dst), pe, no_other,
          [=](T *d) { copy_strided(d, source, dst, sst, nelems); });
 }
 template <class C, class T>
 inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
-  if (self.check) check_stride(fn, "dst", dst, 1), check_stride(fn, "sst", sst, 1);
-  access(fn, "source", c, source, extent(nelems, sst), pe, nullptr,
+  if (self.check) check_strided(fn, "dest", dest, dst, sst, 1, nelems);
+  access(fn, "source", c, source, extent(nelems, sst), pe, no_other,
          [=](const T *s) { copy_strided(dest, s, dst, sst, nelems); });
 }
 
 template <class C, class T>
 inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
-  if (self.check) check_stride(fn, "dst", dst, bsize), check_stride(fn, "sst", sst, bsize);
-  access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, nullptr,
+  if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
+  access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, no_other,
          [=](T *d) { copy_blocks(d, source, dst, sst, bsize, nblocks); });
 }
 template <class C, class T>
 inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
-  if (self.check) check_stride(fn, "dst", dst, bsize), check_stride(fn, "sst", sst, bsize);
-  access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, nullptr,
+  if (self.check) check_strided(fn, "dest", dest, dst, sst, bsize, nblocks);
+  access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, no_other,
          [=](const T *s) { copy_blocks(dest, s, dst, sst, bsize, nblocks); });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "segment.hpp"
+#include "exit.hpp"
 #include "log.hpp"
+#include "memory.hpp"
 #include "numa.hpp"
 #include "state.hpp"
 #include "team.hpp"
@@ -17,7 +19,6 @@ namespace shmem::segment {
 namespace {
 
 constexpr uint64_t magic = 0x73686d656d313601; // "shmem16" and the layout's version
-constexpr size_t huge = 2 << 20;
 
 size_t up(size_t n, size_t align) {
   return (n + align - 1) & ~(align - 1);
@@ -25,24 +26,12 @@ size_t up(size_t n, size_t align) {
 
 char *window; // where the segment is mapped
 
-// What this node's memory allows: the machine's, or the control group's where that is less.
-size_t memory_limit() {
-  size_t limit = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-  if (FILE *f = fopen("/sys/fs/cgroup/memory.max", "re")) {
-    unsigned long long max;
-    if (fscanf(f, "%llu", &max) == 1 && max < limit) limit = max;
-    fclose(f);
-  }
-  return limit;
-}
-
 // The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
 // the number of PEs.
 size_t heap_bytes(int n) {
   size_t limit = memory_limit(), asked = up(self.env.symmetric_size, page);
   if (asked <= limit / n) return asked;
-  if (!getenv("SHMEM_SYMMETRIC_SIZE") && !getenv("SMA_SYMMETRIC_SIZE"))
-    return limit / 2 / n & ~(page - 1);
+  if (!env_set("SYMMETRIC_SIZE")) return limit / 2 / n & ~(page - 1);
   fatal_all("SHMEM_SYMMETRIC_SIZE = %zu: %d PEs would need %.1f GiB, but this node has %.1f GiB: "
             "ask for at most %zum a PE, or "
             "run fewer PEs here",
@@ -63,11 +52,20 @@ int open_of(int pid, int fd, int flags) {
 }
 
 void map() {
-  void *p = mmap(nullptr, self.job_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                 self.segment_fd, 0);
+  // Reserved larger than needed, for the alignment; the segment goes over the middle of it.
+  size_t room = self.job_bytes + max_align;
+  void *p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p != MAP_FAILED) {
+    auto from = uintptr_t(p), at = up(from, max_align), end = at + self.job_bytes;
+    if (at > from) munmap(p, at - from);
+    if (end < from + room) munmap(reinterpret_cast<void *>(end), from + room - end);
+    p = mmap(reinterpret_cast<void *>(at), self.job_bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
+  }
   if (p == MAP_FAILED)
     fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
-          "on address space (ulimit -v)",
+          "on "
+          "address space (ulimit -v)",
           self.job_bytes, strerror(errno));
   window = static_cast<char *>(p);
 }
@@ -94,9 +92,9 @@ void join(const bootstrap::Place &place) {
   data::Extent data = data::extent();
   size_t slots_at = up(sizeof(Job), page);
   size_t teams_at = slots_at + up(size_t(n) * sizeof(Slot), page);
-  self.part_start = up(teams_at + max_teams * share_bytes(n), huge);
+  self.part_start = up(teams_at + max_teams * share_bytes(n), max_align);
   auto layout = [&](size_t heap) {
-    self.part_bytes = up(heap + data.bytes, huge);
+    self.part_bytes = up(heap + data.bytes, max_align);
     self.job_bytes = self.part_start + n * self.part_bytes;
   };
   size_t heap;
@@ -114,7 +112,7 @@ void join(const bootstrap::Place &place) {
     char text[160];
     int pid, fd, r, w;
     size_t bytes, inode;
-    bootstrap::hear(text, sizeof text);
+    while (!bootstrap::hear(text, sizeof text)) check_started();
     if (sscanf(text, "%d %d %d %d %zu %zu %zu", &pid, &fd, &r, &w, &heap, &bytes, &inode) != 7)
       fatal("the node's first PE told \"%s\": another version of this library?", text);
     if (bytes != data.bytes)

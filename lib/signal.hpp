@@ -13,7 +13,7 @@ namespace shmem::api {
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  access(fn, "sig_addr", c, sig_addr, 1, pe, nullptr, [=](uint64_t *sig) {
+  access(fn, "sig_addr", c, sig_addr, 1, pe, no_other, [=](uint64_t *sig) {
     std::atomic_ref<uint64_t> flag(*sig);
     if (sig_op == SHMEM_SIGNAL_SET)
       flag.store(signal);

@@ -13,6 +13,9 @@ namespace shmem {
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
+// Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It
+// costs address space only.
+inline constexpr size_t max_align = 64 << 20;
 
 // A symmetric region: [base, base + size) here, and the same object of PE pe lies delta[pe]
 // further.
@@ -42,19 +45,26 @@ struct alignas(line) Arrival {
   std::atomic<uint64_t> count;
   std::atomic<uint64_t> released; // of the root only: the barrier that is complete
   std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
+  std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
 };
 
-// What a member of a team shows the others. Two of each word, as of each stage: round r uses [r &
-// 1], and every round has a barrier between writing and reading, so that nobody writes for round r
-// + 2 before all have read for round r.
+// What a member of a team tells the others outside of its stage, see team.hpp.
 struct alignas(line) Mail {
-  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, has sent the
-                              // data or made it ready
-  std::atomic<uint64_t> word[2];
+  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, is ready
 };
 
 inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
-inline constexpr size_t stage_bytes = 8192;
+
+// What a member of a team shows the others of its source in a small reduction. A few bytes lie in
+// the line of the round that they belong to, so that one transfer brings a peer both; more on lines
+// of their own (rep movsb, memcpy's way, is three times as slow to an address that starts no line;
+// 2026-11).
+struct alignas(line) Stage {
+  std::atomic<uint64_t> round;
+  alignas(16) std::byte few[48];
+  std::byte data[8192 - 64];
+};
+inline constexpr size_t stage_bytes = sizeof(Stage::data);
 
 // The head of the segment. After it come the slots, the teams' shares, and the heap and static data
 // of each PE.
@@ -83,7 +93,7 @@ struct Team {
   int id;            // which share
   std::byte *share;  // see team.hpp
   uint64_t barriers; // completed or begun by this member
-  uint64_t rounds;   // uses of the words and stages begun by this member
+  uint64_t rounds;   // exchanges begun by this member
   uint64_t casts;    // broadcasts begun by this member
   int num_contexts;
   Context *contexts; // shareable and private ones, a list
@@ -95,13 +105,14 @@ struct State {
   // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
   alignas(64) Region fast;
   int n, me;
-  int spins; // polls before a waiter yields
-  bool check, ready;
+  std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
+  bool check, ready, oversubscribed;
   Job *job;
   Slot *slots;
   Team *world;
   std::byte *shares; // of the teams, see team.hpp
 
+  size_t stream_bytes; // from this size on, copies pass the caches
   Region heap, data;
   Team *shared;
   Env env;

@@ -12,10 +12,10 @@ namespace shmem {
 
 namespace {
 
-long now_us() {
+long now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+  return t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 // A location as all PEs of the node name it: its place in the segment, and a bit for the program's.
@@ -49,23 +49,31 @@ void check_departed(long *since) {
   if (!gone && self.job->sleepers < uint32_t(self.n))
     *since = 0;
   else if (!*since)
-    *since = now_us();
-  else if (now_us() - *since > 1000000)
+    *since = now_ns();
+  else if (now_ns() - *since > 500000000) {
+    uint32_t none = 0; // the first that is sure says it, for all
+    if (!self.job->dead.compare_exchange_strong(none, departed)) return;
     fatal(gone ? "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
                  "calls?"
                : "PE %d has called exit() without shmem_finalize, and this PE waits in vain",
           pe);
+  }
 }
 
 } // namespace
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
-  constexpr long yield_us = 100;
-  for (long start = now_us(); now_us() - start < yield_us;)
-    for (int i = 0; i < 8; i++) {
-      if (!blocked(context)) return;
-      sched_yield();
-    }
+  // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
+  const long yield_ns = self.oversubscribed ? 100000 : 1000000;
+  for (long start = now_ns(), before = start; before - start < yield_ns;) {
+    sched_yield();
+    // A yield that comes right back tells that nobody else wants this core: poll for longer the
+    // next time. One that does not, that somebody else makes better use of it.
+    long after = now_ns();
+    self.spins.store(after - before < 1000 ? most_spins : least_spins, std::memory_order_relaxed);
+    before = after;
+    if (!blocked(context)) return;
+  }
 
   Slot &slot = self.slots[self.me];
   asleep(slot, +1, where);

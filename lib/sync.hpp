@@ -7,6 +7,25 @@
 
 namespace shmem {
 
+// Orders this thread's accesses before it and after it, plain ones too. ThreadSanitizer knows no
+// fences, but understands a read-modify-write of one object.
+inline void full_fence() {
+#ifdef __SANITIZE_THREAD__
+  static std::atomic<int> all;
+  all.fetch_add(0, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+// Orders earlier accesses before later stores.
+inline void release_fence() {
+#ifdef __SANITIZE_THREAD__
+  full_fence();
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
 inline void pause_core() {
 #if defined __x86_64__
   __builtin_ia32_pause();
@@ -25,9 +44,12 @@ struct Location {
 // The slow part of wait_while: yields, then sleeps.
 [[gnu::noinline]] void wait_slow(Location where, bool (*blocked)(void *), void *context);
 
+// How often wait_while polls before it yields. It adapts to what yielding finds, see sync.cpp.
+inline constexpr int least_spins = 10, most_spins = 500;
+
 // Returns once blocked() is false. blocked() loads with acquire what another PE or thread stores.
 template <class F> inline void wait_while(Location where, F &&blocked) {
-  for (int i = self.spins; i > 0; i--) {
+  for (int i = self.spins.load(std::memory_order_relaxed); i > 0; i--) {
     if (!blocked()) return;
     pause_core();
   }

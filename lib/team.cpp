@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "team.hpp"
+#include "address.hpp"
 #include "log.hpp"
 #include <bit>
 #include <cstdlib>
@@ -16,7 +17,6 @@ namespace {
 std::mutex lists;
 struct Node {
   Team team;
-  bool live;
   uint64_t set; // of an active set's team
   Node *next;
 };
@@ -38,8 +38,12 @@ int take_share() {
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
       std::byte *share = self.shares + id * share_bytes(self.n);
+      // All but the stages, which are large: their rounds go on from where the last team's ended.
+      auto *root = reinterpret_cast<Arrival *>(share);
+      uint64_t rounds = root->rounds;
       std::memset(static_cast<void *>(share), 0,
                   arrivals(self.n) * sizeof(Arrival) + self.n * sizeof(Mail));
+      root->rounds = rounds;
       return id;
     }
   }
@@ -55,7 +59,7 @@ Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   if (!node) fatal("no memory for a team");
   node->team = {me, n, start, stride,       id,     self.shares + id * share_bytes(self.n),
                 0,  0, 0,     num_contexts, nullptr};
-  node->live = true;
+  node->team.rounds = arrival(node->team)->rounds;
   node->set = set;
   std::lock_guard guard(lists);
   node->next = teams;
@@ -79,6 +83,7 @@ void free_contexts(Team &t) {
 
 void drop(Node *node) {
   std::lock_guard guard(lists);
+  arrival(node->team)->rounds = node->team.rounds; // the same number from every member
   free_contexts(node->team);
   for (Node **p = &teams; *p; p = &(*p)->next)
     if (*p == node) {
@@ -164,13 +169,14 @@ void forget_shares() {
 
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
-Team &active_set(const char *fn, int start, int log_stride, int size) {
+Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
   if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
   int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
   if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
     fatal(
         "%s: PE_start = %d, logPE_stride = %d, PE_size = %d: not within the %d PEs of the program",
         fn, start, log_stride, size, self.n);
+  if (self.check) check_symmetric(fn, "pSync", psync, sizeof *psync, alignof(long));
   if (start == 0 && stride == 1 && size == self.n) return *self.world;
   const uint64_t set =
       uint64_t(1) << 63 | uint64_t(start) << 37 | uint64_t(log_stride) << 32 | uint32_t(size);
@@ -237,11 +243,10 @@ int contexts_of(const shmem_team_config_t *config, long mask) {
 }
 
 // Makes this PE's team among the children of one split; all members of the parent call it with the
-// same children. The leader of each child takes a share and mails it; after a barrier all PEs read
-// all of it, so that all agree whether it worked.
+// same children. The leader of each child takes a share and shows it to all, so that all agree
+// whether it worked.
 bool make_children(Team &parent, const Child *children, int n, const shmem_team_config_t *config,
                    long mask, shmem_team_t *team) {
-  const uint64_t round = parent.rounds++;
   int mine = -1, me = -1;
   for (int i = 0; i < n; i++) {
     const Child &c = children[i];
@@ -249,17 +254,18 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
     int at = c.size == 1 ? (d == 0 ? 0 : -1) : d % c.stride == 0 ? d / c.stride : -1;
     if (at >= 0 && at < c.size) mine = i, me = at;
   }
-  auto word = [&](int member) -> auto & {
-    return mail(parent, member).word[round & 1];
-  };
-  if (me == 0) word(parent.me).store(uint64_t(take_share()) + 1, std::memory_order_relaxed);
-  sync(parent);
+  int leader = mine < 0 ? -1 : children[mine].leader(), id = -1;
   bool ok = true;
-  for (int i = 0; i < n; i++) ok &= word(children[i].leader()).load(std::memory_order_relaxed) != 0;
+  // A leader shows its share's number + 1, or 0 when there is none left; who leads no child, all
+  // ones.
+  exchange_word(parent, me == 0 ? uint64_t(take_share() + 1) : ~uint64_t(0),
+                [&](int i, uint64_t word) {
+                  ok &= word != 0;
+                  if (i == leader) id = int(word) - 1;
+                });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
   const Child &c = children[mine];
-  int id = int(word(c.leader()).load(std::memory_order_relaxed)) - 1;
   if (!ok) {
     if (me == 0 && id >= 0) give_share(id);
     return false;
@@ -342,7 +348,7 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
-  std::atomic_thread_fence(std::memory_order_seq_cst); // the quiet
+  full_fence(); // the quiet
   auto *c = reinterpret_cast<Context *>(ctx);
   std::lock_guard guard(lists);
   for (Context **p = &c->team->contexts; *p; p = &(*p)->next)

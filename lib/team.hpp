@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Teams: what their members share, the barrier, and the API.
 #pragma once
+#include "coll/pattern.hpp"
 #include "state.hpp"
 #include "sync.hpp"
+#include <cstring>
 
 namespace shmem {
 
@@ -14,7 +16,7 @@ inline size_t arrivals(int n) {
 }
 inline size_t share_bytes(int n) {
   return (arrivals(n) * sizeof(Arrival) + size_t(n) * sizeof(Mail) + page - 1) / page * page +
-         2 * n * stage_bytes;
+         2 * n * sizeof(Stage);
 }
 inline Arrival *arrival(const Team &t) {
   return reinterpret_cast<Arrival *>(t.share);
@@ -22,17 +24,40 @@ inline Arrival *arrival(const Team &t) {
 inline Mail &mail(const Team &t, int member) {
   return reinterpret_cast<Mail *>(t.share + arrivals(self.n) * sizeof(Arrival))[member];
 }
-inline std::byte *stage(const Team &t, int member, uint64_t round) {
-  std::byte *first = t.share + share_bytes(self.n) - 2 * self.n * stage_bytes;
-  return first + (2 * size_t(member) + (round & 1)) * stage_bytes;
+inline Stage &stage(const Team &t, int member, uint64_t round) {
+  auto *first =
+      reinterpret_cast<Stage *>(t.share + share_bytes(self.n) - 2 * self.n * sizeof(Stage));
+  return first[2 * size_t(member) + (round & 1)];
 }
 
-// All members arrive before any returns; what they stored before is visible after. Members arrive
-// in groups of 8, the last of a group arrives at the root, the last at the root releases all:
-// nobody waits but for the release, so a PE that shares its core with others has to run once a
-// barrier, not once a step.
+// Each member fills its stage, waits until all others have, and takes what they show, in the order
+// of the members. It is a barrier too, one transfer deep. Nobody fills the stage of round r for
+// round r + 2 before all have filled one for round r + 1, after their last look at round r.
+template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take take) {
+  const uint64_t round = ++t.rounds;
+  Stage &mine = stage(t, t.me, round);
+  fill(mine);
+  mine.round.store(round,
+                   std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
+  ring({&mine, true});
+  for (int k = 1; k < t.n; k++) {
+    Stage &s = stage(t, pattern::peer(t.me, k, t.n), round);
+    auto missing = [&] { return s.round.load(std::memory_order_acquire) < round; };
+    if (missing()) wait_while({&s, true}, missing);
+  }
+  for (int i = 0; i < t.n; i++) take(i, stage(t, i, round));
+}
+
+// All members arrive before any returns; what they stored before is visible after.
+//
+// Up to 16 members with a core each exchange nothing. More, or members that share cores, arrive in
+// groups of 8 at a counter, the last of a group at the root, and the last there releases all:
+// nobody waits but for the release, so a PE has to run once a barrier.
 inline void sync(Team &t) {
-  if (t.n == 1) return std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (t.n == 1) return full_fence();
+  if (t.n <= 16 && !self.oversubscribed)
+    return exchange(
+        t, [](Stage &) {}, [](int, Stage &) {});
   const uint64_t epoch = ++t.barriers;
   Arrival *root = arrival(t);
   auto last = [&](Arrival &a, uint64_t size) {
@@ -46,13 +71,23 @@ inline void sync(Team &t) {
     done = last(root[1 + group], members < 8 ? members : 8) && last(*root, (t.n + 7) / 8);
   }
   if (done) {
-    // Sequentially consistent, because ring's load of the sleepers must not pass it.
-    root->released.store(epoch, std::memory_order_seq_cst);
+    root->released.store(epoch, std::memory_order_seq_cst); // as above
     ring({root, true});
   } else {
     wait_while({root, true},
                [=] { return root->released.load(std::memory_order_acquire) < epoch; });
   }
+}
+
+// A word from each member to all: calls take(i, member i's word).
+template <class Take> inline void exchange_word(Team &t, uint64_t word, Take take) {
+  exchange(
+      t, [=](Stage &s) { memcpy(s.few, &word, sizeof word); },
+      [&](int i, Stage &s) {
+        uint64_t theirs;
+        memcpy(&theirs, s.few, sizeof theirs);
+        take(i, theirs);
+      });
 }
 
 // A communication context. On mapped PEs there is nothing to it but its team.
@@ -67,7 +102,7 @@ struct Context {
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
                 shmem_team_t team); // ends the program when there is none
-Team &active_set(const char *fn, int start, int log_stride, int size);
+Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync);
 void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 

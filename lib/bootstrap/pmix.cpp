@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "../bootstrap.hpp"
 #include "../log.hpp"
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <pmix.h>
+#include <unistd.h>
 
 namespace shmem::bootstrap {
 
@@ -35,6 +42,13 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
+// Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up.
+void lost(size_t, pmix_status_t, const pmix_proc_t *, pmix_info_t *, size_t, pmix_info_t *, size_t,
+          pmix_event_notification_cbfunc_fn_t, void *) {
+  say("the launcher is gone: the job ends");
+  _exit(1);
+}
+
 } // namespace
 
 bool launched() {
@@ -42,16 +56,24 @@ bool launched() {
 }
 
 Place join() {
-  if (!launched()) return {0, 1, 0, 1};
+  if (!launched()) return {0, 1, 0, 1, -1};
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
+  pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+  PMIx_Register_event_handler(&code, 1, nullptr, 0, lost, nullptr, nullptr);
   Place place;
   place.me = int(proc.rank);
   place.n = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
   place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
   place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
   pmix_value_t *peers = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(peers->data.string, nullptr, 10)));
+  // Ascending, with commas: the first is the leader, and the first number left out is elsewhere.
+  const char *list = peers->data.string;
+  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(list, nullptr, 10)));
+  int next = 0;
+  for (char *end; int(strtoul(list, &end, 10)) == next && end != list; list = *end ? end + 1 : end)
+    next++;
+  place.elsewhere = next < place.n ? next : -1;
   PMIX_VALUE_RELEASE(peers);
   return place;
 }
@@ -65,17 +87,75 @@ void tell(const char *text) {
   must(PMIx_Commit(), "PMIx_Commit");
 }
 
+namespace {
+struct Answer {
+  std::mutex mutex;
+  std::condition_variable given;
+  bool asked, got;
+  pmix_status_t status;
+  char text[256];
+} answer;
+
+void take(pmix_status_t status, pmix_value_t *value, void *) {
+  std::lock_guard guard(answer.mutex);
+  answer.status = status;
+  if (status == PMIX_SUCCESS) strncpy(answer.text, value->data.string, sizeof answer.text - 1);
+  answer.got = true;
+  answer.given.notify_one();
+}
+} // namespace
+
 // No fence: the get waits at the launcher until the leader has committed, which costs one message
 // instead of a round of all.
-void hear(char *text, int length) {
-  pmix_value_t *value = nullptr;
-  must(PMIx_Get(&leader, "shmem.segment", nullptr, 0, &value), "PMIx_Get of the segment");
-  strncpy(text, value->data.string, length - 1);
-  text[length - 1] = '\0';
-  PMIX_VALUE_RELEASE(value);
+bool hear(char *text, int length) {
+  if (!answer.asked)
+    must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
+         "PMIx_Get of the segment");
+  std::unique_lock lock(answer.mutex);
+  answer.asked = true;
+  if (!answer.given.wait_for(lock, std::chrono::milliseconds(500), [] { return answer.got; }))
+    return false;
+  must(answer.status, "PMIx_Get of the segment");
+  snprintf(text, length, "%s", answer.text);
+  return true;
 }
 
+int ended() {
+  if (!joined) return -1;
+  pmix_query_t query;
+  PMIX_QUERY_CONSTRUCT(&query);
+  pmix_status_t added;
+  PMIX_ARGV_APPEND(added, query.keys, PMIX_QUERY_LOCAL_PROC_TABLE);
+  must(added, "PMIx query");
+  PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+  PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, proc.nspace, PMIX_STRING);
+  pmix_info_t *results = nullptr;
+  size_t n = 0;
+  int gone = -1;
+  // Launchers give the processes as a list of infos, or of processes; the states in it differ
+  // between them, so it is the kernel that is asked whether a process is there.
+  auto look = [&](const pmix_proc_info_t &p) {
+    if (p.pid > 0 && kill(p.pid, 0) < 0 && errno == ESRCH) gone = int(p.proc.rank);
+  };
+  if (PMIx_Query_info(&query, 1, &results, &n) == PMIX_SUCCESS && n &&
+      results[0].value.type == PMIX_DATA_ARRAY) {
+    const pmix_data_array_t &list = *results[0].value.data.darray;
+    for (size_t i = 0; i < list.size; i++)
+      if (list.type == PMIX_PROC_INFO)
+        look(static_cast<pmix_proc_info_t *>(list.array)[i]);
+      else if (list.type == PMIX_INFO)
+        look(*static_cast<pmix_info_t *>(list.array)[i].value.data.pinfo);
+  }
+  if (results) PMIX_INFO_FREE(results, n);
+  PMIX_QUERY_DESTRUCT(&query);
+  return gone;
+}
+
+// When the job is being ended, the main thread and the watch both come here: the second waits until
+// the launcher knows, and may then end the process.
 void leave() {
+  static std::mutex mutex;
+  std::lock_guard guard(mutex);
   if (!joined) return;
   joined = false;
   PMIx_Finalize(nullptr, 0);

@@ -36,7 +36,7 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
   check_root(fn, t, root);
   if (self.check) check(fn, dest, bytes, source, bytes, 1, false);
   const uint64_t cast = ++t.casts;
-  const bool push = bytes <= push_bytes;
+  const bool push = bytes * size_t(t.n - 1) <= push_bytes;
   auto &sent = mail(t, root).cast;
   if (t.me == root) {
     for (int k = 1; k < t.n && push; k++) {
@@ -56,6 +56,10 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
 
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.check) check(fn, dest, bytes * t.n, source, bytes, 1, false);
+  auto *d = static_cast<bytes_t *>(dest);
+  if (bytes < staged_block)
+    return exchange_data(t, static_cast<const bytes_t *>(source), bytes,
+                         [=](int i, const bytes_t *in) { copy(d + i * bytes, in, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes, source, bytes);
@@ -64,18 +68,11 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
 }
 
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
-  const uint64_t round = t.rounds++;
-  auto size = [&](int i) -> auto & {
-    return mail(t, i).word[round & 1];
-  };
-  size(t.me).store(bytes, std::memory_order_relaxed);
-  sync(t);
   size_t before = 0, total = 0;
-  for (int i = 0; i < t.n; i++) {
-    size_t n = size(i).load(std::memory_order_relaxed);
-    if (i < t.me) before += n;
-    total += n;
-  }
+  exchange_word(t, bytes, [&, me = t.me](int i, size_t theirs) {
+    if (i < me) before += theirs;
+    total += theirs;
+  });
   if (self.check) check(fn, dest, total, source, bytes, 1, false);
   for (int k = 0; k < t.n && bytes; k++) {
     int i = pattern::peer(t.me, k, t.n);
@@ -86,6 +83,11 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
 
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.check) check(fn, dest, bytes * t.n, source, bytes * t.n, 1, false);
+  auto *d = static_cast<bytes_t *>(dest);
+  if (bytes < staged_block && bytes * t.n <= stage_bytes)
+    return exchange_data(
+        t, static_cast<const bytes_t *>(source), bytes * t.n,
+        [=, &t](int i, const bytes_t *in) { copy(d + i * bytes, in + t.me * bytes, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes,

@@ -18,15 +18,14 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
   for (size_t i = 0; i < n; i++) acc[i] = Op::op(acc[i], in[i]);
 }
 
-// Small: everyone shows its source on its stage, and combines all of them for itself.
+// Small: everyone combines all sources for itself.
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
-  const uint64_t round = t.rounds++;
-  const size_t bytes = n * sizeof(T);
-  memcpy(static_cast<void *>(stage(t, t.me, round)), source, bytes);
-  sync(t);
-  memcpy(static_cast<void *>(dest), stage(t, 0, round), bytes);
-  for (int i = 1; i < t.n; i++)
-    combine<Op>(dest, reinterpret_cast<const T *>(stage(t, i, round)), n);
+  exchange_data(t, source, n, [=](int i, const T *in) {
+    if (i == 0)
+      copy(dest, in, n * sizeof(T));
+    else
+      combine<Op>(dest, in, n);
+  });
 }
 
 // Large: each combines its part straight from the sources and pushes the result to all. In place is
@@ -65,12 +64,11 @@ void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool excl
   constexpr size_t step = block_bytes / sizeof(T);
   T acc[step], in[step];
   if (n * sizeof(T) <= stage_bytes) {
-    const uint64_t round = t.rounds++;
-    if (n) memcpy(static_cast<void *>(stage(t, t.me, round)), source, n * sizeof(T));
-    sync(t);
-    for (size_t i = 0; i < n; i++) dest[i] = T{};
-    for (int i = 0; i < t.me + !exclusive; i++)
-      combine<Sum>(dest, reinterpret_cast<const T *>(stage(t, i, round)), n);
+    exchange_data(t, source, n, [=, &t](int i, const T *in) {
+      if (i == 0)
+        for (size_t k = 0; k < n; k++) dest[k] = T{};
+      if (i < t.me + !exclusive) combine<Sum>(dest, in, n);
+    });
     return;
   }
   sync(t);
@@ -103,8 +101,8 @@ namespace api {
   }                                                                                                \
   template <class T>                                                                               \
   inline void name##_to_all(const char *fn, T *dest, const T *source, int n, int start,            \
-                            int log_stride, int size, T *, long *) {                               \
-    coll::reduce<Op>(fn, active_set(fn, start, log_stride, size), dest, source,                    \
+                            int log_stride, int size, T *, long *psync) {                          \
+    coll::reduce<Op>(fn, active_set(fn, start, log_stride, size, psync), dest, source,             \
                      n > 0 ? size_t(n) : 0);                                                       \
   }
 REDUCTION(and, And)

@@ -2,7 +2,9 @@
 """Tests of oshrun and the compiler wrappers: launch.py CASE, with OSHRUN, OSHCC, OSHCXX and BUILD
 in the environment. Cases without 'program' in their name need no library, only a launcher."""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -96,6 +98,43 @@ def case_launcher_choice():
     fake("prterun")
     assert first(SHMEM_X="1") == ["prterun", "-x", "SHMEM_X", "prog"]
     assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
+
+
+def case_which():
+    """What it prints is what it would run."""
+    assert Path(run(OSHRUN, "--which").split()[0]).is_absolute()
+    for launcher in str(fake()), f"{fake()} --mca a b":
+        assert run(OSHRUN, "--which", SHMEM_LAUNCHER=launcher) == launcher + "\n"
+    one_line(run(OSHRUN, "--which", status=127, SHMEM_LAUNCHER="absent"), "'absent'")
+
+
+def case_shmem_info():
+    info = f"{BUILD}/tools/shmem_info"
+    assert "usage: shmem_info" in run(info, "--help")
+    version = run(info, "--version").split()[-1]
+    facts = json.loads(run(info, "--json"))
+    assert facts["library"]["version"] == version and version in run(info)
+    assert facts["launcher"]["command"] + "\n" == run(OSHRUN, "--which")
+    memory = facts["memory"]
+    assert 0 < memory["symmetric_size_at_most"] * memory["pes_one_a_thread"] <= memory["usable"]
+    exe = TMP / "hello"
+    run(f"{BUILD}/tools/oshcc", '-DWORDS="x"', HERE / "hello.c", "-o", exe)
+    # A bad value is marked in both forms with the line that a program ends with.
+    bad = {"SHMEM_SYMMETRIC_SIZE": "1x", "SHMEM_HEAP": "hot", "SHMEM_P2P": "2", "SHMEM_CHECK": "\udcff\"\n"}
+    for name, value in bad.items():
+        env = {name: value, "SHMEM_LAUNCHER": "absent"}
+        done = subprocess.run([info, "--json"], env={**ENV, **env}, capture_output=True)
+        assert done.returncode == 1 and "absent" in json.loads(done.stdout)["launcher"]["error"]
+        rows = {row["name"]: row for row in json.loads(done.stdout)["environment"]}
+        assert [n for n, row in rows.items() if "error" in row] == [name] and rows[name]["set"]
+        if value.isascii():
+            assert rows[name]["value"] == value
+            assert f"    error: {rows[name]['error']}\n" in subprocess.run([info], env={**ENV, **env}, text=True,
+                                                                         capture_output=True).stdout
+            assert rows[name]["error"] in run(exe, status=1, **env)
+    for argv in ["-x"], ["--json", "more"]:
+        text = run(info, *argv, status=2)
+        assert text.count("\n") == 1 and f"'{argv[-1]}'" in text, text
 
 
 def case_oversubscribe():
@@ -199,6 +238,27 @@ def case_installed_program():
     link.symlink_to(oshcc)
     assert run(link, "--showme") == run(oshcc, "--showme")
     programs(oshcc.parent, oshcc.parent / "oshrun")
+    assert run(oshcc.parent / "shmem_info", "--version")
+    assert "barrier_all" in run(oshcc.parent / "oshrun", "-n", 2, oshcc.parent / "shmem_perf", "--list")
+    root = oshcc.parent.parent
+    for header in "shmem.h", "shmemx.h", "pshmem.h":
+        assert (root / "include" / header).exists() and (root / "include/mpp" / header).exists()
+    if (root / "share/man").is_dir():
+        got = run("man", "-M", root / "share/man", "-w", "shmem", "shmem_env", "oshrun", "oshcc", "oshc++", "oshCC",
+                  "shmem_info", "shmem_perf")
+        assert got.count("moved here") == 8, got
+    # Without the wrappers: what pkg-config says of the tree where it is now.
+    config = ["pkg-config", "--define-variable=prefix=" + str(root).replace(" ", "\\ ")]
+    ENV["PKG_CONFIG_PATH"] = str(next(root.rglob("shmem.pc")).parent)
+    flags = shlex.split(run(*config, "--cflags", "--libs", "shmem"))
+    exe = TMP / "plain"
+    flags += [w for w in run(oshcc, "--showme:link").split() if "sanitize" in w]
+    run(run(oshcc, "--showme:command").strip(), HERE / "hello.c", '-DWORDS="two  words"', *flags, "-o", exe)
+    libdir = shlex.split(run(*config, "--variable=libdir", "shmem"))[0]
+    got = run(oshcc.parent / "oshrun", "-n", 2, exe, LD_LIBRARY_PATH=libdir)
+    assert sorted(got.split("\n")[:-1]) == [f"{r} of 2: two  words" for r in range(2)], got
+    assert run(*config, "--modversion", "shmem").strip() == run(oshcc, "--showme:version").split()[-1]
+    assert run(*config, "--variable=gpu", "shmem").strip()
 
 
 if __name__ == "__main__":

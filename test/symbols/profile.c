@@ -50,7 +50,8 @@ static void counts(void) {
   CHECK(barriers_seen == 0 && syncs_seen == 0, "%d barriers inside", barriers_seen);
   static int in = 1, out;
   CHECK(shmem_int_sum_reduce(SHMEM_TEAM_WORLD, &out, &in, 1) == 0 && out == npes, "sum");
-  CHECK(shmem_int_broadcast(SHMEM_TEAM_WORLD, &out, &in, 1, 0) == 0 && out == 1, "broadcast");
+  static int out2; // not out: dest must be ready on every PE before any of them calls
+  CHECK(shmem_int_broadcast(SHMEM_TEAM_WORLD, &out2, &in, 1, 0) == 0 && out2 == 1, "broadcast");
   static int all[PE_MAX];
   CHECK(shmem_int_fcollect(SHMEM_TEAM_WORLD, all, &in, 1) == 0 && all[npes - 1] == 1, "fcollect");
   static long lock;

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Built without a network: all PEs are on one node.
+#include "../log.hpp"
+#include "../net.hpp"
+
+namespace shmem::net {
+
+void connect(const bootstrap::Place &place) {
+  if (place.elsewhere >= 0)
+    fatal("PE %d is on another node, and the library was built without a network: build it with "
+          "-Ducx=enabled, or run all PEs on one node",
+          place.elsewhere);
+}
+
+} // namespace shmem::net

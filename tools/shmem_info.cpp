@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// What this library is, what this machine offers it, and the settings in force.
+#include "built.h"
+#include "env.hpp"
+#include "memory.hpp"
+#include <cerrno>
+#include <climits>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cwchar>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <hwloc.h>
+#include <sched.h>
+#define SHMEM_NO_GENERICS
+#include <shmem.h>
+#include <string>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+const char help[] =
+    "usage: shmem_info [--json]\n"
+    "\n"
+    "  --json        the same as JSON\n"
+    "  -h, --help    this text\n"
+    "  --version     version of the library\n"
+    "\n"
+    "Says what the library was built as, what this machine offers it, which launcher oshrun\n"
+    "takes, and the environment variables with their values. Needs no launcher. The exit status\n"
+    "is 1 when a variable has a value that would end a program.\n";
+
+// One set of facts, written as text or as JSON.
+bool json;
+const char *separator = ""; // before the next fact of the object that is open
+
+std::string quoted(const char *text) {
+  std::string out = "\"";
+  while (*text) {
+    // What is not UTF-8 may stand in a variable, but not in JSON.
+    wchar_t wide;
+    mbstate_t state{};
+    const size_t n = mbrtowc(&wide, text, MB_LEN_MAX, &state);
+    if (n > MB_LEN_MAX) {
+      out += "\\ufffd";
+      text++;
+    } else if (unsigned(*text) < ' ' || *text == '"' || *text == '\\') {
+      char escape[8];
+      snprintf(escape, sizeof escape, "\\u%04x", unsigned(*text++));
+      out += escape;
+    } else {
+      out.append(text, n);
+      text += n;
+    }
+  }
+  return out + '"';
+}
+
+void begin(const char *section) {
+  if (json)
+    printf("%s\n  \"%s\": {", separator, section);
+  else
+    printf("\n%s\n", section);
+  separator = "";
+}
+void end() {
+  if (json) printf("\n  }");
+  separator = ",";
+}
+void begin_value(const char *name) {
+  if (json) {
+    printf("%s\n    \"%s\": ", separator, name);
+  } else {
+    std::string words = name;
+    for (char &c : words)
+      if (c == '_') c = ' ';
+    printf("  %-28s ", words.c_str());
+  }
+  separator = ",";
+}
+void say(const char *name, const char *text) {
+  begin_value(name);
+  printf(json ? "%s" : "%s\n", json ? quoted(text).c_str() : text);
+}
+void say(const char *name, size_t number) {
+  begin_value(name);
+  printf(json ? "%zu" : "%zu\n", number);
+}
+void say_bytes(const char *name, size_t bytes) {
+  if (json) return say(name, bytes);
+  begin_value(name);
+  if (bytes >= size_t(1) << 30)
+    printf("%.1f GiB\n", double(bytes) / (1 << 30));
+  else
+    printf("%.1f MiB\n", double(bytes) / (1 << 20));
+}
+
+void say_library() {
+  const std::string specification =
+      std::to_string(SHMEM_MAJOR_VERSION) + "." + std::to_string(SHMEM_MINOR_VERSION);
+  begin("library");
+  say("name", SHMEM_VENDOR_STRING);
+  say("version", SHMEM_LIBRARY_VERSION);
+  say("specification", ("OpenSHMEM " + specification).c_str());
+  say("gpu", SHMEM_GPU);
+  say("bootstrap", SHMEM_BOOTSTRAP);
+  say("net", SHMEM_NET);
+#ifdef __clang__
+  say("compiler", __VERSION__); // says Clang itself
+#else
+  say("compiler", "GCC " __VERSION__);
+#endif
+  end();
+}
+
+// The cores that programs started here may use, as the launcher and the library count them.
+int count_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+}
+
+void say_machine() {
+  begin("machine");
+  utsname name;
+  if (uname(&name) == 0)
+    say("platform", (std::string(name.sysname) + " " + name.release + " " + name.machine +
+                     ", glibc " + gnu_get_libc_version())
+                        .c_str());
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0) {
+    auto count = [&](hwloc_obj_type_t type) { return hwloc_get_nbobjs_by_type(topology, type); };
+    say("numa_nodes", size_t(count(HWLOC_OBJ_NUMANODE)));
+    if (count(HWLOC_OBJ_CORE) > 0) say("cores", size_t(count(HWLOC_OBJ_CORE)));
+    say("hardware_threads", size_t(count(HWLOC_OBJ_PU)));
+    hwloc_topology_destroy(topology);
+  }
+  say("usable_hardware_threads", size_t(count_cores()));
+  end();
+}
+
+// The word in brackets of "always [madvise] never".
+std::string chosen(const char *path) {
+  char text[256] = "";
+  if (FILE *file = fopen(path, "re")) {
+    if (!fgets(text, sizeof text, file)) *text = '\0';
+    fclose(file);
+  }
+  const char *from = strchr(text, '['), *to = strchr(text, ']');
+  if (from && to) return std::string(from + 1, to);
+  return std::string(text, strcspn(text, "\n"));
+}
+
+void say_memory() {
+  begin("memory");
+  const size_t limit = shmem::memory_limit(), cores = size_t(count_cores());
+  say_bytes("usable", limit);
+  // The same division as at start, where the library refuses more.
+  say("pes_one_a_thread", cores);
+  say_bytes("symmetric_size_at_most", limit / cores);
+  rlimit space;
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    say_bytes("limit_on_address_space", space.rlim_cur);
+  // shmem_enabled is the one for the heap, which is a memfd; the others for private memory.
+  for (const char *file : {"shmem_enabled", "enabled", "defrag"}) {
+    const std::string value =
+        chosen((std::string("/sys/kernel/mm/transparent_hugepage/") + file).c_str());
+    if (!value.empty()) say((std::string("huge_pages_") + file).c_str(), value.c_str());
+  }
+  end();
+}
+
+// Asks the oshrun beside this program, so that both always find the same.
+void say_launcher() {
+  char path[PATH_MAX], line[512] = "";
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "oshrun");
+  path[n > 0 ? n : 0] = '\0';
+  if (char *slash = strrchr(path, '/')) strcpy(slash + 1, "oshrun");
+  int ends[2], status = -1;
+  pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    execl(path, "oshrun", "--which", nullptr);
+    dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
+    _exit(127);
+  }
+  if (child > 0) {
+    close(ends[1]);
+    FILE *answer = fdopen(ends[0], "r");
+    if (answer && !fgets(line, sizeof line, answer)) *line = '\0';
+    if (answer) fclose(answer);
+    waitpid(child, &status, 0);
+  }
+  line[strcspn(line, "\n")] = '\0';
+  begin("launcher");
+  say(status == 0 ? "command" : "error", line);
+  end();
+}
+
+bool say_environment() {
+  bool good = true;
+  printf(json ? ",\n  \"environment\": [" : "\nenvironment\n");
+  for (size_t i = 0; i < shmem::n_variables; i++) {
+    const shmem::Variable &v = shmem::variables[i];
+    shmem::Env env;
+    char message[256];
+    const bool ok = read_variable(v, &env, message, sizeof message);
+    if (json) {
+      const char *text = env_text(v);
+      printf("%s\n    {\"name\": \"SHMEM_%s\", \"value\": %s, \"default\": %s, \"help\": %s",
+             i ? "," : "", v.name, quoted(text ? text : v.def).c_str(), quoted(v.def).c_str(),
+             quoted(v.help).c_str());
+      printf(", \"set\": %s", text ? "true" : "false");
+      if (!ok) printf(", \"error\": %s", quoted(message).c_str());
+      printf("}");
+    } else {
+      print_variable(v);
+      if (!ok) printf("    error: %s\n", message);
+    }
+    good &= ok;
+  }
+  if (json) printf("\n  ]");
+  return good;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    const std::string word = argv[i];
+    if (word == "--json") {
+      json = true;
+    } else if (word == "--version") {
+      printf("shmem_info (libshmem) %s\n", SHMEM_LIBRARY_VERSION);
+      return 0;
+    } else if (word == "--help" || word == "-h") {
+      fputs(help, stdout);
+      return 0;
+    } else {
+      fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n",
+              argv[i]);
+      return 2;
+    }
+  }
+  setlocale(LC_CTYPE, "C.UTF-8");
+  if (json) printf("{");
+  say_library();
+  say_machine();
+  say_memory();
+  say_launcher();
+  const bool good = say_environment();
+  if (json) printf("\n}\n");
+  return fflush(stdout) == 0 && good ? 0 : 1;
+}
