@@ -43,9 +43,10 @@ void asleep(Slot &slot, int change, Location where) {
 // everybody else sleeps and stays asleep.
 void check_departed(long *since) {
   uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
-  if (!departed || self.exiting || !self.ready) return;
+  if (!departed || !self.ready) return;
   int pe = int(departed) - 1;
   bool gone = self.slots[pe].phase == Slot::done;
+  if (self.exiting && !gone) return; // in exit() itself, and the others may still compute
   if (!gone && self.job->sleepers < uint32_t(self.n))
     *since = 0;
   else if (!*since)
