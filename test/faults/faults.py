@@ -157,7 +157,7 @@ WRONG = {
     "sig-op": ("shmem_putmem_signal", "sig_op", "99", 1),
     "team-invalid": ("shmem_team_sync", "team", "SHMEM_TEAM_INVALID", 1),
     "active-set": ("shmem_barrier", "PE_size", "3", None),
-    "before-init": ("shmem_int_p", "", "", None),
+    "before-init": ("shmem_int_p", "", "", -1),  # there is no PE number yet
     "after-finalize": ("shmem_int_p", "", "", None),
 }
 CHECK = {
@@ -187,7 +187,7 @@ def mistakes(table, env):
     good.expect(good.rc == 0 and not good.lines, f"a program without mistakes: status {good.rc} {good.lines}")
     for what, (routine, argument, value, pe) in table.items():
         job = Job(2, "wrong", what, env=env)
-        pattern = rf"shmem: PE {pe if pe is not None else '[01]'}: {routine}: "
+        pattern = "shmem: " + {None: "PE [01]: ", -1: ""}.get(pe, f"PE {pe}: ") + f"{routine}: "
         if argument:
             pattern += rf"(?:.*, )?{argument} = {value}[:,] .*\w"
         matching = [line for line in job.lines if re.match(pattern, line)]
@@ -214,7 +214,11 @@ def environment():
     # the old spelling works, and the new one wins
     job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "1m", "SMA_SYMMETRIC_SIZE": "bad"})
     job.expect(job.rc == 0, f"SHMEM_ wins over SMA_: {job.lines}")
-    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["device", "nowhere"], "SHMEM_CHECK": ["2", "yes"],
+    for size, byte_count in {"100t": "109951162777600", "9000000t": "9895604649984000000"}.items():
+        job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": size})  # more than the machine has
+        job.expect(job.rc != 0, "status 0")
+        job.expect(len(job.lines) == 1 and f"SHMEM_SYMMETRIC_SIZE = {byte_count}: " in job.lines[0], f"{job.lines}")
+    bad = {"SHMEM_HEAP": ["device", "nowhere"], "SHMEM_CHECK": ["2", "yes"],
            "SHMEM_P2P": ["0", "x"]}
     for name, values in bad.items():
         for value in values:

@@ -74,7 +74,7 @@ static void death(const char *phase, const char *how) {
   if (strcmp(phase, "finalize") == 0) shmem_finalize();
   // Computing, and then the end of main. With exit(0), which finalizes, a PE may be ahead of the others.
   const bool long_work = strcmp(phase, "compute") == 0 && strcmp(how, "exit0") != 0;
-  if (strcmp(phase, "finalize") != 0) nap(long_work ? 20 : 0.5);
+  if (strcmp(phase, "finalize") != 0) nap(long_work ? 20 : 0.1);
 }
 
 static void global_exit(int status) {
