@@ -15,10 +15,17 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 OSHRUN, VICTIM = os.environ["OSHRUN"], os.environ["VICTIM"]
 SECONDS = 2.0
 failures = []
+
+
+def together(n, act, items):
+    """Jobs that mostly sleep, n at a time."""
+    with ThreadPoolExecutor(n) as pool:
+        list(pool.map(act, items))
 
 
 def alive(pid):
@@ -99,12 +106,13 @@ def death(phase):
     hows = ["exit0", "exit3", "_exit0", "_exit3", "abort", "segv", "kill9"]
     if phase not in ("init", "barrier", "compute"):
         hows = ["exit0", "exit3", "_exit0", "kill9"]
-    for how in hows:
+
+    def one(how):
         job = Job(3, "death", phase, how)
         if how == "exit0" and phase in ("compute", "finalize"):
             # exit(0) finalizes, and so do the others after that: a good end
             job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
-            continue
+            return
         died = [float(m[1]) for line in job.err if (m := re.search(r"dies ([\d.]+)", line))]
         job.expect(len(died) == 1, "PE 1 did not come to its death")
         took = job.gone - died[0] if died else 0
@@ -114,6 +122,8 @@ def death(phase):
         if phase != "init": # there the launcher alone knows who it was
             named = [line for line in job.lines if re.search(r"PE 1\b", line)]
             job.expect(len(named) == 1 and len(job.lines) == 1, f"one line should name PE 1: {job.lines}")
+
+    together(2, one, hows)
 
 
 def check_exit():
@@ -185,7 +195,9 @@ CHECK = {
 def mistakes(table, env):
     good = Job(2, "wrong", "good", env=env)
     good.expect(good.rc == 0 and not good.lines, f"a program without mistakes: status {good.rc} {good.lines}")
-    for what, (routine, argument, value, pe) in table.items():
+
+    def one(item):
+        what, (routine, argument, value, pe) = item
         job = Job(2, "wrong", what, env=env)
         pattern = "shmem: " + {None: "PE [01]: ", -1: ""}.get(pe, f"PE {pe}: ") + f"{routine}: "
         if argument:
@@ -196,18 +208,21 @@ def mistakes(table, env):
         # PEs that make the same mistake at once may each say so
         job.expect(len(job.lines) <= (1 if pe == 1 else 2), f"too many lines: {job.lines}")
 
+    together(3, one, table.items())
+
 
 def environment():
-    sizes = ["", " ", "-1", "+1", "abc", "k", ".", "1e6", "0x100", "1 m", " 1m", "1.2.3m", "99999999999999999999", "16777217t",
+    sizes = [" ", "-1", "+1", "abc", "k", ".", "1e6", "0x100", "1 m", " 1m", "1.2.3m", "99999999999999999999", "16777217t",
              "1x", "nan"]
-    for size in sizes:
-        if size == "":
-            continue  # set to nothing is as good as not set
+
+    def refused(size):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": size})
         job.expect(job.rc != 0, "status 0")
         job.expect(any("SHMEM_SYMMETRIC_SIZE" in line and (size.strip() in line) for line in job.lines),
                    f"no line names it: {job.lines}")
         job.expect(len(job.lines) == 1, f"not one line: {job.lines}")
+
+    together(3, refused, sizes)
     for good in ("20kk", ".5m", "3.1M", "1048576", "2mjunk"):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": good})
         job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
