@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the environment.
+
+death-PHASE   PE 1 dies in each way: the others are gone within 2 s, a line names the PE, the status says so, nothing is left
+exit          shmem_global_exit: its status comes back, stdio of all PEs is written
+killed        all PEs are killed at once: nothing is left
+wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+OSHRUN, VICTIM = os.environ["OSHRUN"], os.environ["VICTIM"]
+SECONDS = 2.0
+failures = []
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Job:
+    """One run, watched: its output, its status, when its processes were gone, what it left behind."""
+
+    def __init__(self, n, *args, env=None, act=None, limit=25):
+        self.tmp = tempfile.mkdtemp(prefix="f")
+        before = set(os.listdir("/dev/shm"))
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_"))}
+        variables.update({"SHMEM_SYMMETRIC_SIZE": "16M", "TMPDIR": self.tmp, **(env or {})})
+        self.name = " ".join(args) + (f" {env}" if env else "")
+        process = subprocess.Popen([OSHRUN, "-n", str(n), VICTIM, *args], env=variables, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
+        self.out, self.err, self.pids = [], [], []
+        readers = [threading.Thread(target=self.read, args=(process.stdout, self.out)),
+                   threading.Thread(target=self.read, args=(process.stderr, self.err))]
+        for reader in readers:
+            reader.start()
+        if act:
+            end = time.monotonic() + 10
+            while len(self.pids) < n and time.monotonic() < end:
+                time.sleep(0.01)
+            act(self)
+        self.gone = None
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            if self.gone is None and len(self.pids) >= n and not any(map(alive, self.pids)):
+                self.gone = time.monotonic()
+            if process.poll() is not None and (self.gone or not any(map(alive, self.pids))):
+                break
+            time.sleep(0.005)
+        self.timed_out = process.poll() is None
+        self.left = [p for p in self.pids if alive(p)]
+        for pid in self.left + ([process.pid] if self.timed_out else []):
+            os.kill(pid, signal.SIGKILL)
+        self.rc = process.wait()
+        for reader in readers:
+            reader.join(5)
+        self.gone = self.gone or time.monotonic()
+        self.lines = [line for line in self.err if line.startswith("shmem:")]
+        self.expect(not self.timed_out, f"still running after {limit} s")
+        self.expect(not self.left, f"processes left: {self.left}")
+        # Shared memory has no name here; a launcher may need a moment to clean up.
+        for _ in range(100):
+            files = os.listdir(self.tmp)
+            shm = {f for f in set(os.listdir("/dev/shm")) - before if "shmem" in f}
+            if not files and not shm:
+                break
+            time.sleep(0.02)
+        self.expect(not files, f"files left: {files}")
+        self.expect(not shm, f"left in /dev/shm: {shm}")
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+    def read(self, stream, lines):
+        for line in stream:
+            line = line.rstrip("\n")
+            if m := re.search(r"pid (\d+)$", line):
+                self.pids.append(int(m[1]))
+            lines.append(line)
+
+    def expect(self, ok, message):
+        if not ok:
+            failures.append(f"{self.name}: {message}")
+            print(f"FAIL {self.name}: {message}")
+            for line in (self.err if hasattr(self, "err") else [])[:12]:
+                print("     | " + line)
+
+
+def death(phase):
+    hows = ["exit0", "exit3", "_exit0", "_exit3", "abort", "segv", "kill9"]
+    if phase not in ("init", "barrier", "compute"):
+        hows = ["exit0", "exit3", "_exit0", "kill9"]
+    for how in hows:
+        job = Job(3, "death", phase, how)
+        if how == "exit0" and phase in ("compute", "finalize"):
+            # exit(0) finalizes, and so do the others after that: a good end
+            job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
+            continue
+        died = [float(m[1]) for line in job.err if (m := re.search(r"dies ([\d.]+)", line))]
+        job.expect(len(died) == 1, "PE 1 did not come to its death")
+        took = job.gone - died[0] if died else 0
+        print(f"{phase} {how}: status {job.rc}, the others gone after {took:.2f} s")
+        job.expect(took < SECONDS, f"the others were there for {took:.2f} s")
+        job.expect(job.rc != 0, "status 0")
+        if phase != "init": # there the launcher alone knows who it was
+            named = [line for line in job.lines if re.search(r"PE 1\b", line)]
+            job.expect(len(named) == 1 and len(job.lines) == 1, f"one line should name PE 1: {job.lines}")
+
+
+def check_exit():
+    for status in (7, 0, 1, 255):
+        job = Job(3, "exit", str(status))
+        job.expect(job.rc == status, f"status {job.rc}, want {status}")
+        text = "".join(job.out)
+        for pe in range(3):
+            job.expect(f"text of PE {pe}" in text, f"what PE {pe} wrote is lost: {text}")
+        job.expect(not job.lines, f"messages: {job.lines}")
+
+
+def killed():
+    def all_at_once(job):
+        for pid in job.pids:
+            os.kill(pid, signal.SIGKILL)
+    job = Job(4, "sleep", act=all_at_once)
+    job.expect(len(job.pids) == 4, f"{len(job.pids)} PEs")
+    job.expect(job.rc != 0, "status 0")
+    for k in range(4):  # and each alone
+        job = Job(4, "sleep", act=lambda j: os.kill(j.pids[k], signal.SIGKILL))
+        job.expect(job.rc != 0, "status 0")
+        job.expect(len(job.lines) == 1, f"one line: {job.lines}")
+
+
+# mistake: routine, argument, value ('' where there is none), PE (None: any)
+HEX = r"0x[0-9a-f]+"
+WRONG = {
+    "pe": ("shmem_int_p", "pe", "2", 1),
+    "pe-negative": ("shmem_int_g", "pe", "-1", 1),
+    "pe-data": ("shmem_long_atomic_inc", "pe", "7", 1),
+    "stack": ("shmem_int_put", "dest", HEX, 1),
+    "malloc": ("shmem_long_get", "source", HEX, 1),
+    "amo-stack": ("shmem_int_atomic_inc", "dest", HEX, 1),
+    "peer-address": ("shmem_long_p", "dest", HEX, 1),
+    "free-foreign": ("shmem_free", "ptr", HEX, None),
+    "free-twice": ("shmem_free", "ptr", HEX, None),
+    "free-inside": ("shmem_free", "ptr", HEX, None),
+    "align": ("shmem_align", "alignment", "24", None),
+    "cmp": ("shmem_int_wait_until", "cmp", "77", 1),
+    "sig-op": ("shmem_putmem_signal", "sig_op", "99", 1),
+    "team-invalid": ("shmem_team_sync", "team", "SHMEM_TEAM_INVALID", 1),
+    "active-set": ("shmem_barrier", "PE_size", "3", None),
+    "before-init": ("shmem_int_p", "", "", None),
+    "after-finalize": ("shmem_int_p", "", "", None),
+}
+CHECK = {
+    "null-dest": ("shmem_int_put", "dest", "NULL", 1),
+    "null-source": ("shmem_int_get", "source", "NULL", 1),
+    "misaligned": ("shmem_int_put", "dest", HEX, 1),
+    "misaligned-amo": ("shmem_long_atomic_inc", "dest", HEX, 1),
+    "overlap": ("shmem_long_put", "dest", HEX, 1),
+    "past-end": ("shmem_putmem", "dest", HEX, 1),
+    "stride": ("shmem_int_iput", "dst", "0", 1),
+    "ctx-invalid": ("shmem_ctx_int_p", "ctx", "SHMEM_CTX_INVALID", 1),
+    "ctx-gone": ("shmem_ctx_int_p", "ctx", HEX, 1),
+    "ctx-pe": ("shmem_ctx_int_p", "pe", "2", 1),
+    "root": ("shmem_long_broadcast", "PE_root", "2", None),
+    "reduce-overlap": ("shmem_long_sum_reduce", "dest", HEX, None),
+    "reduce-dest": ("shmem_long_sum_reduce", "dest", HEX, None),
+    "team-gone": ("shmem_team_sync", "team", HEX, None),
+    "malloc-alike": ("shmem_malloc", "size", r"10\d", None),
+    "ivar": ("shmem_int_wait_until", "ivar", HEX, 1),
+    "sig-addr": ("shmem_putmem_signal", "sig_addr", HEX, 1),
+    "lock": ("shmem_set_lock", "lock", HEX, 1),
+}
+
+
+def mistakes(table, env):
+    good = Job(2, "wrong", "good", env=env)
+    good.expect(good.rc == 0 and not good.lines, f"a program without mistakes: status {good.rc} {good.lines}")
+    for what, (routine, argument, value, pe) in table.items():
+        job = Job(2, "wrong", what, env=env)
+        # before init, the library does not know which PE this is
+        who = "" if what == "before-init" else f"PE {pe if pe is not None else '[01]'}: "
+        pattern = rf"shmem: {who}{routine}: "
+        if argument:
+            pattern += rf"(?:.*, )?{argument} = {value}[:,] .*\w"
+        matching = [line for line in job.lines if re.match(pattern, line)]
+        job.expect(job.rc != 0, "status 0")
+        job.expect(matching, f"no line like {pattern}: {job.lines}")
+        # PEs that make the same mistake at once may each say so
+        job.expect(len(job.lines) <= (1 if pe == 1 else 2), f"too many lines: {job.lines}")
+
+
+def environment():
+    sizes = [" ", "-1", "+1", "abc", "k", ".", "1e6", "0x100", "1 m", " 1m", "1.2.3m", "99999999999999999999", "16777217t",
+             "1x", "nan"]
+    for size in sizes:
+        job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": size})
+        job.expect(job.rc != 0, "status 0")
+        job.expect(any("SHMEM_SYMMETRIC_SIZE" in line and (size.strip() in line) for line in job.lines),
+                   f"no line names it: {job.lines}")
+        job.expect(len(job.lines) == 1, f"not one line: {job.lines}")
+    for good in ("", "20kk", ".5m", "3.1M", "1048576", "2mjunk"):
+        job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": good})
+        job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
+    # the old spelling works, and the new one wins
+    job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "1m", "SMA_SYMMETRIC_SIZE": "bad"})
+    job.expect(job.rc == 0, f"SHMEM_ wins over SMA_: {job.lines}")
+    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["device", "nowhere"], "SHMEM_CHECK": ["2", "yes"],
+           "SHMEM_P2P": ["0", "x"]}
+    for name, values in bad.items():
+        for value in values:
+            job = Job(2, "wrong", "good", env={name: value})
+            job.expect(job.rc != 0, "status 0")
+            job.expect(any(name in line and value in line for line in job.lines), f"no line names it: {job.lines}")
+    job = Job(2, "wrong", "good", env={"SHMEM_VERSION": "0"})  # any value
+    job.expect(any("1.6" in line for line in job.out) and job.rc == 0, f"no version: {job.out}")
+    job = Job(2, "wrong", "good", env={"SHMEM_INFO": "0"})
+    for name in ("SHMEM_SYMMETRIC_SIZE", "SHMEM_VERSION", "SHMEM_INFO", "SHMEM_DEBUG"):
+        job.expect(any(name in line for line in job.out), f"no help on {name}")
+    job = Job(2, "wrong", "good", env={"SMA_DEBUG": "1"})
+    job.expect(job.rc == 0 and job.lines, "no debug messages")
+
+
+def main():
+    case = sys.argv[1]
+    if case.startswith("death-"):
+        death(case.removeprefix("death-"))
+    else:
+        {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment}[case]()
+    print(f"{case}: {len(failures)} failures")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

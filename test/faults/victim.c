@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE;
+// victim exit STATUS: PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong
+// argument; victim sleep: all wait to be killed.
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <shmem.h>
+
+static int me = -1, npes;
+static long lock, flag, in = 1, out;
+static int number, numbers[4];
+static uint64_t sig;
+
+static void nap(double seconds) {
+  const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&t, NULL);
+}
+
+static void say_pid(void) {
+  char line[64];
+  const int n = snprintf(line, sizeof line, "pid %d\n", (int)getpid());
+  if (write(STDERR_FILENO, line, (size_t)n) != n) abort();
+}
+
+static void die(const char *how) {
+  struct timespec t;
+  nap(0.15); // the others are there by now
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  char line[64];
+  const int n =
+      snprintf(line, sizeof line, "dies %.6f\n", (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  if (write(STDERR_FILENO, line, (size_t)n) != n) abort();
+  if (strcmp(how, "exit0") == 0) exit(0);
+  if (strcmp(how, "exit3") == 0) exit(3);
+  if (strcmp(how, "_exit0") == 0) _exit(0);
+  if (strcmp(how, "_exit3") == 0) _exit(3);
+  if (strcmp(how, "abort") == 0) abort();
+  if (strcmp(how, "segv") == 0) raise(SIGSEGV);
+  kill(getpid(), SIGKILL);
+}
+
+// A launcher's environment tells the rank before the library does.
+static int early_rank(void) {
+  static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+  for (size_t i = 0; i < 3; i++)
+    if (getenv(names[i])) return atoi(getenv(names[i]));
+  return 0;
+}
+
+static void death(const char *phase, const char *how) {
+  if (strcmp(phase, "init") == 0) {
+    say_pid();
+    if (early_rank() == 1) die(how);
+  }
+  shmem_init();
+  me = shmem_my_pe();
+  npes = shmem_n_pes();
+  if (strcmp(phase, "init") != 0) say_pid();
+  if (strcmp(phase, "lock") == 0 && me == 1) shmem_set_lock(&lock);
+  shmem_barrier_all();
+  if (me == 1) die(how);
+  if (strcmp(phase, "barrier") == 0) shmem_barrier_all();
+  if (strcmp(phase, "second") == 0)
+    for (;;) shmem_barrier_all();
+  if (strcmp(phase, "sync") == 0) shmem_team_sync(SHMEM_TEAM_WORLD);
+  if (strcmp(phase, "wait") == 0) shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+  if (strcmp(phase, "reduce") == 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &out, &in, 1);
+  if (strcmp(phase, "lock") == 0) shmem_set_lock(&lock);
+  if (strcmp(phase, "malloc") == 0 && shmem_malloc(100)) puts("a block");
+  if (strcmp(phase, "finalize") == 0) shmem_finalize();
+  // Computing, and then the end of main. With exit(0), which finalizes, a PE may be ahead of the
+  // others.
+  const bool long_work = strcmp(phase, "compute") == 0 && strcmp(how, "exit0") != 0;
+  if (strcmp(phase, "finalize") != 0) nap(long_work ? 20 : 0.5);
+}
+
+static void global_exit(int status) {
+  shmem_init();
+  me = shmem_my_pe();
+  say_pid();
+  printf("text of PE %d", me); // in a buffer of stdio
+  shmem_barrier_all();
+  if (me == 0) shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
+  if (me == 1) {
+    nap(0.1);
+    shmem_global_exit(status);
+  }
+  for (volatile unsigned long i = 0;; i++) {
+  }
+}
+
+static void wrong(const char *what) {
+#define IS(name) (strcmp(what, name) == 0)
+  if (IS("before-init")) shmem_int_p(&number, 1, 0);
+  shmem_init();
+  me = shmem_my_pe();
+  npes = shmem_n_pes();
+  long *heap = shmem_malloc(64);
+  int stack[4] = {0};
+  shmem_ctx_t ctx;
+  shmem_ctx_create(0, &ctx);
+  shmem_team_t team;
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &team);
+  void *ours = malloc(64);
+  shmem_barrier_all();
+  if (IS("good")) {
+    shmem_int_put(numbers, stack, 4, 0);
+    shmem_int_put(NULL, NULL, 0, 0);
+    shmem_long_atomic_inc(heap, me);
+    shmem_ctx_int_p(ctx, &number, 4, me);
+    shmem_ctx_quiet(ctx);
+    shmem_long_sum_reduce(team, &out, &in, 1);
+    shmem_ctx_destroy(ctx);
+    shmem_team_destroy(team);
+    shmem_free(heap);
+    shmem_finalize();
+    exit(0);
+  }
+  // all PEs
+  if (IS("root")) shmem_long_broadcast(SHMEM_TEAM_WORLD, &out, &in, 1, npes);
+  if (IS("reduce-overlap")) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, heap + 1, heap, 4);
+  if (IS("reduce-dest")) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, (long *)ours, &in, 1);
+  if (IS("team-gone")) {
+    shmem_team_destroy(team);
+    shmem_team_sync(team);
+  }
+  if (IS("free-foreign")) shmem_free(ours);
+  if (IS("free-twice")) {
+    shmem_free(heap);
+    shmem_free(heap);
+  }
+  if (IS("free-inside")) shmem_free(heap + 1);
+  if (IS("align") && !shmem_align(24, 100)) puts("no block");
+  if (IS("active-set")) {
+    static long psync[SHMEM_SYNC_SIZE];
+    shmem_barrier(0, 0, npes + 1, psync);
+  }
+  if (IS("malloc-alike") && !shmem_malloc((size_t)(100 + me))) puts("no block");
+  if (IS("after-finalize")) {
+    shmem_finalize();
+    shmem_int_p(&number, 1, 0);
+  }
+  if (me != 1) { // the mistakes of one PE alone; the others wait for what does not come
+    shmem_barrier_all();
+    shmem_barrier_all();
+  }
+  if (IS("pe")) shmem_int_p(&number, 1, npes);
+  if (IS("pe-negative")) number = shmem_int_g(&number, -1);
+  if (IS("pe-data")) shmem_long_atomic_inc(&flag, npes + 5);
+  if (IS("stack")) shmem_int_put(stack, numbers, 4, 0);
+  if (IS("malloc")) shmem_long_get(heap, ours, 1, 0);
+  if (IS("amo-stack")) shmem_int_atomic_inc(stack, 0);
+  if (IS("peer-address")) shmem_long_p(shmem_ptr(heap, 0), 1, 0);
+  if (IS("cmp")) shmem_int_wait_until(&number, 77, 0);
+  if (IS("sig-op")) shmem_putmem_signal(numbers, stack, 4, &sig, 1, 99, 0);
+  if (IS("team-invalid")) shmem_team_sync(SHMEM_TEAM_INVALID);
+  // under SHMEM_CHECK
+  if (IS("null-dest")) shmem_int_put(NULL, stack, 4, 0);
+  if (IS("null-source")) shmem_int_get(stack, NULL, 4, 0);
+  if (IS("misaligned")) shmem_int_put((int *)(void *)((char *)numbers + 1), stack, 1, 0);
+  if (IS("misaligned-amo")) shmem_long_atomic_inc((long *)(void *)((char *)heap + 4), 0);
+  if (IS("overlap")) shmem_long_put(heap, heap + 1, 4, me);
+  if (IS("past-end")) shmem_putmem(heap, stack, (size_t)1 << 40, 0);
+  if (IS("stride")) shmem_int_iput(numbers, stack, 0, 1, 2, 0);
+  if (IS("ctx-invalid")) shmem_ctx_int_p(SHMEM_CTX_INVALID, &number, 1, 0);
+  if (IS("ctx-gone")) {
+    shmem_ctx_destroy(ctx);
+    shmem_ctx_int_p(ctx, &number, 1, 0);
+  }
+  if (IS("ctx-pe")) shmem_ctx_int_p(ctx, &number, 1, npes);
+  if (IS("ivar")) shmem_int_wait_until(stack, SHMEM_CMP_EQ, 0);
+  if (IS("sig-addr"))
+    shmem_putmem_signal(numbers, stack, 4, (uint64_t *)ours, 1, SHMEM_SIGNAL_SET, 0);
+  if (IS("lock")) shmem_set_lock((long *)ours);
+  fprintf(stderr, "nobody noticed\n");
+  _exit(0);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "death") == 0) death(argv[2], argv[3]);
+  if (argc == 3 && strcmp(argv[1], "exit") == 0) global_exit(atoi(argv[2]));
+  if (argc == 3 && strcmp(argv[1], "wrong") == 0) wrong(argv[2]);
+  if (argc == 2 && strcmp(argv[1], "sleep") == 0) {
+    shmem_init();
+    say_pid();
+    nap(30);
+  }
+  return 0;
+}
