@@ -59,8 +59,7 @@ template <class T>
 }
 
 // Does f(the same, where pe counts in the context's team). The slow path is a function of its own
-// that ends with f: nothing lives across a call in the fast one, so it needs no stack (2026-11: 15
-// instead of 21 instructions for shmem_int_put of one element).
+// that ends with f: nothing lives across a call in the fast one, so it needs no stack.
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
                                    const void *other, F f) {

@@ -11,8 +11,9 @@ namespace shmem {
 // together.
 size_t stream_threshold();
 
-// Copies n bytes that do not overlap, one of the two sides in a peer. Of 0 bytes, either may be null:
-// that is fine with every memcpy there is, and with C2y, so the sanitizer is told not to mind.
+// Copies n bytes that do not overlap, one of the two sides in a peer. Of 0 bytes, either may be
+// null: that is fine with every memcpy there is, and with C2y, so the sanitizer is told not to
+// mind.
 inline void copy(void *dest, const void *source, size_t n) {
   if (n < self.stream_bytes) [[likely]]
     memcpy(dest, source, n);

@@ -122,10 +122,10 @@ const char *env_text(const Variable &v) {
   return nullptr;
 }
 
-bool env_set(const char *name) {
+const char *env_text(const char *name) {
   for (const Variable &v : variables)
-    if (!strcmp(v.name, name)) return env_text(v) != nullptr;
-  return false;
+    if (!strcmp(v.name, name)) return env_text(v);
+  return nullptr;
 }
 
 bool read_variable(const Variable &v, Env *env, char *message, size_t length) {

@@ -30,7 +30,7 @@ extern const size_t n_variables;
 // SHMEM_name, SMA_name where there is one, or null when neither is set. A flag counts as set
 // whatever its value, another variable only when it is not empty.
 const char *env_text(const Variable &v);
-bool env_set(const char *name); // the same, of the row with this name
+const char *env_text(const char *name); // the same, of the row with this name
 
 // Parses a size by the specification's grammar: decimal number, at most one suffix, the rest
 // ignored; rounded up to a byte. Signs, exponents, hexadecimal, blanks in front and anything that

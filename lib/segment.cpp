@@ -31,12 +31,12 @@ char *window; // where the segment is mapped
 size_t heap_bytes(int n) {
   size_t limit = memory_limit(), asked = up(self.env.symmetric_size, page);
   if (asked <= limit / n) return asked;
-  if (!env_set("SYMMETRIC_SIZE")) return limit / 2 / n & ~(page - 1);
-  fatal_all("SHMEM_SYMMETRIC_SIZE = %zu: %d PEs would need %.1f GiB, but this node has %.1f GiB: "
-            "ask for at most %zum a PE, or "
-            "run fewer PEs here",
-            self.env.symmetric_size, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30),
-            limit / n >> 20);
+  const char *text = env_text("SYMMETRIC_SIZE");
+  if (!text) return limit / 2 / n & ~(page - 1);
+  fatal_all(
+      "SHMEM_SYMMETRIC_SIZE = \"%s\": %d PEs would need %.1f GiB, but this node has %.1f GiB: "
+      "ask for at most %zum a PE, or run fewer PEs here",
+      text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
 }
 
 // Opens a descriptor that another process has told us.

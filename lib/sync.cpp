@@ -46,12 +46,12 @@ void check_departed(long *since) {
   if (!departed || !self.ready) return;
   int pe = int(departed) - 1;
   bool gone = self.slots[pe].phase == Slot::done;
-  if (self.exiting && !gone) return; // in exit() itself, and the others may still compute
+  if (self.exiting && !gone) return; // all may be in exit(), and only some have come to its barrier
   if (!gone && self.job->sleepers < uint32_t(self.n))
     *since = 0;
   else if (!*since)
     *since = now_ns();
-  else if (now_ns() - *since > 500000000) {
+  else if (now_ns() - *since > 250000000) {
     uint32_t none = 0; // the first that is sure says it, for all
     if (!self.job->dead.compare_exchange_strong(none, departed)) return;
     fatal(gone ? "PE %d has left, and this PE waits in vain: did all PEs make the same collective "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE; victim exit STATUS:
-// PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong argument; victim sleep: all wait to be killed.
+// Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE;
+// victim exit STATUS: PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong
+// argument; victim sleep: all wait to be killed.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static void die(const char *how) {
   nap(0.15); // the others are there by now
   clock_gettime(CLOCK_MONOTONIC, &t);
   char line[64];
-  const int n = snprintf(line, sizeof line, "dies %.6f\n", (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+  const int n =
+      snprintf(line, sizeof line, "dies %.6f\n", (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
   if (write(STDERR_FILENO, line, (size_t)n) != n) abort();
   if (strcmp(how, "exit0") == 0) exit(0);
   if (strcmp(how, "exit3") == 0) exit(3);
@@ -72,7 +74,8 @@ static void death(const char *phase, const char *how) {
   if (strcmp(phase, "lock") == 0) shmem_set_lock(&lock);
   if (strcmp(phase, "malloc") == 0 && shmem_malloc(100)) puts("a block");
   if (strcmp(phase, "finalize") == 0) shmem_finalize();
-  // Computing, and then the end of main. With exit(0), which finalizes, a PE may be ahead of the others.
+  // Computing, and then the end of main. With exit(0), which finalizes, a PE may be ahead of the
+  // others.
   const bool long_work = strcmp(phase, "compute") == 0 && strcmp(how, "exit0") != 0;
   if (strcmp(phase, "finalize") != 0) nap(long_work ? 20 : 0.1);
 }
@@ -88,7 +91,8 @@ static void global_exit(int status) {
     nap(0.1);
     shmem_global_exit(status);
   }
-  for (volatile unsigned long i = 0;; i++) {}
+  for (volatile unsigned long i = 0;; i++) {
+  }
 }
 
 static void wrong(const char *what) {
@@ -171,7 +175,8 @@ static void wrong(const char *what) {
   }
   if (IS("ctx-pe")) shmem_ctx_int_p(ctx, &number, 1, npes);
   if (IS("ivar")) shmem_int_wait_until(stack, SHMEM_CMP_EQ, 0);
-  if (IS("sig-addr")) shmem_putmem_signal(numbers, stack, 4, (uint64_t *)ours, 1, SHMEM_SIGNAL_SET, 0);
+  if (IS("sig-addr"))
+    shmem_putmem_signal(numbers, stack, 4, (uint64_t *)ours, 1, SHMEM_SIGNAL_SET, 0);
   if (IS("lock")) shmem_set_lock((long *)ours);
   fprintf(stderr, "nobody noticed\n");
   _exit(0);
