@@ -85,15 +85,17 @@ inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int c
   return 1;
 }
 
-// Where a scan starts. It moves on with each call, so that no satisfied element is passed over for
-// ever.
-inline std::atomic<size_t> scan_start{0};
+// Where a scan starts, as a fraction of the set. It moves on by the golden ratio with each call, so
+// that no satisfied element is passed over for ever, and neither where every second or n-th call is
+// for another set.
+inline std::atomic<uint64_t> scan_start{0};
 
 template <class T, class V>
 inline size_t any_holds(const char *fn, T *ivars, size_t n, const int *status, int cmp,
                         const V &values) {
   if (!n) return SIZE_MAX;
-  size_t i = scan_start.fetch_add(1, std::memory_order_relaxed) % n;
+  uint64_t from = scan_start.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
+  size_t i = size_t(static_cast<unsigned __int128>(from) * n >> 64);
   for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
     if (counts(status, i) && holds(fn, look(ivars + i), cmp, T(values[i]))) return i;
   return SIZE_MAX;
