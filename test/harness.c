@@ -100,22 +100,28 @@ int pe_run(const char *group, const struct pe_list *lists, size_t n) {
   return 0;
 }
 
-static void add(struct pe_team *teams, size_t *n, size_t max, const char *name, int start,
-                int stride, int size) {
+// The triplet counts in the team number parent of the list, of which all PEs are members.
+static void add_child(struct pe_team *teams, size_t *n, size_t max, const char *name, size_t parent,
+                      int start, int stride, int size) {
   if (*n == max) return;
   struct pe_team *t = &teams[(*n)++];
   *t = (struct pe_team){.name = name, .n = size, .me = -1, .team = (shmem_team_t)-1};
   for (int i = 0; i < size; i++) {
-    t->pe[i] = start + i * stride;
+    t->pe[i] = *n == 1 ? i : teams[parent].pe[start + i * stride];
     if (t->pe[i] == me) t->me = i;
   }
-  if (start == 0 && stride == 1 && size == npes && *n == 1) {
+  if (*n == 1) {
     t->team = SHMEM_TEAM_WORLD;
     return;
   }
-  int rc = shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0, &t->team);
+  int rc = shmem_team_split_strided(teams[parent].team, start, stride, size, NULL, 0, &t->team);
   CHECK(rc == 0, "split %s %d:%d:%d gives %d", name, start, stride, size, rc);
   CHECK((t->team != SHMEM_TEAM_INVALID) == (t->me >= 0), "%s", name);
+}
+
+static void add(struct pe_team *teams, size_t *n, size_t max, const char *name, int start,
+                int stride, int size) {
+  add_child(teams, n, max, name, 0, start, stride, size);
 }
 
 size_t pe_teams(struct pe_team *teams, size_t max) {
@@ -128,11 +134,15 @@ size_t pe_teams(struct pe_team *teams, size_t max) {
   if (npes > 2) add(teams, &n, max, "odd", 1, 2, npes / 2);
   if (npes > 3) add(teams, &n, max, "every third, downwards", npes - 1, -3, (npes - 1) / 3 + 1);
   add(teams, &n, max, "the last one alone", npes - 1, 1, 1);
+  if (npes > 2) { // number 2 is reversed: these go upwards by 1 and downwards by 2
+    add_child(teams, &n, max, "child of reversed, turned again", 2, npes - 1, -1, npes);
+    add_child(teams, &n, max, "every second of reversed", 2, 1, 2, npes / 2);
+  }
   return n;
 }
 
 void pe_teams_free(struct pe_team *teams, size_t n) {
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = n; i-- > 0;)
     if (teams[i].team != SHMEM_TEAM_WORLD) shmem_team_destroy(teams[i].team);
 }
 

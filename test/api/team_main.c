@@ -163,6 +163,9 @@ static void nested(void) {
         if (pes[i] == me) index = i;
       CHECK(shmem_team_my_pe(chain[depth]) == index, "depth %d", depth);
       if (index < 0) break;
+      for (int i = 0; i < n; i++)
+        CHECK(shmem_team_translate_pe(chain[depth], i, SHMEM_TEAM_WORLD) == pes[i],
+              "depth %d: %d is PE %d", depth, i, pes[i]);
       use(chain[depth]);
     }
     while (depth > 0) shmem_team_destroy(chain[depth--]);
