@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Runs CMocka tests on several PEs at once. Every PE runs the same list in the same order with a barrier before each test.
-// CMocka leaves a failed test by longjmp and goes on with the next one; the others may still be inside a collective. So the
-// hook that runs before the next test (and after the last) ends the whole job when the test before did not get to its end.
-// PE 0 writes the list of tests to stdout, the others are silent until they fail.
+// Runs CMocka tests on several PEs at once. Every PE runs the same list in the same order with a
+// barrier before each test. CMocka leaves a failed test by longjmp and goes on with the next one;
+// the others may still be inside a collective. So the hook that runs before the next test (and
+// after the last) ends the whole job when the test before did not get to its end. PE 0 writes the
+// list of tests to stdout, the others are silent until they fail.
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
 
@@ -30,7 +31,8 @@ struct pe_list {
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define PE_LIST(name, array) {name, array, COUNT(array)}
+#define PE_LIST(name, array)                                                                       \
+  { name, array, COUNT(array) }
 
 extern int me, npes; // of the world team, set by pe_run
 

@@ -45,7 +45,8 @@ static void mixed_contexts(void) {
   pe_teams_free(teams, n);
 }
 
-// AMOs are atomic with a waiting target of the same type, values of one origin come in order under fetching AMOs.
+// AMOs are atomic with a waiting target of the same type, values of one origin come in order under
+// fetching AMOs.
 static void ticket(void) {
   enum { ROUNDS = 300 };
   uint64_t *turn = shmem_calloc(1, sizeof *turn);

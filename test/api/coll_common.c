@@ -17,9 +17,8 @@ void coll_free_teams(void) {
 static long sync_words[16][SHMEM_SYNC_SIZE];
 
 size_t active_sets(struct active_set *sets, size_t max) {
-  const int all[][3] = {{0, 0, npes},           {1, 0, npes - 1},
-                        {0, 1, (npes + 1) / 2}, {1, 1, npes / 2},
-                        {0, 2, (npes + 3) / 4}, {npes - 1, 3, 1}};
+  const int all[][3] = {{0, 0, npes},     {1, 0, npes - 1},       {0, 1, (npes + 1) / 2},
+                        {1, 1, npes / 2}, {0, 2, (npes + 3) / 4}, {npes - 1, 3, 1}};
   size_t n = 0;
   for (size_t k = 0; k < COUNT(all) && n < max; k++) {
     if (all[k][2] < 1) continue;

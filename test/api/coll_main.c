@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Collectives beyond what each type needs: sizes around the places where an algorithm may change, the same bits everywhere,
-// rounds without pause.
+// Collectives beyond what each type needs: sizes around the places where an algorithm may change,
+// the same bits everywhere, rounds without pause.
 #include "coll_common.h"
 #include "typed.h"
 
 extern const struct pe_list coll_lists[], aset_lists[];
 extern const size_t coll_count, aset_count;
 
-static const size_t sizes_of[] = {1,    7,    8,    9,     31,    64,    65,    200,   255,   256,
-                                  512,  1000, 1024, 2047,  2048,  4096,  4100,  8192,  16384, 16391,
-                                  32768, 65536, 65541, 131072, 262144, 524288, 1048576, 3145728 - 5};
+static const size_t sizes_of[] = {1,     7,     8,      9,      31,     64,      65,
+                                  200,   255,   256,    512,    1000,   1024,    2047,
+                                  2048,  4096,  4100,   8192,   16384,  16391,   32768,
+                                  65536, 65541, 131072, 262144, 524288, 1048576, 3145728 - 5};
 
 static unsigned char byte(int pe, size_t i, size_t salt) {
   return (unsigned char)((size_t)pe * 61 + i * 7 + (i >> 8) * 3 + salt);
@@ -76,8 +77,9 @@ static void large(void) {
 }
 
 static void large_reduce(void) {
-  static const size_t lens[] = {1,    15,   63,   64,   65,   127,  128,   129,   500,  511, 512,
-                                1000, 1023, 1024, 2047, 2049, 4096, 16384, 65536, 65537, 393216 + 3};
+  static const size_t lens[] = {1,    15,   63,   64,    65,    127,   128,
+                                129,  500,  511,  512,   1000,  1023,  1024,
+                                2047, 2049, 4096, 16384, 65536, 65537, 393216 + 3};
   const size_t max = 393216 + 4;
   double *source = shmem_malloc(max * sizeof *source), *dest = shmem_malloc(max * sizeof *dest);
   CHECK(source && dest, "no memory");
@@ -107,7 +109,8 @@ static void large_reduce(void) {
   shmem_free(source);
 }
 
-// Sums of numbers of very different size depend on the order; all PEs must have the same bits all the same.
+// Sums of numbers of very different size depend on the order; all PEs must have the same bits all
+// the same.
 static void same_bits(void) {
   enum { N = 3000 };
   double *source = shmem_malloc(N * sizeof *source), *dest = shmem_malloc(N * sizeof *dest);

@@ -2,8 +2,8 @@
 // The C++ overloads: a type picks its routine, std::complex included; statics of C++ are symmetric.
 #include <complex>
 #include <cstdint>
-#include <type_traits>
 #include <shmem.h>
+#include <type_traits>
 
 extern "C" {
 #include "harness.h"
@@ -122,7 +122,8 @@ void reductions() {
   shmem_barrier_all();
 }
 
-const pe_test tests[] = {{"all types", all_types}, {"atomics", atomics}, {"reductions", reductions}};
+const pe_test tests[] = {
+    {"all types", all_types}, {"atomics", atomics}, {"reductions", reductions}};
 
 } // namespace
 

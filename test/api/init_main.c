@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Initialization and the end, many times in one process: no CMocka here, because its run would span an end of the library.
+// Initialization and the end, many times in one process: no CMocka here, because its run would span
+// an end of the library.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

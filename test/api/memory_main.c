@@ -6,7 +6,9 @@
 
 enum { HEAP = 24 << 20 };
 
-static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
+static bool aligned(const void *p, size_t to) {
+  return (uintptr_t)p % to == 0;
+}
 
 static void basics(void) {
   for (size_t n = 1; n < 3000; n = n * 3 + 1) {
@@ -151,7 +153,8 @@ static void whole(void) {
   shmem_free(p);
 }
 
-// Random calls next to a model: blocks keep their content, do not overlap, and lie at the same offsets on all PEs.
+// Random calls next to a model: blocks keep their content, do not overlap, and lie at the same
+// offsets on all PEs.
 static void fragmentation(void) {
   enum { SLOTS = 80, STEPS = 1200 };
   static struct {
@@ -177,7 +180,9 @@ static void fragmentation(void) {
       continue;
     }
     switch (kind) {
-    case 0: slots[s].p = shmem_malloc(size); break;
+    case 0:
+      slots[s].p = shmem_malloc(size);
+      break;
     case 1:
       keep = !slots[s].p ? 0 : slots[s].n < size ? slots[s].n : size;
       slots[s].p = shmem_realloc(slots[s].p, size);
@@ -186,7 +191,8 @@ static void fragmentation(void) {
       slots[s].p = shmem_align(align, size);
       CHECK(aligned(slots[s].p, align), "align %zu", align);
       break;
-    default: slots[s].p = shmem_calloc(1, size);
+    default:
+      slots[s].p = shmem_calloc(1, size);
     }
     CHECK(slots[s].p, "step %d: %zu bytes of kind %d", step, size, (int)kind);
     for (size_t i = 0; i < (kind == 3 ? size : keep); i++)
@@ -219,11 +225,21 @@ static void meeting(void) {
     }
     void *p = NULL;
     switch (kind) {
-    case 0: p = shmem_malloc(100); break;
-    case 1: p = shmem_calloc(10, 10); break;
-    case 2: p = shmem_align(64, 100); break;
-    case 3: p = shmem_malloc_with_hints(100, SHMEM_MALLOC_SIGNAL_REMOTE); break;
-    default: shmem_free(block); block = NULL;
+    case 0:
+      p = shmem_malloc(100);
+      break;
+    case 1:
+      p = shmem_calloc(10, 10);
+      break;
+    case 2:
+      p = shmem_align(64, 100);
+      break;
+    case 3:
+      p = shmem_malloc_with_hints(100, SHMEM_MALLOC_SIGNAL_REMOTE);
+      break;
+    default:
+      shmem_free(block);
+      block = NULL;
     }
     CHECK(late == 1, "routine %d came back before PE %d entered it", kind, last);
     shmem_barrier_all();
@@ -273,7 +289,8 @@ static void pointers(void) {
   if (shmem_ptr(heap, left)) CHECK(heap[0] == 777 + left, "%ld", heap[0]);
   if (there) CHECK(shmem_long_g(heap, right) == 777 + me, "get");
   shmem_team_t reversed;
-  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, NULL, 0, &reversed) == 0, "rc");
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, NULL, 0, &reversed) == 0,
+        "rc");
   for (int i = 0; i < npes; i++)
     CHECK(shmem_team_ptr(reversed, heap, i) == shmem_ptr(heap, npes - 1 - i), "index %d", i);
   shmem_team_destroy(reversed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program of before 1.2: start_pes, no finalize, the old headers. Modes: exit from main, exit(), a late PE, a shmem_init
-// without finalize.
+// A program of before 1.2: start_pes, no finalize, the old headers. Modes: exit from main, exit(),
+// a late PE, a shmem_init without finalize.
 #include <mpp/shmem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 static int inbox[64], sum;
 static long lock;
 
-static void bye(void) { // a handler of the program runs while PEs can still talk or after: it may write
+static void
+bye(void) { // a handler of the program runs while PEs can still talk or after: it may write
   fputs("", stdout);
 }
 
@@ -42,7 +43,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "sum %d\n", *heap);
     return 1;
   }
-  // What is put just before the end is done at the end: PE 0 prints it in a handler that runs after the library's own.
+  // What is put just before the end is done at the end: PE 0 prints it in a handler that runs after
+  // the library's own.
   if (strcmp(mode, "late") == 0 && me == n - 1) usleep(300000);
   if (me == 0) printf("ok %s %d\n", mode, n);
   if (strcmp(mode, "exit") == 0) exit(0);

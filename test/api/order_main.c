@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// fence, quiet, pe_quiet and barriers: message passing in all the forms of the table in the specification; locks.
+// fence, quiet, pe_quiet and barriers: message passing in all the forms of the table in the
+// specification; locks.
 #include <time.h>
 
 #include "typed.h"
@@ -14,8 +15,12 @@ enum order { FENCE, QUIET, PE_QUIET, CTX_FENCE, CTX_QUIET, CTX_PE_QUIET, ORDERS 
 static void send(enum how how, shmem_ctx_t c, long *data, const long *out, int pe) {
   static uint64_t other;
   switch (how) {
-  case PUT: shmem_ctx_long_put(c, data, out, WORDS, pe); break;
-  case PUT_NBI: shmem_ctx_long_put_nbi(c, data, out, WORDS, pe); break;
+  case PUT:
+    shmem_ctx_long_put(c, data, out, WORDS, pe);
+    break;
+  case PUT_NBI:
+    shmem_ctx_long_put_nbi(c, data, out, WORDS, pe);
+    break;
   case P:
     for (int i = 0; i < WORDS; i++) shmem_ctx_long_p(c, data + i, out[i], pe);
     break;
@@ -35,16 +40,28 @@ static void send(enum how how, shmem_ctx_t c, long *data, const long *out, int p
 
 static void order(enum order order, shmem_ctx_t c, int pe) {
   switch (order) {
-  case FENCE: shmem_fence(); break;
-  case QUIET: shmem_quiet(); break;
-  case PE_QUIET: shmem_pe_quiet(&pe, 1); break;
-  case CTX_FENCE: shmem_ctx_fence(c); break;
-  case CTX_QUIET: shmem_ctx_quiet(c); break;
-  default: shmem_ctx_pe_quiet(c, &pe, 1);
+  case FENCE:
+    shmem_fence();
+    break;
+  case QUIET:
+    shmem_quiet();
+    break;
+  case PE_QUIET:
+    shmem_pe_quiet(&pe, 1);
+    break;
+  case CTX_FENCE:
+    shmem_ctx_fence(c);
+    break;
+  case CTX_QUIET:
+    shmem_ctx_quiet(c);
+    break;
+  default:
+    shmem_ctx_pe_quiet(c, &pe, 1);
   }
 }
 
-// Each PE passes messages to its right neighbour: data, an ordering call, a flag. Who sees the flag sees the data.
+// Each PE passes messages to its right neighbour: data, an ordering call, a flag. Who sees the flag
+// sees the data.
 static void litmus(shmem_ctx_t own) {
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   long *heap = shmem_calloc(WORDS, sizeof *heap);
@@ -68,7 +85,8 @@ static void litmus(shmem_ctx_t own) {
     if (r % 3)
       shmem_long_wait_until(&flag, SHMEM_CMP_GE, r);
     else
-      while (!shmem_long_test(&flag, SHMEM_CMP_GE, r)) {}
+      while (!shmem_long_test(&flag, SHMEM_CMP_GE, r)) {
+      }
     for (int i = 0; i < WORDS; i++)
       CHECK(data[i] == r * 100 + i + left * 7, "round %ld, way %d, order %d: [%d] is %ld", r, how,
             ord, i, data[i]);
@@ -174,9 +192,14 @@ static void barriers(void) {
     for (int pe = 0; pe < npes; pe++)
       CHECK(here[pe] == r, "round %ld: PE %d has %ld", r, pe, here[pe]);
     switch (r % 3) {
-    case 0: shmem_sync_all(); break;
-    case 1: CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) == 0, "team_sync"); break;
-    default: shmem_sync(0, 0, npes, psync);
+    case 0:
+      shmem_sync_all();
+      break;
+    case 1:
+      CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) == 0, "team_sync");
+      break;
+    default:
+      shmem_sync(0, 0, npes, psync);
     }
   }
   for (size_t i = 0; i < COUNT(psync); i++) CHECK(psync[i] == SHMEM_SYNC_VALUE, "pSync");
@@ -201,7 +224,8 @@ static void sync_stores(void) {
 enum { LOCKS = 5 };
 static long locks[LOCKS], counts[LOCKS], holder[LOCKS];
 
-// Counts without atomics under each of several locks; an nbi put is complete when the lock is let go.
+// Counts without atomics under each of several locks; an nbi put is complete when the lock is let
+// go.
 static void exclusion(void) {
   const int rounds = npes > 4 ? 60 : 150;
   long *heap = shmem_calloc(LOCKS, sizeof *heap);

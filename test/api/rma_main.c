@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Remote memory access beyond what each type needs: sizes, odd addresses, contexts of teams, progress.
+// Remote memory access beyond what each type needs: sizes, odd addresses, contexts of teams,
+// progress.
 #include <sched.h>
 
 #include "typed.h"
@@ -12,9 +13,10 @@ static void fill(unsigned char *a, size_t n, uint64_t seed) {
 }
 
 static void sizes(void) {
-  static const size_t lens[] = {1,    7,    8,    9,     63,    64,    65,     127,    255,     256,
-                                1023, 4095, 4096, 4097,  8191,  16384, 32767,  65536,  65543,   131072,
-                                262147, 524288, 1048576, 1048583, 2097152, 3145728, 3145728 + 7};
+  static const size_t lens[] = {1,      7,       8,       9,       63,      64,         65,
+                                127,    255,     256,     1023,    4095,    4096,       4097,
+                                8191,   16384,   32767,   65536,   65543,   131072,     262147,
+                                524288, 1048576, 1048583, 2097152, 3145728, 3145728 + 7};
   const size_t max = 3145728 + 64;
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   unsigned char *dest = shmem_malloc(max), *source = malloc(max), *want = malloc(max);
@@ -115,7 +117,8 @@ static void team_contexts(void) {
 
 static volatile long arrived;
 
-// The target computes outside the library; what is put there arrives, and what is read from there comes.
+// The target computes outside the library; what is put there arrives, and what is read from there
+// comes.
 static void progress(void) {
   static long answer;
   arrived = answer = 0;
@@ -126,7 +129,8 @@ static void progress(void) {
     while (arrived != npes - 1 && pe_seconds() - start < 20) sched_yield();
     CHECK(arrived == npes - 1, "%ld of %d arrived", arrived, npes - 1);
   } else {
-    while (shmem_long_g(&answer, 0) != 42) {}
+    while (shmem_long_g(&answer, 0) != 42) {
+    }
     shmem_long_atomic_inc((long *)&arrived, 0);
     shmem_quiet();
     CHECK(shmem_long_atomic_fetch((long *)&arrived, 0) >= 1, "AMO done after quiet");

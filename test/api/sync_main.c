@@ -91,7 +91,8 @@ static void old_names(void) {
   shmem_barrier_all();
 }
 
-// put_signal carries its own data, fenced puts travel in front of it: 3000 messages through a ring of slots.
+// put_signal carries its own data, fenced puts travel in front of it: 3000 messages through a ring
+// of slots.
 static void pipeline(void) {
   enum { SLOTS = 4, WORDS = 33, MESSAGES = 3000 };
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;

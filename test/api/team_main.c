@@ -51,14 +51,14 @@ static void invalid(void) {
 
 // Wrong triplets: no team, nonzero on all PEs, and the parent lives on.
 static void bad_splits(void) {
-  const int bad[][3] = {{0, 1, npes + 1}, {1, 1, npes},      {0, -1, 2},   {npes - 1, 1, 2},
-                        {npes, 1, 1},     {-1, 1, 1},        {0, 1, 0},    {0, 1, -1},
-                        {0, 0, 2},        {0, npes, 2},      {0, 1 << 30, 4},
-                        {npes - 1, -npes, 2}, {0, -(1 << 30), 4}};
+  const int bad[][3] = {{0, 1, npes + 1},  {1, 1, npes}, {0, -1, 2},      {npes - 1, 1, 2},
+                        {npes, 1, 1},      {-1, 1, 1},   {0, 1, 0},       {0, 1, -1},
+                        {0, 0, 2},         {0, npes, 2}, {0, 1 << 30, 4}, {npes - 1, -npes, 2},
+                        {0, -(1 << 30), 4}};
   for (size_t k = 0; k < COUNT(bad); k++) {
     shmem_team_t t = SHMEM_TEAM_WORLD;
-    const int rc = shmem_team_split_strided(SHMEM_TEAM_WORLD, bad[k][0], bad[k][1], bad[k][2], NULL,
-                                            0, &t);
+    const int rc =
+        shmem_team_split_strided(SHMEM_TEAM_WORLD, bad[k][0], bad[k][1], bad[k][2], NULL, 0, &t);
     CHECK(rc != 0 && t == SHMEM_TEAM_INVALID, "%d:%d:%d gives %d", bad[k][0], bad[k][1], bad[k][2],
           rc);
   }
@@ -189,6 +189,49 @@ static void many(void) {
   }
 }
 
+// Splits until there is no room for another team: all PEs see that at the same split, nothing is
+// lost by it, and room that was given back is room again.
+static void too_many(void) {
+  enum { MOST = 20000 };
+  shmem_team_t *teams = malloc(MOST * sizeof *teams);
+  static long in, least;
+  long first = -1;
+  for (int round = 0; round < 2; round++) {
+    long n = 0;
+    while (n < MOST &&
+           shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, NULL, 0, &teams[n]) == 0)
+      n++;
+    CHECK(n == MOST || teams[n] == SHMEM_TEAM_INVALID, "the handle of a split that failed");
+    in = n;
+    CHECK(shmem_long_min_reduce(SHMEM_TEAM_WORLD, &least, &in, 1) == 0, "min");
+    CHECK(least == n, "%ld teams here, %ld on another PE", n, least);
+    CHECK(n > 100 && (first < 0 || n == first), "%ld teams, %ld at first", n, first);
+    first = n;
+    use(teams[n - 1]);
+    // With room for a few teams a split in two dimensions gives both or none.
+    for (int room = 0; room < 4 && n < MOST; room++) {
+      shmem_team_t x = SHMEM_TEAM_WORLD, y = SHMEM_TEAM_WORLD;
+      const int rc = shmem_team_split_2d(SHMEM_TEAM_WORLD, 2, NULL, 0, &x, NULL, 0, &y);
+      in = rc != 0;
+      CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &least, &in, 1) == 0, "sum");
+      CHECK(least == 0 || least == npes, "%ld of %d PEs say that it failed", least, npes);
+      CHECK((x != SHMEM_TEAM_INVALID) == !rc && (y != SHMEM_TEAM_INVALID) == !rc, "room %d", room);
+      if (!rc) {
+        use(x);
+        use(y);
+      }
+      shmem_team_destroy(x);
+      shmem_team_destroy(y);
+      shmem_barrier_all(); // room is there when all members have left
+      shmem_team_destroy(teams[--n]);
+      shmem_barrier_all();
+    }
+    while (n > 0) shmem_team_destroy(teams[--n]);
+    shmem_barrier_all();
+  }
+  free(teams);
+}
+
 static void config(void) {
   shmem_team_config_t in = {3}, out = {-5};
   shmem_team_t t;
@@ -301,11 +344,17 @@ static void sessions(void) {
   shmem_ctx_destroy(c);
 }
 
-static const struct pe_test tests[] = {
-    {"predefined teams", predefined}, {"invalid team", invalid},   {"bad splits", bad_splits},
-    {"members", members},             {"two dimensions", grid},    {"nested", nested},
-    {"create and destroy", many},     {"configuration", config},   {"contexts", contexts},
-    {"sessions", sessions}};
+static const struct pe_test tests[] = {{"predefined teams", predefined},
+                                       {"invalid team", invalid},
+                                       {"bad splits", bad_splits},
+                                       {"members", members},
+                                       {"two dimensions", grid},
+                                       {"nested", nested},
+                                       {"create and destroy", many},
+                                       {"too many", too_many},
+                                       {"configuration", config},
+                                       {"contexts", contexts},
+                                       {"sessions", sessions}};
 
 int main(void) {
   const struct pe_list all = PE_LIST("", tests);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * One header alone, twice; and one name of each kind, so that it does not compile when the header is empty. */
+ * One header alone, twice; and one name of each kind, so that it does not compile when the header
+ * is empty. */
 #include HEADER
 #include HEADER
 

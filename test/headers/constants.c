@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Constants, handles and types of the header, as far as the compiler can tell. It is enough that this file compiles.
+// Constants, handles and types of the header, as far as the compiler can tell. It is enough that
+// this file compiles.
 #include <pshmem.h>
 #include <shmemx.h>
 
 #define ASSERT(...) _Static_assert(__VA_ARGS__, #__VA_ARGS__)
 #define TYPE_OF(value, type) ASSERT(__builtin_types_compatible_p(__typeof__(value), type))
-#define BIT(x) ASSERT((x) > 0 && ((x) & ((x) - 1)) == 0)
+#define BIT(x) ASSERT((x) > 0 && ((x) & ((x)-1)) == 0)
 
 // Integer constant expressions: enumerators take nothing else.
 enum {
@@ -54,9 +55,9 @@ DIFFERENT(SHMEM_CMP_LT, SHMEM_CMP_LE);
 DIFFERENT(SHMEM_CMP_LE, SHMEM_CMP_GT);
 DIFFERENT(SHMEM_CMP_GT, SHMEM_CMP_GE);
 ASSERT((1 << SHMEM_CMP_EQ | 1 << SHMEM_CMP_NE | 1 << SHMEM_CMP_LT | 1 << SHMEM_CMP_LE |
-        1 << SHMEM_CMP_GT | 1 << SHMEM_CMP_GE) ==
-       (1 << SHMEM_CMP_EQ) + (1 << SHMEM_CMP_NE) + (1 << SHMEM_CMP_LT) + (1 << SHMEM_CMP_LE) +
-           (1 << SHMEM_CMP_GT) + (1 << SHMEM_CMP_GE));
+        1 << SHMEM_CMP_GT | 1 << SHMEM_CMP_GE) == (1 << SHMEM_CMP_EQ) + (1 << SHMEM_CMP_NE) +
+                                                      (1 << SHMEM_CMP_LT) + (1 << SHMEM_CMP_LE) +
+                                                      (1 << SHMEM_CMP_GT) + (1 << SHMEM_CMP_GE));
 TYPE_OF(SHMEM_CMP_EQ, int);
 ASSERT(_SHMEM_CMP_EQ == SHMEM_CMP_EQ && _SHMEM_CMP_NE == SHMEM_CMP_NE);
 ASSERT(_SHMEM_CMP_LT == SHMEM_CMP_LT && _SHMEM_CMP_LE == SHMEM_CMP_LE);
@@ -108,7 +109,8 @@ int header_constants(void) {
   ptrdiff_t distance = (ptrdiff_t)sizeof(uintptr_t);
   switch (psync[0]) { // labels
   case SHMEM_CMP_LT:
-  case SHMEM_CMP_NE: return 1;
+  case SHMEM_CMP_NE:
+    return 1;
   }
   return thread_team == teams[1] || thread_ctx == ctxs[1] || vendor[0] == 0 || psync[0] != 0 ||
          pwrk[0] != 0 || config.num_contexts != 3 || session.total_ops == 0 || wide == 0 ||

@@ -21,7 +21,8 @@ extern const char *called;
 extern uintptr_t called_args[10];
 extern int called_count;
 
-// names: those of the routines that will do, with | between them. Types that are one type in C have several.
+// names: those of the routines that will do, with | between them. Types that are one type in C have
+// several.
 static inline void expect(const char *names, int count, const uintptr_t *args) {
   const size_t n = called ? strlen(called) : 0;
   int found = 0;

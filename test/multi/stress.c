@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Random calls next to a serial model. Every PE computes the same model from the same seed, so every PE knows what all PEs
-// do in each phase and what memory must be after it. Options: --seed N, --rounds N.
+// Random calls next to a serial model. Every PE computes the same model from the same seed, so
+// every PE knows what all PEs do in each phase and what memory must be after it. Options: --seed N,
+// --rounds N.
 #include "harness.h"
 
 enum { WORDS = 96, CELLS = 16, OPS = 12, MAX = 16, NTEAMS = 5 };
@@ -9,7 +10,7 @@ static struct {
   uint64_t words[WORDS]; // RMA: an owner for each range and phase
   uint64_t cells[CELLS]; // AMO by anybody
   uint64_t signals[CELLS];
-} *sym, model[MAX];
+} * sym, model[MAX];
 static uint64_t static_words[WORDS], static_model[MAX][WORDS];
 
 struct group {
@@ -18,7 +19,9 @@ struct group {
 };
 static uint64_t seed, state;
 static long rounds = 150, now;
-static uint64_t draw(uint64_t below) { return pe_random(&state) % below; }
+static uint64_t draw(uint64_t below) {
+  return pe_random(&state) % below;
+}
 
 #define STRESS(cond, ...)                                                                          \
   do {                                                                                             \
@@ -60,7 +63,9 @@ static void puts_phase(void) {
       const size_t len = (size_t)(end - at);
       if (owner == me) {
         switch (how) {
-        case 0: shmem_uint64_put(dest + at, out, len, target); break;
+        case 0:
+          shmem_uint64_put(dest + at, out, len, target);
+          break;
         case 1:
           shmem_uint64_put_nbi(dest + at, out, len, target);
           shmem_quiet(); // out is about to go
@@ -68,11 +73,15 @@ static void puts_phase(void) {
         case 2:
           for (size_t i = 0; i < len; i++) shmem_uint64_p(dest + at + i, out[i], target);
           break;
-        case 3: shmem_put128(dest + at, out, len / 2, target); // 16 bytes at a time, and the rest
+        case 3:
+          shmem_put128(dest + at, out, len / 2, target); // 16 bytes at a time, and the rest
           if (len % 2) shmem_uint64_p(dest + end - 1, out[len - 1], target);
           break;
-        case 4: shmem_uint64_iput(dest + at, out, 1, 1, len, target); break;
-        default: shmem_putmem(dest + at, out, len * sizeof *out, target);
+        case 4:
+          shmem_uint64_iput(dest + at, out, 1, 1, len, target);
+          break;
+        default:
+          shmem_putmem(dest + at, out, len * sizeof *out, target);
         }
       }
       at = end;
@@ -210,14 +219,29 @@ static void coll_phase(const struct group *groups, size_t ngroups, uint64_t *sou
     int rc = 0;
     size_t total = n;
     switch (kind) {
-    case 0: rc = shmem_uint64_broadcast(g->team, dest, source, n, root); break;
-    case 1: rc = shmem_uint64_fcollect(g->team, dest, source, n); break;
-    case 2: rc = shmem_uint64_alltoall(g->team, dest, source, n); break;
-    case 3: rc = shmem_uint64_sum_reduce(g->team, dest, source, n); break;
-    case 4: rc = shmem_uint64_max_reduce(g->team, dest, source, n); break;
-    case 5: rc = shmem_uint64_xor_reduce(g->team, dest, source, n); break;
-    case 6: rc = shmem_uint64_sum_exscan(g->team, dest, source, n); break;
-    default: rc = shmem_uint64_collect(g->team, dest, source, n + (size_t)g->me);
+    case 0:
+      rc = shmem_uint64_broadcast(g->team, dest, source, n, root);
+      break;
+    case 1:
+      rc = shmem_uint64_fcollect(g->team, dest, source, n);
+      break;
+    case 2:
+      rc = shmem_uint64_alltoall(g->team, dest, source, n);
+      break;
+    case 3:
+      rc = shmem_uint64_sum_reduce(g->team, dest, source, n);
+      break;
+    case 4:
+      rc = shmem_uint64_max_reduce(g->team, dest, source, n);
+      break;
+    case 5:
+      rc = shmem_uint64_xor_reduce(g->team, dest, source, n);
+      break;
+    case 6:
+      rc = shmem_uint64_sum_exscan(g->team, dest, source, n);
+      break;
+    default:
+      rc = shmem_uint64_collect(g->team, dest, source, n + (size_t)g->me);
     }
     STRESS(rc == 0, "kind %d gives %d", kind, rc);
     if (kind == 1 || kind == 2) total = n * (size_t)g->n;
@@ -227,9 +251,15 @@ static void coll_phase(const struct group *groups, size_t ngroups, uint64_t *sou
     for (size_t i = 0; i < total; i++) {
       uint64_t want = 0;
       switch (kind) {
-      case 0: want = contribution(salt, root, i); break;
-      case 1: want = contribution(salt, (int)(i / n), i % n); break;
-      case 2: want = contribution(salt, (int)(i / n), (size_t)g->me * n + i % n); break;
+      case 0:
+        want = contribution(salt, root, i);
+        break;
+      case 1:
+        want = contribution(salt, (int)(i / n), i % n);
+        break;
+      case 2:
+        want = contribution(salt, (int)(i / n), (size_t)g->me * n + i % n);
+        break;
       case 7:
         while (at == n + (size_t)part) at = 0, part++;
         want = contribution(salt, part, at++);
@@ -292,16 +322,24 @@ int main(int argc, char **argv) {
       }
       g->team = SHMEM_TEAM_WORLD;
       if (k == 0) continue;
-      STRESS(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0, &g->team) == 0,
+      STRESS(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0, &g->team) ==
+                 0,
              "split %d:%d:%d", start, stride, size);
       STRESS(shmem_team_my_pe(g->team) == g->me, "split %d:%d:%d", start, stride, size);
     }
     for (int phase = 0; phase < 4; phase++) {
       switch (draw(4)) {
-      case 0: puts_phase(); break;
-      case 1: amo_phase(); break;
-      case 2: signal_phase(); break;
-      default: coll_phase(groups, NTEAMS, source, dest, room);
+      case 0:
+        puts_phase();
+        break;
+      case 1:
+        amo_phase();
+        break;
+      case 2:
+        signal_phase();
+        break;
+      default:
+        coll_phase(groups, NTEAMS, source, dest, room);
       }
     }
     for (int k = 1; k < NTEAMS; k++) shmem_team_destroy(groups[k].team);

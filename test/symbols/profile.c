@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A profiling tool inside the program: its own shmem_x calls pshmem_x and counts. The library's internal calls are not
-// counted, because it calls neither of the two itself.
+// A profiling tool inside the program: its own shmem_x calls pshmem_x and counts. The library's
+// internal calls are not counted, because it calls neither of the two itself.
 #include "harness.h"
 
 #include <pshmem.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// SHMEM_THREAD_MULTIPLE: several threads of each PE work at once. CMocka's checks are for the main thread only; the others
-// count their errors. Synchronization between PEs is by the library alone, so ThreadSanitizer sees what it promises.
+// SHMEM_THREAD_MULTIPLE: several threads of each PE work at once. CMocka's checks are for the main
+// thread only; the others count their errors. Synchronization between PEs is by the library alone,
+// so ThreadSanitizer sees what it promises.
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -21,8 +22,7 @@ static void note(int line, const char *format, ...) {
 
 #define EXPECT(cond, ...)                                                                          \
   do {                                                                                             \
-    if (!(cond) && atomic_fetch_add(&errors, 1) == 0)                                              \
-      note(__LINE__, __VA_ARGS__);                                                                 \
+    if (!(cond) && atomic_fetch_add(&errors, 1) == 0) note(__LINE__, __VA_ARGS__);                 \
   } while (0)
 
 struct job {
@@ -62,7 +62,9 @@ static void rma_work(int id) { // each thread has its own box on the right neigh
     for (int i = 0; i < 64; i++) EXPECT(in[i] == out[i], "thread %d round %d: %ld", id, r, in[i]);
   }
 }
-static void rma(void) { in_threads(rma_work); }
+static void rma(void) {
+  in_threads(rma_work);
+}
 
 static void amo_work(int id) {
   for (int r = 0; r < 500; r++) {
@@ -96,7 +98,9 @@ static void ctx_work(int id) { // contexts come and go in all threads
     shmem_ctx_destroy(c);
   }
 }
-static void contexts(void) { in_threads(ctx_work); }
+static void contexts(void) {
+  in_threads(ctx_work);
+}
 
 static shmem_ctx_t shared_ctx;
 static void shared_ctx_work(int id) { // one shareable context, all threads
@@ -126,7 +130,8 @@ static void signal_work(int id) { // thread id of each PE plays with thread id o
     if (id & 1)
       shmem_long_wait_until(&slots[id], SHMEM_CMP_GE, (long)r);
     else
-      while (!shmem_long_test(&slots[id], SHMEM_CMP_GE, (long)r)) {}
+      while (!shmem_long_test(&slots[id], SHMEM_CMP_GE, (long)r)) {
+      }
   }
 }
 static void signals_and_waits(void) {
@@ -207,9 +212,12 @@ static void query_work(int id) {
            "translate");
   }
 }
-static void queries(void) { in_threads(query_work); }
+static void queries(void) {
+  in_threads(query_work);
+}
 
-// Threads take turns by the library's lock: PEs by lock, threads of one PE by a mutex, since a lock is not for two threads.
+// Threads take turns by the library's lock: PEs by lock, threads of one PE by a mutex, since a lock
+// is not for two threads.
 static long lock, guarded;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void lock_work(int id) {

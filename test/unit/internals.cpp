@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pure parts of the library, without a job: the allocator, the size grammar, who does what in collectives.
+// Pure parts of the library, without a job: the allocator, the size grammar, who does what in
+// collectives.
 #include "alloc.hpp"
 #include "coll/pattern.hpp"
 #include "env.hpp"
@@ -139,22 +140,36 @@ void sizes(void **) {
   const struct {
     const char *text;
     size_t bytes;
-  } good[] = {{"0", 0},           {"1", 1},           {"4096", 4096},    {"1k", 1024},
-              {"1K", 1024},       {"2m", 2 << 20},    {"2M", 2 << 20},   {"1g", 1 << 30},
-              {"1G", 1 << 30},    {"1t", size_t(1) << 40}, {"3.1M", 3250586}, {".5m", 512 << 10},
-              {"0.5m", 512 << 10}, {"20kk", 20 << 10}, {"20kB", 20 << 10}, {"1.5", 2},
-              {"1mjunk here", 1 << 20}, {"5.g", size_t(5) << 30}, {"0.0001k", 1}, {"007k", 7 << 10},
+  } good[] = {{"0", 0},
+              {"1", 1},
+              {"4096", 4096},
+              {"1k", 1024},
+              {"1K", 1024},
+              {"2m", 2 << 20},
+              {"2M", 2 << 20},
+              {"1g", 1 << 30},
+              {"1G", 1 << 30},
+              {"1t", size_t(1) << 40},
+              {"3.1M", 3250586},
+              {".5m", 512 << 10},
+              {"0.5m", 512 << 10},
+              {"20kk", 20 << 10},
+              {"20kB", 20 << 10},
+              {"1.5", 2},
+              {"1mjunk here", 1 << 20},
+              {"5.g", size_t(5) << 30},
+              {"0.0001k", 1},
+              {"007k", 7 << 10},
               {"0.1k", 103}};
   for (auto &g : good) {
     size_t got = 99;
-    if (!shmem::parse_size(g.text, &got))
-      fail_msg("'%s' is refused", g.text);
-    if (got != g.bytes)
-      fail_msg("'%s' gives %zu, want %zu", g.text, got, g.bytes);
+    if (!shmem::parse_size(g.text, &got)) fail_msg("'%s' is refused", g.text);
+    if (got != g.bytes) fail_msg("'%s' gives %zu, want %zu", g.text, got, g.bytes);
   }
-  const char *bad[] = {"",    " ",   " 1m", "-1",  "+1",  "k",   ".",    ".k",  "1e3",
-                       "0x10", "one", "1,5", "1 m", "nan", "inf", "99999999999999999999", "16777217t",
-                       "-",   "1.2.3", "1b", "1x"};
+  const char *bad[] = {
+      "",          " ",    " 1m",   "-1",  "+1",  "k",   ".",   ".k",
+      "1e3",       "0x10", "one",   "1,5", "1 m", "nan", "inf", "99999999999999999999",
+      "16777217t", "-",    "1.2.3", "1b",  "1x"};
   for (auto *text : bad) {
     size_t got;
     if (shmem::parse_size(text, &got)) fail_msg("'%s' gives %zu", text, got);
@@ -177,7 +192,8 @@ void patterns(void **) {
       for (int me = 0; me < n; me++) seen |= uint64_t(1) << shmem::pattern::peer(me, k, n);
       assert_int_equal(seen, (uint64_t(1) << n) - 1);
     }
-    for (size_t total : {size_t(0), size_t(1), size_t(63), size_t(64), size_t(65), size_t(1000), size_t(4097)}) {
+    for (size_t total :
+         {size_t(0), size_t(1), size_t(63), size_t(64), size_t(65), size_t(1000), size_t(4097)}) {
       for (size_t unit : {size_t(1), size_t(8), size_t(16), size_t(64)}) {
         size_t at = 0, least = total, most = 0;
         for (int i = 0; i < n; i++) { // the parts tile the whole, evenly
