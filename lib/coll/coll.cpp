@@ -68,17 +68,39 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
 }
 
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  if (self.check) {
+    size_t total = 0;
+    exchange_word(t, bytes, [&](int, size_t theirs) { total += theirs; });
+    check(fn, dest, total, source, bytes, 1, false);
+  }
+  // Each shows its size, and a small block with it; where all are small, that is all.
+  struct Shown {
+    size_t bytes;
+    bytes_t block[sizeof Stage::few - sizeof(size_t)];
+  };
+  constexpr size_t small = sizeof Shown::block;
+  auto shown = [](Stage &s) { return reinterpret_cast<Shown *>(s.few); };
+  auto *d = static_cast<bytes_t *>(dest);
   size_t before = 0, total = 0;
-  exchange_word(t, bytes, [&, me = t.me](int i, size_t theirs) {
-    if (i < me) before += theirs;
+  bool large = false;
+  auto fill = [=](Stage &s) {
+    shown(s)->bytes = bytes;
+    if (bytes <= small) copy(shown(s)->block, source, bytes);
+  };
+  exchange(t, fill, [&](int i, Stage &s) {
+    size_t theirs = shown(s)->bytes;
+    if (theirs <= small)
+      copy(d + total, shown(s)->block, theirs);
+    else
+      large = true;
+    if (i < t.me) before += theirs;
     total += theirs;
   });
-  if (self.check) check(fn, dest, total, source, bytes, 1, false);
-  for (int k = 0; k < t.n && bytes; k++) {
+  for (int k = 0; k < t.n && bytes > small; k++) {
     int i = pattern::peer(t.me, k, t.n);
     copy(of(fn, "dest", t, i, dest, total) + before, source, bytes);
   }
-  sync(t);
+  if (large) sync(t);
 }
 
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
