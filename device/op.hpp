@@ -2,13 +2,8 @@
 // The operators of reductions, for host and device: one struct each, with op(a, b). Integers wrap
 // around, signed ones too.
 #pragma once
+#include "arch.hpp"
 #include <type_traits>
-
-#if defined __HIPCC__ || defined __CUDACC__
-#define SHMEM_HD_ __host__ __device__
-#else
-#define SHMEM_HD_
-#endif
 
 namespace shmem {
 
