@@ -31,7 +31,7 @@ struct Region {
 
 // What a PE shows the others of its node.
 struct alignas(line) Slot {
-  enum Phase : int { absent, joined, up, leaving, done };
+  enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
   std::atomic<int> flushed; // this PE has written out its stdio, for shmem_global_exit
