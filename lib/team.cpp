@@ -81,9 +81,14 @@ void free_contexts(Team &t) {
   }
 }
 
+// Where the next team of this share goes on: the same number from every member. Only before the
+// member has left: the share may be another team's as soon as the last one has.
+void leave_rounds(const Team &t) {
+  arrival(t)->rounds = t.rounds;
+}
+
 void drop(Node *node) {
   std::lock_guard guard(lists);
-  arrival(node->team)->rounds = node->team.rounds; // the same number from every member
   free_contexts(node->team);
   for (Node **p = &teams; *p; p = &(*p)->next)
     if (*p == node) {
@@ -157,7 +162,10 @@ void make_teams() {
 }
 
 void destroy_teams() {
-  while (teams) drop(teams);
+  while (teams) {
+    leave_rounds(teams->team);
+    drop(teams);
+  }
   self.world = self.shared = nullptr;
 }
 
@@ -321,6 +329,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
   if (&t == self.world || &t == self.shared)
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   // Members leave at their own time; the last one gives the share back.
+  leave_rounds(t);
   if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(t.n))
     give_share(t.id);
   drop(node_of(&t));
