@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// What a kernel knows of the job: one POD that the library fills on the host and publishes to every
+// module of device code, and what kernels tell the host. Shared by host and device.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace shmem::device {
+
+inline constexpr int max_pes = 512; // of a node; a power of two, see State::delta
+inline constexpr int max_teams = 1024;
+
+// Member i of a team is PE start + i * stride of the world.
+struct Team {
+  int me, n, start, stride;
+};
+
+// A handle of a team or of a context of it carries the team's id in the bits above an address of
+// x86-64, so a kernel finds the team with one load. The predefined handles are small: id 0, the
+// world.
+inline constexpr int id_shift = 48;
+
+// The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
+// prints them and ends the job. The first thread that claims it writes, the others wait for the end.
+struct Report {
+  enum Kind : uint32_t { none, bad_pe, not_symmetric, past_end, misaligned, wait_limit };
+  uint32_t claimed;
+  uint32_t kind; // a Kind; stored last, with release
+  uint32_t block[3], thread[3];
+  int32_t pe;      // that the call was for
+  int32_t cmp;     // of a wait: the comparison,
+  uint64_t wanted; // the value to compare with
+  uint64_t seen;   // and the value that was there
+  uint64_t address, bytes, align;
+  char routine[64], argument[16];
+};
+
+struct State {
+  uintptr_t base; // the device heap of this PE: [base, base + size)
+  size_t size;
+  const Team *teams; // by id, in device memory
+  uint64_t *arrived; // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
+  uint64_t *epoch;   // [max_teams]: the last epoch that this PE began
+  Report *report;    // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
+  uint64_t wait_limit; // ticks of arch::clock, 0 for none
+  int me, n;
+  // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a kernel
+  // must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
+  uintptr_t delta[max_pes];
+  uintptr_t flag_delta[max_pes]; // the same for arrived
+};
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 72 + 16 * max_pes);
+
+// A module of device code, one for each source file that includes shmem.hpp, and how the library
+// fills its State.
+struct Module {
+  int (*publish)(const State *); // 0 or a hipError_t
+  size_t state_bytes;            // as the module was compiled
+  Module *next;
+};
+
+} // namespace shmem::device
+
+// Called by static constructors and destructors of the modules; any time.
+extern "C" void shmemx_module_add(shmem::device::Module *module);
+extern "C" void shmemx_module_remove(shmem::device::Module *module);
