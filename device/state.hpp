@@ -50,7 +50,7 @@ struct State {
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 80 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 72 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.
