@@ -34,8 +34,9 @@ inline constexpr int range_of(Range r) {
 template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
   return __builtin_bit_cast(Bits<T>, v);
 }
-template <class T> SHMEM_D_ Bits<T> *bits(T *p) {
-  return reinterpret_cast<Bits<T> *>(p);
+// As an address of global memory: a flat access would ask the LDS, too.
+template <class T> SHMEM_D_ auto bits(T *p) {
+  return (__attribute__((address_space(1))) Bits<T> *)(p);
 }
 
 template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
