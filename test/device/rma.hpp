@@ -3,6 +3,14 @@
 #define TEST_DEVICE_RMA_HPP
 #include "device.hpp"
 
+typedef uint8_t bits8_t;
+typedef uint16_t bits16_t;
+typedef uint32_t bits32_t;
+typedef uint64_t bits64_t;
+struct bits128_t {
+  uint64_t word[2];
+};
+
 enum Op { op_put, op_put_nbi, op_get, op_get_nbi, op_put_signal, op_put_signal_nbi, op_iput, op_iget, op_ibput, op_ibget, op_p, op_g };
 enum Form { thread, wave, wg };
 
