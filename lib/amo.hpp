@@ -3,42 +3,55 @@
 // so the non-blocking forms store what they fetched.
 #pragma once
 #include "address.hpp"
+#include "gpu.hpp"
 #include <atomic>
 
 namespace shmem::api {
 
-// Does f(the peer's object as an atomic).
+// Does f(the peer's object as an atomic), or has the GPU do op.
 template <class C, class T, class F>
-[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
-  return access(fn, arg, c, dest, 1, pe, no_other, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
+[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f,
+                                      gpu::Op op, T value = T{}, T cond = T{}) {
+  return access_word(fn, arg, c, dest, pe, [=](T *d, auto way) {
+    std::atomic_ref<T> a(*d);
+    if (way.careful() && gpu::does_atomics(d))
+      return static_cast<decltype(f(a))>(gpu::atomic(op, d, value, cond));
+    return f(a);
+  });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
   return on(fn, "source", c, const_cast<T *>(source), pe,
-            [](auto a) { return a.load(std::memory_order_acquire); });
+            [](auto a) { return a.load(std::memory_order_acquire); }, gpu::op_fetch);
 }
 template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
-  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });
+  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); },
+     gpu::op_set, value);
 }
 template <class C, class T> inline T atomic_swap(const char *fn, C c, T *dest, T value, int pe) {
-  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); });
+  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); }, gpu::op_swap,
+            value);
 }
 template <class C, class T>
 inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int pe) {
-  return on(fn, "dest", c, dest, pe, [=](auto a) {
-    T seen = cond;
-    a.compare_exchange_strong(seen, value);
-    return seen;
-  });
+  return on(
+      fn, "dest", c, dest, pe,
+      [=](auto a) {
+        T seen = cond;
+        a.compare_exchange_strong(seen, value);
+        return seen;
+      },
+      gpu::op_cas, value, cond);
 }
 #define UPDATE(op)                                                                                 \
   template <class C, class T>                                                                      \
   inline T atomic_fetch_##op(const char *fn, C c, T *dest, T value, int pe) {                      \
-    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); });               \
+    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); },                \
+              gpu::op_##op, value);                                                                \
   }                                                                                                \
   template <class C, class T>                                                                      \
   inline void atomic_##op(const char *fn, C c, T *dest, T value, int pe) {                         \
-    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); });                             \
+    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); }, gpu::op_##op, value);        \
   }
 UPDATE(add)
 UPDATE(and)
@@ -52,11 +65,22 @@ template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest,
   atomic_add(fn, c, dest, T(1), pe);
 }
 
+// With care: fetch may be on the device heap.
+template <class T, class F>
+[[gnu::noinline]] inline void store_result(const char *fn, T *fetch, F f) {
+  if (self.check) check_pointer(fn, "fetch", fetch, 1);
+  T value = f();
+  if (gpu::is_far(fetch))
+    gpu::copy(fetch, &value, sizeof value);
+  else
+    *fetch = value;
+}
+
 // name_nbi(fetch, ...) is *fetch = name(...).
 #define NBI(name)                                                                                  \
   template <class C, class T, class... A>                                                          \
   inline void name##_nbi(const char *fn, C c, T *fetch, A... args) {                               \
-    if (self.check) check_pointer(fn, "fetch", fetch, 1);                                          \
+    if (self.careful) return store_result(fn, fetch, [=] { return name(fn, c, args...); });           \
     *fetch = name(fn, c, args...);                                                                 \
   }
 NBI(atomic_fetch)

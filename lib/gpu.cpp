@@ -123,7 +123,7 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
   auto refuse = [&](const char *call, const char *reason) {
     fatal("the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
           "%s)",
-          what, pe, theirs.place.device, theirs.place.bus, device, mine.place.bus, call, reason,
+          what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus, call, reason,
           peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
   };
   if (peer >= 0 && peer != chosen) {
@@ -228,7 +228,7 @@ int visible_devices() {
 void open() {
   if (self.env.heap != Env::device && self.env.device_size == 0) return;
   if (self.n > max_device_pes) {
-    if (self.env.heap == Env::chosen)
+    if (self.env.heap == Env::device)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
                 max_device_pes);
     return;
@@ -239,7 +239,7 @@ void open() {
   MUST(hipSetDevice(chosen), "hipSetDevice");
   Place place{};
   size_t total;
-  place.device = device;
+  place.device = chosen;
   MUST(hipDeviceGetPCIBusId(place.bus, sizeof place.bus, chosen), "hipDeviceGetPCIBusId");
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
@@ -254,7 +254,7 @@ void open() {
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
   self.device = {uintptr_t(heap.own), bytes, delta};
   publish({flags.own, flags.peer});
-  if (self.env.heap == Env::chosen) use();
+  if (self.env.heap == Env::device) use();
   sync(*self.world); // all have read their marks
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
         chosen, place.bus, cpu_access ? "" : ", out of the CPU's reach");

@@ -2,6 +2,7 @@
 // The symmetric heap in GPU memory, and what the GPU does for the host's routines on it. The only
 // users of HIP are the files gpu*.cpp.
 #pragma once
+#include "../device/state.hpp"
 #include "state.hpp"
 #include <type_traits>
 
@@ -11,6 +12,8 @@ namespace shmem {
 void choose_spans();
 
 namespace gpu {
+
+inline constexpr int max_device_pes = device::max_pes; // what kernels have room for
 
 // At init and finalize, on every PE at once. A PE that cannot have its part ends the job. Without a
 // GPU, or where none is wanted, there is no device heap.
@@ -46,7 +49,8 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
+// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
+// kernels::Atomic.
 enum Op : int { op_fetch, op_set, op_swap, op_cas, op_add, op_and, op_or, op_xor };
 uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond);
 

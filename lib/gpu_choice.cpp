@@ -55,7 +55,7 @@ uint64_t nearest(int visible) {
 } // namespace
 
 int choose_device(int visible) {
-  const int asked = self.env.device;
+  const int asked = self.env.gpu;
   if (asked >= visible)
     fatal("SHMEM_DEVICE = \"%d\": this PE sees %d GPUs, 0 to %d", asked, visible, visible - 1);
   const uint64_t mine = nearest(asked >= 0 ? 1 : visible);

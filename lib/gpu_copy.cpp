@@ -86,7 +86,8 @@ uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
     result = static_cast<uint64_t *>(host);
     result_there = static_cast<uint64_t *>(there);
   }
-  MUST(shmem_kernel_atomic(op, p, bytes, value, cond, result_there, s), "an atomic on %p", p);
+  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond, result_there, s),
+       "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
   return __atomic_load_n(result, __ATOMIC_ACQUIRE);
 }

@@ -46,5 +46,6 @@ struct Flags {
 void publish(const Flags &flags);
 void unpublish();
 size_t flag_bytes();
+double clock_rate(); // ticks a second of a kernel's clock
 
 } // namespace shmem::gpu

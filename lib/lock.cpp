@@ -4,6 +4,7 @@
 // lock's place, so that an array of locks does not burden one.
 #include "lock.hpp"
 #include "address.hpp"
+#include "gpu.hpp"
 #include "sync.hpp"
 
 namespace shmem::api {
@@ -16,35 +17,60 @@ struct Counters { // what a long of 64 bits holds; zero means free
 static_assert(sizeof(Counters) == sizeof(long));
 
 Counters *home(const char *fn, long *lock) {
-  if (self.check) check_symmetric(fn, "lock", lock, sizeof *lock, alignof(long));
-  uintptr_t base = self.heap.has(lock) ? self.heap.base : self.data.base;
+  if (self.check) [[unlikely]]
+    check_symmetric(fn, "lock", lock, sizeof *lock, alignof(long));
+  uintptr_t base = self.heap.has(lock)     ? self.heap.base
+                   : self.device.has(lock) ? self.device.base
+                                           : self.data.base;
   int pe = self.ready ? int((uintptr_t(lock) - base) / sizeof(long) % unsigned(self.n)) : 0;
   return reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
 }
 
-std::atomic_ref<uint32_t> word(uint32_t &n) {
-  return std::atomic_ref<uint32_t>(n);
-}
+// One of the two, in host memory, or in device memory where the GPU does it.
+class Word {
+  uint32_t &w;
+  bool on_gpu;
+
+public:
+  explicit Word(uint32_t &w) : w(w), on_gpu(self.careful && gpu::does_atomics(&w)) {}
+  uint32_t load() const {
+    return on_gpu ? gpu::atomic(gpu::op_fetch, &w)
+                  : std::atomic_ref(w).load(std::memory_order_acquire);
+  }
+  uint32_t next(std::memory_order order) const {
+    return on_gpu ? gpu::atomic(gpu::op_add, &w, 1u) : std::atomic_ref(w).fetch_add(1, order);
+  }
+  bool replace(uint32_t old, uint32_t value) const {
+    return on_gpu ? gpu::atomic(gpu::op_cas, &w, value, old) == old
+                  : std::atomic_ref(w).compare_exchange_strong(old, value,
+                                                               std::memory_order_acquire);
+  }
+};
 
 } // namespace
 
 void set_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
-  uint32_t mine = word(c->given).fetch_add(1, std::memory_order_relaxed);
-  wait_while({c, true}, [=] { return word(c->served).load(std::memory_order_acquire) != mine; });
+  uint32_t mine = Word(c->given).next(std::memory_order_relaxed);
+  const Word served(c->served);
+  wait_while({c, true}, [&] { return served.load() != mine; });
 }
 
 void clear_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
   // Releases what the holder has stored (its quiet), and is a full fence for ring.
-  word(c->served).fetch_add(1, std::memory_order_seq_cst);
+  if (self.careful) {
+    gpu::finish();
+    full_fence();
+  }
+  Word(c->served).next(std::memory_order_seq_cst);
   ring({c, true});
 }
 
 int test_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
-  uint32_t served = word(c->served).load(std::memory_order_acquire), given = served;
-  return !word(c->given).compare_exchange_strong(given, served + 1, std::memory_order_acquire);
+  uint32_t served = Word(c->served).load();
+  return !Word(c->given).replace(served, served + 1);
 }
 
 } // namespace shmem::api

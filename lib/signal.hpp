@@ -9,11 +9,21 @@ namespace shmem::api {
 
 [[noreturn, gnu::cold]] void bad_signal(const char *fn, int sig_op);
 
+// On device memory. What the CPU stored there before has to have left.
+[[gnu::cold, gnu::noinline]] inline void gpu_signal(const char *fn, uint64_t *sig, uint64_t signal,
+                                                    int sig_op) {
+  if (sig_op != SHMEM_SIGNAL_SET && sig_op != SHMEM_SIGNAL_ADD) bad_signal(fn, sig_op);
+  full_fence();
+  gpu::atomic(sig_op == SHMEM_SIGNAL_SET ? gpu::op_set : gpu::op_add, sig, signal);
+  ring({sig, false});
+}
+
 // The signal's store releases the data before it, and is a full fence for ring's load of the
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  access(fn, "sig_addr", c, sig_addr, 1, pe, no_other, [=](uint64_t *sig) {
+  access_word(fn, "sig_addr", c, sig_addr, pe, [=](uint64_t *sig, auto way) {
+    if (way.careful() && gpu::does_atomics(sig)) return gpu_signal(fn, sig, signal, sig_op);
     std::atomic_ref<uint64_t> flag(*sig);
     if (sig_op == SHMEM_SIGNAL_SET)
       flag.store(signal);
@@ -46,7 +56,8 @@ inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal,
   deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
 }
 inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
-  if (self.check) check_symmetric(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
+  if (self.careful) [[unlikely]]
+    if (prepare(fn, "sig_addr", sig_addr, 1)) return *Copied<uint64_t>(sig_addr, 1).get();
   return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(sig_addr))
       .load(std::memory_order_acquire);
 }
