@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels.hpp"
+#include <hip/hip_runtime.h>
 #include "arch.hpp"
 
 namespace shmem::kernels {

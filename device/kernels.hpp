@@ -3,7 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <hip/hip_runtime.h>
+#include <hip/hip_runtime_api.h>
 
 namespace shmem::kernels {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "gpu.hpp"
 #include "log.hpp"
-#include <hip/hip_runtime.h>
+#include <hip/hip_runtime_api.h>
 
 namespace shmem::gpu {
 

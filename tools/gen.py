@@ -9,7 +9,7 @@ WHAT is one of
   api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
                           the routine
   device                  the names that kernels call: each the template of device/ there and the host's routine on the host
-  exports                 the linker's version script
+  exports [cpu]           the linker's version script; cpu: with the HIP names of that platform
   table                   name, template, group, type and prototype of every function, tab separated, for tests and manual
 """
 import re
@@ -292,6 +292,8 @@ def main():
         print("/* " + NOTE + " */\nSHMEM_1 {\n  global:")
         for f in functions(types, lines):
             print(f"    {f.name}; p{f.name};")
+        if header == ["cpu"]:
+            print('    extern "C++" { hip_cpu::*; };')
         print("    shmemx_*;\n  local: *;\n};")
         return
     if what == "table":

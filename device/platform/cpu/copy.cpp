@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Copies and fills. As on a GPU, what a call takes from memory that HIP does not know is taken
+// before it returns, and what it puts there is there when it returns.
+#include "internal.hpp"
+#include <cstring>
+
+namespace hip_cpu {
+
+using impl::done, impl::find, impl::runtime, impl::submit, impl::work;
+
+namespace {
+
+// A copy of rows. Symbols count as known: they are variables of the device.
+struct Copy {
+  char *to;
+  const char *from;
+  size_t to_pitch, from_pitch, width, height;
+  bool to_known, from_known;
+
+  void run() const {
+    for (size_t row = 0; row < height; row++)
+      memmove(to + row * to_pitch, from + row * from_pitch, width);
+  }
+};
+
+// Known memory must hold all of it. Under the lock.
+bool inside(const void *p, size_t bytes, bool *known) {
+  auto *entry = find(p);
+  if (!entry) return true;
+  *known = true;
+  return bytes <= entry->second.bytes - (uintptr_t(p) - entry->first);
+}
+
+hipError_t copy(Copy c, hipMemcpyKind kind, hipStream_t stream, bool wait) {
+  if (c.width == 0 || c.height == 0) return hipSuccess;
+  if (!c.to || !c.from) return hipErrorInvalidValue;
+  if (kind < hipMemcpyHostToHost || kind > hipMemcpyDefault) return hipErrorInvalidMemcpyDirection;
+  if (c.to_pitch < c.width || c.from_pitch < c.width) return hipErrorInvalidPitchValue;
+  {
+    std::lock_guard guard(runtime().mutex);
+    if (!inside(c.to, (c.height - 1) * c.to_pitch + c.width, &c.to_known) ||
+        !inside(c.from, (c.height - 1) * c.from_pitch + c.width, &c.from_known))
+      return hipErrorInvalidValue;
+  }
+  if (impl::capturing(stream)) return submit(stream, work([c] { c.run(); }), false);
+  if (wait || !c.to_known) return submit(stream, work([c] { c.run(); }), true);
+  if (c.from_known) return submit(stream, work([c] { c.run(); }), false);
+  std::vector<char> taken(c.width * c.height);
+  Copy{taken.data(), c.from, c.width, c.from_pitch, c.width, c.height, true, true}.run();
+  return submit(stream, work([c, taken = std::move(taken)] {
+                  Copy from = c;
+                  from.from = taken.data();
+                  from.from_pitch = c.width;
+                  from.run();
+                }),
+                false);
+}
+
+Copy row(void *to, const void *from, size_t bytes) {
+  return {static_cast<char *>(to),
+          static_cast<const char *>(from),
+          bytes,
+          bytes,
+          bytes,
+          1,
+          false,
+          false};
+}
+
+hipError_t to_symbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                     hipMemcpyKind kind, hipStream_t stream, bool wait) {
+  if (!symbol) return hipErrorInvalidSymbol;
+  if (kind == hipMemcpyDeviceToHost || kind == hipMemcpyHostToHost)
+    return hipErrorInvalidMemcpyDirection;
+  Copy c = row(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes);
+  c.to_known = true;
+  return copy(c, kind, stream, wait);
+}
+hipError_t from_symbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                       hipMemcpyKind kind, hipStream_t stream, bool wait) {
+  if (!symbol) return hipErrorInvalidSymbol;
+  if (kind == hipMemcpyHostToDevice || kind == hipMemcpyHostToHost)
+    return hipErrorInvalidMemcpyDirection;
+  Copy c = row(to, static_cast<const char *>(symbol) + offset, bytes);
+  c.from_known = true;
+  return copy(c, kind, stream, wait);
+}
+
+hipError_t fill(void *to, int byte, size_t bytes, hipStream_t stream, bool wait) {
+  if (bytes == 0) return hipSuccess;
+  if (!to) return hipErrorInvalidValue;
+  bool known = false;
+  {
+    std::lock_guard guard(runtime().mutex);
+    if (!inside(to, bytes, &known)) return hipErrorInvalidValue;
+  }
+  return submit(stream, work([=] { memset(to, byte, bytes); }), wait && !impl::capturing(stream));
+}
+
+} // namespace
+
+inline namespace names {
+
+hipError_t hipMemcpy(void *to, const void *from, size_t bytes, hipMemcpyKind kind) {
+  HIP_ENTER_UNLESS_CAPTURING();
+  return done(copy(row(to, from, bytes), kind, nullptr, true));
+}
+hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, hipMemcpyKind kind,
+                          hipStream_t stream) {
+  HIP_ENTER();
+  return done(copy(row(to, from, bytes), kind, stream, false));
+}
+hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                              size_t bytes, hipStream_t stream) {
+  HIP_ENTER();
+  const int n = runtime().devices;
+  if (to_device < 0 || to_device >= n || from_device < 0 || from_device >= n)
+    return done(hipErrorInvalidDevice);
+  return done(copy(row(to, from, bytes), hipMemcpyDeviceToDevice, stream, false));
+}
+hipError_t hipMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                       size_t height, hipMemcpyKind kind) {
+  HIP_ENTER_UNLESS_CAPTURING();
+  return done(copy({static_cast<char *>(to), static_cast<const char *>(from), to_pitch, from_pitch,
+                    width, height, false, false},
+                   kind, nullptr, true));
+}
+hipError_t hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                            size_t width, size_t height, hipMemcpyKind kind, hipStream_t stream) {
+  HIP_ENTER();
+  return done(copy({static_cast<char *>(to), static_cast<const char *>(from), to_pitch, from_pitch,
+                    width, height, false, false},
+                   kind, stream, false));
+}
+
+hipError_t hipMemset(void *to, int byte, size_t bytes) {
+  HIP_ENTER_UNLESS_CAPTURING();
+  return done(fill(to, byte, bytes, nullptr, true));
+}
+hipError_t hipMemsetAsync(void *to, int byte, size_t bytes, hipStream_t stream) {
+  HIP_ENTER();
+  return done(fill(to, byte, bytes, stream, false));
+}
+
+hipError_t hipGetSymbolAddress(void **p, const void *symbol) {
+  HIP_ENTER();
+  if (!p) return done(hipErrorInvalidValue);
+  if (!symbol) return done(hipErrorInvalidSymbol);
+  *p = const_cast<void *>(symbol);
+  return hipSuccess;
+}
+hipError_t hipMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                             hipMemcpyKind kind) {
+  HIP_ENTER_UNLESS_CAPTURING();
+  return done(to_symbol(symbol, from, bytes, offset, kind, nullptr, true));
+}
+hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes, size_t offset,
+                                  hipMemcpyKind kind, hipStream_t stream) {
+  HIP_ENTER();
+  return done(to_symbol(symbol, from, bytes, offset, kind, stream, false));
+}
+hipError_t hipMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                               hipMemcpyKind kind) {
+  HIP_ENTER_UNLESS_CAPTURING();
+  return done(from_symbol(to, symbol, bytes, offset, kind, nullptr, true));
+}
+hipError_t hipMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
+                                    hipMemcpyKind kind, hipStream_t stream) {
+  HIP_ENTER();
+  return done(from_symbol(to, symbol, bytes, offset, kind, stream, false));
+}
+
+} // namespace names
+} // namespace hip_cpu
