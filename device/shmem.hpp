@@ -82,4 +82,4 @@ SHMEM_D_ T fetch_add(T *dest, T value, int pe) {
 
 } // namespace shmem
 
-#include <shmem/device/api.hpp> // generated: the shmem_ names
+#include <shmem/device_api.hpp> // generated: the shmem_ names

@@ -274,7 +274,10 @@ def device(types, lines):
     known = set(names)
     for text in overloads(types, generic):
         callee = re.search(r"(\w+)\([^()]*\); }$", text)[1]
-        yield text.replace("inline", "SHMEM_HD_ inline", 1) if callee in known else text.replace(f"{callee}(", f"::{callee}(")
+        # Qualified, because a context's type brings in the functions of the host by argument-dependent lookup.
+        here = callee in known
+        text = text.replace(f"{callee}(", f"{'shmem_kernel' if here else ''}::{callee}(")
+        yield text.replace("inline", "SHMEM_HD_ inline", 1) if here else text
     for line in lines:
         if line.name in generic_lines(generic) and "dev" not in line.tags:
             f = next(line.functions(types))
