@@ -8,50 +8,41 @@
 
 namespace shmem::api {
 
-// Does f(the peer's object as an atomic), or has the GPU do op.
+// Does f(the peer's object as an atomic).
 template <class C, class T, class F>
-[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f,
-                                      gpu::Op op, T value = T{}, T cond = T{}) {
+[[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
   return access_word(fn, arg, c, dest, pe, [=](T *d, auto way) {
-    std::atomic_ref<T> a(*d);
-    if (way.careful() && gpu::does_atomics(d))
-      return static_cast<decltype(f(a))>(gpu::atomic(op, d, value, cond));
-    return f(a);
+    if (way.careful() && gpu::does_atomics(d)) return f(gpu::Atomic<T>(d));
+    return f(std::atomic_ref<T>(*d));
   });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
   return on(fn, "source", c, const_cast<T *>(source), pe,
-            [](auto a) { return a.load(std::memory_order_acquire); }, gpu::op_fetch);
+            [](auto a) { return a.load(std::memory_order_acquire); });
 }
 template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
-  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); },
-     gpu::op_set, value);
+  on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });
 }
 template <class C, class T> inline T atomic_swap(const char *fn, C c, T *dest, T value, int pe) {
-  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); }, gpu::op_swap,
-            value);
+  return on(fn, "dest", c, dest, pe, [=](auto a) { return a.exchange(value); });
 }
 template <class C, class T>
 inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int pe) {
-  return on(
-      fn, "dest", c, dest, pe,
-      [=](auto a) {
-        T seen = cond;
-        a.compare_exchange_strong(seen, value);
-        return seen;
-      },
-      gpu::op_cas, value, cond);
+  return on(fn, "dest", c, dest, pe, [=](auto a) {
+    T seen = cond;
+    a.compare_exchange_strong(seen, value);
+    return seen;
+  });
 }
 #define UPDATE(op)                                                                                 \
   template <class C, class T>                                                                      \
   inline T atomic_fetch_##op(const char *fn, C c, T *dest, T value, int pe) {                      \
-    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); },                \
-              gpu::op_##op, value);                                                                \
+    return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); });               \
   }                                                                                                \
   template <class C, class T>                                                                      \
   inline void atomic_##op(const char *fn, C c, T *dest, T value, int pe) {                         \
-    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); }, gpu::op_##op, value);        \
+    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); });                             \
   }
 UPDATE(add)
 UPDATE(and)

@@ -4,7 +4,11 @@
 #pragma once
 #include "../device/state.hpp"
 #include "state.hpp"
+#include <atomic>
+#include <bit>
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace shmem {
 
@@ -54,13 +58,31 @@ void finish();
 enum Op : int { op_fetch, op_set, op_swap, op_cas, op_add, op_and, op_or, op_xor };
 uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond);
 
-template <class T> T atomic(Op op, T *p, T value = T{}, T cond = T{}) {
+// The same by the names of std::atomic_ref.
+template <class T> class Atomic {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   static_assert(sizeof(T) == sizeof(Word));
-  Word seen =
-      Word(atomic(op, p, sizeof(T), __builtin_bit_cast(Word, value), __builtin_bit_cast(Word, cond)));
-  return __builtin_bit_cast(T, seen);
-}
+  T *p;
+  T act(Op op, T value = T{}, T cond = T{}) const {
+    return std::bit_cast<T>(
+        Word(atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
+  }
+
+public:
+  explicit Atomic(T *p) : p(p) {}
+  using order = std::memory_order;
+  T load(order = {}) const { return act(op_fetch); }
+  void store(T value, order = {}) const { act(op_set, value); }
+  T exchange(T value) const { return act(op_swap, value); }
+  bool compare_exchange_strong(T &seen, T value, order = {}) const {
+    const T old = std::exchange(seen, act(op_cas, value, seen));
+    return !memcmp(&old, &seen, sizeof old);
+  }
+  T fetch_add(T value, order = {}) const { return act(op_add, value); }
+  T fetch_and(T value) const { return act(op_and, value); }
+  T fetch_or(T value) const { return act(op_or, value); }
+  T fetch_xor(T value) const { return act(op_xor, value); }
+};
 
 } // namespace gpu
 } // namespace shmem

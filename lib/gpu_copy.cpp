@@ -2,6 +2,7 @@
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
 #include "gpu_hip.hpp"
 #include "../device/kernels.hpp"
+#include "sync.hpp"
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -76,6 +77,7 @@ void finish() {
 }
 
 uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+  full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);

@@ -26,51 +26,41 @@ Counters *home(const char *fn, long *lock) {
   return reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
 }
 
-// One of the two, in host memory, or in device memory where the GPU does it.
-class Word {
-  uint32_t &w;
-  bool on_gpu;
-
-public:
-  explicit Word(uint32_t &w) : w(w), on_gpu(self.careful && gpu::does_atomics(&w)) {}
-  uint32_t load() const {
-    return on_gpu ? gpu::atomic(gpu::op_fetch, &w)
-                  : std::atomic_ref(w).load(std::memory_order_acquire);
-  }
-  uint32_t next(std::memory_order order) const {
-    return on_gpu ? gpu::atomic(gpu::op_add, &w, 1u) : std::atomic_ref(w).fetch_add(1, order);
-  }
-  bool replace(uint32_t old, uint32_t value) const {
-    return on_gpu ? gpu::atomic(gpu::op_cas, &w, value, old) == old
-                  : std::atomic_ref(w).compare_exchange_strong(old, value,
-                                                               std::memory_order_acquire);
-  }
-};
+// Does f(one of the two).
+template <class F> auto with(uint32_t &word, F f) {
+  if (self.careful && gpu::does_atomics(&word)) return f(gpu::Atomic<uint32_t>(&word));
+  return f(std::atomic_ref<uint32_t>(word));
+}
+uint32_t load(uint32_t &word) {
+  return with(word, [](auto a) { return a.load(std::memory_order_acquire); });
+}
+uint32_t next(uint32_t &word, std::memory_order order) {
+  return with(word, [=](auto a) { return a.fetch_add(1, order); });
+}
 
 } // namespace
 
 void set_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
-  uint32_t mine = Word(c->given).next(std::memory_order_relaxed);
-  const Word served(c->served);
-  wait_while({c, true}, [&] { return served.load() != mine; });
+  uint32_t mine = next(c->given, std::memory_order_relaxed);
+  wait_while({c, true}, [=] { return load(c->served) != mine; });
 }
 
 void clear_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
+  if (self.careful) gpu::finish();
   // Releases what the holder has stored (its quiet), and is a full fence for ring.
-  if (self.careful) {
-    gpu::finish();
-    full_fence();
-  }
-  Word(c->served).next(std::memory_order_seq_cst);
+  next(c->served, std::memory_order_seq_cst);
   ring({c, true});
 }
 
 int test_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
-  uint32_t served = Word(c->served).load();
-  return !Word(c->given).replace(served, served + 1);
+  uint32_t served = load(c->served);
+  return with(c->given, [=](auto given) {
+    uint32_t free = served;
+    return !given.compare_exchange_strong(free, served + 1, std::memory_order_acquire);
+  });
 }
 
 } // namespace shmem::api

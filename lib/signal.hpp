@@ -9,29 +9,22 @@ namespace shmem::api {
 
 [[noreturn, gnu::cold]] void bad_signal(const char *fn, int sig_op);
 
-// On device memory. What the CPU stored there before has to have left.
-[[gnu::cold, gnu::noinline]] inline void gpu_signal(const char *fn, uint64_t *sig, uint64_t signal,
-                                                    int sig_op) {
-  if (sig_op != SHMEM_SIGNAL_SET && sig_op != SHMEM_SIGNAL_ADD) bad_signal(fn, sig_op);
-  full_fence();
-  gpu::atomic(sig_op == SHMEM_SIGNAL_SET ? gpu::op_set : gpu::op_add, sig, signal);
-  ring({sig, false});
-}
-
 // The signal's store releases the data before it, and is a full fence for ring's load of the
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
   access_word(fn, "sig_addr", c, sig_addr, pe, [=](uint64_t *sig, auto way) {
-    if (way.careful() && gpu::does_atomics(sig)) return gpu_signal(fn, sig, signal, sig_op);
-    std::atomic_ref<uint64_t> flag(*sig);
-    if (sig_op == SHMEM_SIGNAL_SET)
-      flag.store(signal);
-    else if (sig_op == SHMEM_SIGNAL_ADD)
-      flag.fetch_add(signal);
-    else
-      bad_signal(fn, sig_op);
-    ring({sig, false});
+    auto send = [=](auto flag) {
+      if (sig_op == SHMEM_SIGNAL_SET)
+        flag.store(signal);
+      else if (sig_op == SHMEM_SIGNAL_ADD)
+        flag.fetch_add(signal);
+      else
+        bad_signal(fn, sig_op);
+      ring({sig, false});
+    };
+    if (way.careful() && gpu::does_atomics(sig)) return send(gpu::Atomic<uint64_t>(sig));
+    send(std::atomic_ref<uint64_t>(*sig));
   });
 }
 

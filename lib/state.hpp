@@ -111,7 +111,8 @@ struct State {
   // The hot line. fast and word are the default heap while plain access to it is allowed, fast for
   // transfers, word for one element and atomics, see choose_spans. They are empty before init, after
   // finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
-  alignas(64) Span fast, word;
+  alignas(64) Span fast;
+  Span word;
   int n, me;
   std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
   // careful: check, or device memory is in use with which the GPU has to help.
