@@ -71,7 +71,7 @@ template <class T, class F>
 #define NBI(name)                                                                                  \
   template <class C, class T, class... A>                                                          \
   inline void name##_nbi(const char *fn, C c, T *fetch, A... args) {                               \
-    if (self.careful) return store_result(fn, fetch, [=] { return name(fn, c, args...); });           \
+    if (self.careful) return store_result(fn, fetch, [=] { return name(fn, c, args...); });        \
     *fetch = name(fn, c, args...);                                                                 \
   }
 NBI(atomic_fetch)

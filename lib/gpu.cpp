@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
-#include "gpu_hip.hpp"
 #include "coll/coll.hpp"
 #include "env.hpp"
+#include "gpu_hip.hpp"
 #include "team.hpp"
 #include <algorithm>
 #include <cstring>
@@ -90,8 +90,9 @@ size_t heap_bytes(const Place &mine) {
 }
 
 // The flags that kernels poll lie in memory that no cache keeps, on gfx942 and gfx950: a poll needs
-// no invalidate there, and a peer's store is seen at once. On gfx90a a GPU's own fine-grained memory
-// is coherent with its peers, and uncached would only be slower. An older runtime has no such kind.
+// no invalidate there, and a peer's store is seen at once. On gfx90a a GPU's own fine-grained
+// memory is coherent with its peers, and uncached would only be slower. An older runtime has no
+// such kind.
 hipError_t flags_malloc(void **p, size_t bytes) {
 #ifdef hipDeviceMallocUncached
   hipDeviceProp_t prop;
@@ -109,7 +110,8 @@ void allocate(size_t bytes) {
        "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
   heap.raw = static_cast<char *>(p);
   heap.own = reinterpret_cast<char *>((uintptr_t(p) + max_align - 1) & ~(max_align - 1));
-  MUST(flags_malloc(&p, flag_bytes()), "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
+  MUST(flags_malloc(&p, flag_bytes()), "hipExtMallocWithFlags of %zu bytes for flags",
+       flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
   MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
@@ -121,10 +123,11 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
   int peer = -1, can = 1;
   if (hipDeviceGetByPCIBusId(&peer, theirs.place.bus) != hipSuccess) peer = -1; // not visible here
   auto refuse = [&](const char *call, const char *reason) {
-    fatal("the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
-          "%s)",
-          what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus, call, reason,
-          peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
+    fatal(
+        "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
+        "%s)",
+        what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus, call, reason,
+        peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
   };
   if (peer >= 0 && peer != chosen) {
     if (hipDeviceCanAccessPeer(&can, chosen, peer) != hipSuccess) can = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
-#include "gpu_hip.hpp"
 #include "../device/kernels.hpp"
+#include "gpu_hip.hpp"
 #include "sync.hpp"
 #include <atomic>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What kernels know: one State, filled here and given to every module of device code, and the table
 // of teams.
-#include "gpu_hip.hpp"
 #include "../device/state.hpp"
+#include "gpu_hip.hpp"
 #include "report.hpp"
 #include "team.hpp"
 #include <mutex>

@@ -109,8 +109,8 @@ struct Team {
 
 struct State {
   // The hot line. fast and word are the default heap while plain access to it is allowed, fast for
-  // transfers, word for one element and atomics, see choose_spans. They are empty before init, after
-  // finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
+  // transfers, word for one element and atomics, see choose_spans. They are empty before init,
+  // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
   alignas(64) Span fast;
   Span word;
   int n, me;
@@ -124,9 +124,9 @@ struct State {
 
   size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
-  Region device;       // the heap on the GPU; of size 0 where there is none
-  bool far;            // the CPU cannot load and store it, and a block of it is in use
-  bool gpu_atomics;    // atomics on it are for the GPU to do, and a block of it is in use
+  Region device;    // the heap on the GPU; of size 0 where there is none
+  bool far;         // the CPU cannot load and store it, and a block of it is in use
+  bool gpu_atomics; // atomics on it are for the GPU to do, and a block of it is in use
   Team *shared;
   Env env;
   int inits, thread_level;

@@ -41,8 +41,7 @@ template <class T> class Copied {
   size_t n;
 
 public:
-  Copied(const T *ivars, size_t n)
-      : all(n <= 16 ? few : new T[n]), there(ivars), n(n) {
+  Copied(const T *ivars, size_t n) : all(n <= 16 ? few : new T[n]), there(ivars), n(n) {
     refresh();
   }
   ~Copied() {
@@ -146,7 +145,8 @@ inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, con
   return found;
 }
 
-// Each of the six, with one value and with a vector of them. refresh comes before each further look.
+// Each of the six, with one value and with a vector of them. refresh comes before each further
+// look.
 #define FORMS(result, name, indices_param, indices_arg, body)                                      \
   template <class T, class V, class R>                                                             \
   inline result name##_in(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
