@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Devices: how many there are, what they say of themselves, who reaches whose memory.
-#include "internal.hpp"
+#include "launch.hpp"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +26,7 @@ Runtime *make_runtime() {
   r->host_access = number("SHMEM_CPU_HOST_ACCESS", 1) != 0;
   r->total = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
   r->used.resize(size_t(r->devices));
+  r->device = new Device[size_t(r->devices)];
   const char *pairs = getenv("SHMEM_CPU_NO_PEER");
   for (int a, b, length; pairs && sscanf(pairs, "%d-%d%n", &a, &b, &length) == 2;) {
     r->no_peer.emplace_back(a, b);

@@ -31,7 +31,7 @@ struct Failure {
   hipError_t error;
 };
 
-struct Streams; // stream.cpp
+struct Device; // launch.hpp
 
 // Never destroyed, because threads of devices may outlive main. A forked child gets a new one: it
 // has none of the threads, and device memory is not mapped there.
@@ -44,6 +44,7 @@ struct Runtime {
   std::map<std::pair<int, int>, bool> peers; // who has enabled access to whom
   std::vector<size_t> used;                  // bytes, by device
   std::map<uintptr_t, Allocation> memory;    // by address
+  Device *device;                            // each
   Runtime *before;                           // of the parent
 };
 Runtime &runtime();
@@ -83,6 +84,7 @@ inline void drop(Work *w) {
 // Takes the work over. With wait it returns when the work is done.
 hipError_t submit(hipStream_t stream, Work *work, bool wait);
 bool capturing(hipStream_t stream);
+hipError_t device_of(hipStream_t stream, int *device);
 void wait_for_device(int device);
 
 } // namespace hip_cpu::impl

@@ -2,6 +2,7 @@
 // Memory. Each allocation of a device is a memfd with a mapping, so another process of the user can
 // open it through /proc while this one has it, and nothing has a name that could be left behind.
 #include "internal.hpp"
+#include "sanitize.hpp"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,19 +11,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#if defined __has_feature
-#if __has_feature(address_sanitizer)
-#define HIP_CPU_ASAN
-#endif
-#elif defined __SANITIZE_ADDRESS__
-#define HIP_CPU_ASAN
-#endif
-#ifdef HIP_CPU_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#endif
 
 namespace hip_cpu {
 namespace impl {

@@ -32,6 +32,10 @@ bool capturing(hipStream_t) {
   return false;
 }
 void wait_for_device(int) {}
+hipError_t device_of(hipStream_t stream, int *device) {
+  *device = stream ? stream->device : current_device();
+  return hipSuccess;
+}
 
 } // namespace impl
 

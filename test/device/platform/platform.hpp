@@ -2,6 +2,7 @@
 // What the tests of the cpu platform share.
 #pragma once
 #include <csetjmp>
+#include <csignal>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>

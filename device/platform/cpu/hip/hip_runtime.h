@@ -1,12 +1,338 @@
 // SPDX-License-Identifier: MIT
 // HIP for a machine without a GPU: hip_runtime_api.h is the host's side, here is that of kernels.
+// A kernel is a function; its threads are fibers, those of a block on one thread of the host. So:
+//   - a loop that waits for another thread, block or process must call hip_cpu::pause();
+//   - operations of a wave wait for all its lanes that have not ended, in whichever branch they
+//   are;
+//   - a launch is spelled hipLaunchKernelGGL, dynamic shared memory HIP_DYNAMIC_SHARED;
+//   - a thread's stack is 64 KiB.
+// What can never go on (threads that wait in __syncthreads for others that wait in a __shfl) ends
+// the program with a line that says so.
 #pragma once
 #include "hip_runtime_api.h"
+#include <cassert>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #define __global__
 #define __device__
 #define __host__
 #define __constant__
+#define __managed__
 #define __shared__ static thread_local
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define HIP_DYNAMIC_SHARED(type, name)                                                             \
+  type *name = static_cast<type *>(::hip_cpu::dynamic_shared());
+#define HIP_KERNEL_NAME(...) __VA_ARGS__
+
+#pragma GCC visibility push(default)
+namespace hip_cpu {
+
+struct Lane;
+// The first access is a load from a fixed place of the thread, in the library too.
+#define HIP_CPU_THREAD __attribute__((tls_model("initial-exec")))
+extern __thread Lane *lane HIP_CPU_THREAD;
+
+// Whether the caller is a thread of a kernel.
+inline bool in_kernel() {
+  return lane != nullptr;
+}
+// In the loop of a poll that has not seen what it waits for: the others' turn. Any thread may call
+// it.
+void pause();
+// After a poll that has: the next pauses are short again. Nothing breaks without it.
+void progress();
+
+void *dynamic_shared();
+struct Votes {
+  int yes, all;
+};
+Votes sync_block(bool vote);
+uint64_t wave_values(uint64_t value, int from); // 0 if that lane has ended
+uint64_t wave_votes(bool vote, uint64_t *present);
+int lane_number();
+
+// TSan knows no fences, but it knows read-modify-writes of one word.
+extern uint32_t fence_word;
+inline void fence() {
+#if defined __SANITIZE_THREAD__
+  __atomic_fetch_add(&fence_word, 0, __ATOMIC_SEQ_CST);
+#else
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+  __atomic_fetch_add(&fence_word, 0, __ATOMIC_SEQ_CST);
+#endif
+#endif
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+template <class T> T shuffle(T value, int from) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof value);
+  word = wave_values(word, from);
+  std::memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+template <class T> using Same = std::common_type_t<T>; // the type comes from the pointer alone
+template <class T, class F> T atomic_update(T *p, F f) {
+  T old, next;
+  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  do {
+    next = f(old);
+  } while (!__atomic_compare_exchange(p, &old, &next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+
+// A kernel with its arguments.
+struct Kernel {
+  void (*run)(const Kernel *);
+  void (*destroy)(Kernel *);
+};
+template <class... P> struct KernelOf : Kernel {
+  static_assert((!std::is_reference_v<P> && ...), "a kernel's parameters are values");
+  static_assert((std::is_trivially_copyable_v<P> && ...),
+                "a kernel's arguments are copied as bytes");
+  void (*function)(P...);
+  std::tuple<std::remove_cv_t<P>...> arguments;
+
+  template <class... A>
+  explicit KernelOf(void (*f)(P...), A &&...a)
+      : Kernel{[](const Kernel *k) {
+                 auto *self = static_cast<const KernelOf *>(k);
+                 std::apply(self->function, self->arguments);
+               },
+               [](Kernel *k) { delete static_cast<KernelOf *>(k); }},
+        function(f), arguments(static_cast<std::remove_cv_t<P>>(a)...) {}
+};
+template <class... P, size_t... I>
+Kernel *make_kernel(void (*f)(P...), void **arguments, std::index_sequence<I...>) {
+  return new KernelOf<P...>(f, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
+}
+// Takes the kernel over.
+hipError_t launch(Kernel *kernel, dim3 grid, dim3 block, size_t shared, hipStream_t stream,
+                  bool cooperative);
+
+inline namespace names {
+
+struct uint3 {
+  uint32_t x, y, z;
+};
+#define HIP_CPU_VECTORS(element, name)                                                             \
+  struct alignas(2 * sizeof(element)) name##2 {                                                    \
+    element x, y;                                                                                  \
+  };                                                                                               \
+  struct alignas(4 * sizeof(element) < 16 ? 4 * sizeof(element) : 16) name##4 {                    \
+    element x, y, z, w;                                                                            \
+  };                                                                                               \
+  inline name##2 make_##name##2(element x, element y) {                                            \
+    return {x, y};                                                                                 \
+  }                                                                                                \
+  inline name##4 make_##name##4(element x, element y, element z, element w) {                      \
+    return {x, y, z, w};                                                                           \
+  }
+HIP_CPU_VECTORS(signed char, char)
+HIP_CPU_VECTORS(unsigned char, uchar)
+HIP_CPU_VECTORS(short, short)
+HIP_CPU_VECTORS(unsigned short, ushort)
+HIP_CPU_VECTORS(int, int)
+HIP_CPU_VECTORS(unsigned, uint)
+HIP_CPU_VECTORS(long long, longlong)
+HIP_CPU_VECTORS(unsigned long long, ulonglong)
+HIP_CPU_VECTORS(float, float)
+HIP_CPU_VECTORS(double, double)
+#undef HIP_CPU_VECTORS
+
+extern __thread uint3 threadIdx HIP_CPU_THREAD, blockIdx HIP_CPU_THREAD;
+extern __thread dim3 blockDim HIP_CPU_THREAD, gridDim HIP_CPU_THREAD;
+inline constexpr int warpSize = 64;
+
+// Launches. The form with an array of pointers needs the kernel with its type too.
+template <class... P, class... A>
+void hipLaunchKernelGGL(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
+                        hipStream_t stream, A &&...arguments) {
+  static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
+  launch(new KernelOf<P...>(kernel, std::forward<A>(arguments)...), grid, block, shared, stream,
+         false);
+}
+template <class... P>
+hipError_t hipLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
+                           size_t shared, hipStream_t stream) {
+  return launch(make_kernel(kernel, arguments, std::index_sequence_for<P...>()), grid, block,
+                shared, stream, false);
+}
+template <class... P>
+hipError_t hipLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
+                                      unsigned shared, hipStream_t stream) {
+  return launch(make_kernel(kernel, arguments, std::index_sequence_for<P...>()), grid, block,
+                shared, stream, true);
+}
+
+// The block
+inline void __syncthreads() {
+  sync_block(false);
+}
+inline int __syncthreads_count(int vote) {
+  return sync_block(vote != 0).yes;
+}
+inline int __syncthreads_and(int vote) {
+  Votes v = sync_block(vote != 0);
+  return v.yes == v.all;
+}
+inline int __syncthreads_or(int vote) {
+  return sync_block(vote != 0).yes != 0;
+}
+
+// The wave
+inline unsigned __lane_id() {
+  return unsigned(lane_number());
+}
+inline unsigned long long __ballot(int vote) {
+  return wave_votes(vote != 0, nullptr);
+}
+inline unsigned long long __activemask() {
+  uint64_t present;
+  wave_votes(false, &present);
+  return present;
+}
+inline int __any(int vote) {
+  return wave_votes(vote != 0, nullptr) != 0;
+}
+inline int __all(int vote) {
+  uint64_t present;
+  return wave_votes(vote != 0, &present) == present;
+}
+inline void __syncwarp() {
+  wave_votes(false, nullptr);
+}
+template <class T> T __shfl(T value, int from, int width = warpSize) {
+  return shuffle(value, (from & (width - 1)) | (lane_number() & -width));
+}
+template <class T> T __shfl_up(T value, unsigned delta, int width = warpSize) {
+  const int me = lane_number();
+  return shuffle(value, int(delta) > (me & (width - 1)) ? me : me - int(delta));
+}
+template <class T> T __shfl_down(T value, unsigned delta, int width = warpSize) {
+  const int me = lane_number();
+  return shuffle(value, (me & (width - 1)) + int(delta) >= width ? me : me + int(delta));
+}
+template <class T> T __shfl_xor(T value, int mask, int width = warpSize) {
+  const int me = lane_number(), from = me ^ mask;
+  return shuffle(value, from >= ((me + width) & -width) ? me : from);
+}
+
+// Bits
+inline int __popc(unsigned x) {
+  return __builtin_popcount(x);
+}
+inline int __popcll(unsigned long long x) {
+  return __builtin_popcountll(x);
+}
+inline int __ffs(unsigned x) {
+  return __builtin_ffs(int(x));
+}
+inline int __ffsll(unsigned long long x) {
+  return __builtin_ffsll(static_cast<long long>(x));
+}
+inline int __clz(unsigned x) {
+  return x ? __builtin_clz(x) : 32;
+}
+inline int __clzll(unsigned long long x) {
+  return x ? __builtin_clzll(x) : 64;
+}
+template <class T> T __ldg(const T *p) {
+  return *p;
+}
+
+// Order and time
+inline void __threadfence_block() {
+  fence();
+}
+inline void __threadfence() {
+  fence();
+}
+inline void __threadfence_system() {
+  fence();
+}
+inline long long wall_clock64() { // ns
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+inline long long clock64() {
+  return wall_clock64();
+}
+
+// Atomics: relaxed, as HIP's are.
+template <class T> T atomicAdd(T *p, Same<T> v) {
+  if constexpr (std::is_integral_v<T>)
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+  else
+    return atomic_update(p, [v](T x) { return x + v; });
+}
+template <class T> T atomicSub(T *p, Same<T> v) {
+  if constexpr (std::is_integral_v<T>)
+    return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);
+  else
+    return atomic_update(p, [v](T x) { return x - v; });
+}
+template <class T> T atomicMin(T *p, Same<T> v) {
+  return atomic_update(p, [v](T x) { return v < x ? v : x; });
+}
+template <class T> T atomicMax(T *p, Same<T> v) {
+  return atomic_update(p, [v](T x) { return x < v ? v : x; });
+}
+template <class T> T atomicAnd(T *p, Same<T> v) {
+  return __atomic_fetch_and(p, v, __ATOMIC_RELAXED);
+}
+template <class T> T atomicOr(T *p, Same<T> v) {
+  return __atomic_fetch_or(p, v, __ATOMIC_RELAXED);
+}
+template <class T> T atomicXor(T *p, Same<T> v) {
+  return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED);
+}
+template <class T> T atomicExch(T *p, Same<T> v) {
+  T old;
+  __atomic_exchange(p, &v, &old, __ATOMIC_RELAXED);
+  return old;
+}
+template <class T> T atomicCAS(T *p, Same<T> old, Same<T> next) {
+  __atomic_compare_exchange(p, &old, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return old;
+}
+template <class T> T atomicInc(T *p, Same<T> most) {
+  return atomic_update(p, [most](T x) { return x >= most ? T(0) : T(x + 1); });
+}
+template <class T> T atomicDec(T *p, Same<T> most) {
+  return atomic_update(p, [most](T x) { return x == 0 || x > most ? most : T(x - 1); });
+}
+#define HIP_CPU_SYSTEM(name)                                                                       \
+  template <class T> T name##_system(T *p, Same<T> v) {                                            \
+    return name(p, v);                                                                             \
+  }
+HIP_CPU_SYSTEM(atomicAdd)
+HIP_CPU_SYSTEM(atomicSub)
+HIP_CPU_SYSTEM(atomicMin)
+HIP_CPU_SYSTEM(atomicMax)
+HIP_CPU_SYSTEM(atomicAnd)
+HIP_CPU_SYSTEM(atomicOr)
+HIP_CPU_SYSTEM(atomicXor)
+HIP_CPU_SYSTEM(atomicExch)
+HIP_CPU_SYSTEM(atomicInc)
+HIP_CPU_SYSTEM(atomicDec)
+#undef HIP_CPU_SYSTEM
+template <class T> T atomicCAS_system(T *p, Same<T> old, Same<T> next) {
+  return atomicCAS(p, old, next);
+}
+
+} // namespace names
+} // namespace hip_cpu
+#pragma GCC visibility pop
