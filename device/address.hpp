@@ -62,12 +62,13 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
 SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
                            size_t align, int pe, uintptr_t delta) {
   const uintptr_t from = reinterpret_cast<uintptr_t>(p) - state.base;
-  if (unsigned(pe) >= unsigned(state.n)) fail(Report::bad_pe, fn, arg, p, bytes, align, pe);
-  if (bytes == 0) return delta - 1;
-  if (from >= state.size) fail(Report::not_symmetric, fn, arg, p, bytes, align, pe);
-  if (bytes > state.size - from) fail(Report::past_end, fn, arg, p, bytes, align, pe);
-  if (reinterpret_cast<uintptr_t>(p) % align)
-    fail(Report::misaligned, fn, arg, p, bytes, align, pe);
+  Report::Kind kind = unsigned(pe) >= unsigned(state.n)        ? Report::bad_pe
+                      : bytes == 0                             ? Report::none
+                      : from >= state.size                     ? Report::not_symmetric
+                      : bytes > state.size - from              ? Report::past_end
+                      : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
+                                                               : Report::none;
+  if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return delta - 1;
 }
 

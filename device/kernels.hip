@@ -1,8 +1,49 @@
 // SPDX-License-Identifier: MIT
-// Until the cpu platform launches kernels.
 #include "kernels.hpp"
+#include <hip/hip_runtime.h>
+#include "arch.hpp"
+
 namespace shmem::kernels {
-hipError_t atomic(Atomic, void *, size_t, uint64_t, uint64_t, uint64_t *, hipStream_t) {
-  return hipErrorNotSupported;
+
+namespace {
+
+template <class W> __device__ W apply(Atomic op, W *p, W value, W cond) {
+  switch (op) {
+  case Atomic::fetch:
+    return arch::load<Order::acquire>(p);
+  case Atomic::set:
+    return arch::exchange<Order::release>(p, value);
+  case Atomic::swap:
+    return arch::exchange<Order::acq_rel>(p, value);
+  case Atomic::cas:
+    return arch::compare_exchange<Order::acq_rel>(p, cond, value);
+  case Atomic::add:
+    return arch::fetch_add<Order::acq_rel>(p, value);
+  case Atomic::and_:
+    return arch::fetch_and<Order::acq_rel>(p, value);
+  case Atomic::or_:
+    return arch::fetch_or<Order::acq_rel>(p, value);
+  case Atomic::xor_:
+    return arch::fetch_xor<Order::acq_rel>(p, value);
+  }
+  return 0;
 }
+
+template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, uint64_t *result) {
+  *result = apply(op, p, value, cond);
+}
+
+} // namespace
+
+hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
+                  hipStream_t stream) {
+  if (bytes == 4)
+    hipLaunchKernelGGL(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
+  else
+    hipLaunchKernelGGL(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint64_t *>(p), value, cond, result);
+  return hipGetLastError();
+}
+
 } // namespace shmem::kernels

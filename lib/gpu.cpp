@@ -6,6 +6,7 @@
 #include "gpu_hip.hpp"
 #include "team.hpp"
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -58,12 +59,6 @@ template <class T, class F> void show(const T &mine, F take) {
   coll::exchange_data(*self.world, &mine, 1, [&](int pe, const T *theirs) { take(pe, *theirs); });
 }
 
-// All PEs must agree on the number, which may differ because of what each finds on its GPU.
-size_t least(size_t mine) {
-  exchange_word(*self.world, mine, [&](int, uint64_t theirs) { mine = std::min(mine, theirs); });
-  return mine;
-}
-
 const char *link_name(int a, int b) {
   uint32_t kind = ~0u, hops = 0;
   if (hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops) != hipSuccess) kind = ~0u;
@@ -71,22 +66,30 @@ const char *link_name(int a, int b) {
   return kind < 5 ? names[kind] : "unknown";
 }
 
-// Several PEs on one GPU share it. A size that the user asked for is taken or refused.
+// Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
+// taken or refused.
 size_t heap_bytes(const Place &mine) {
   const bool main = self.env.heap == Env::device;
-  const char *name = main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE";
-  size_t want = main ? self.env.symmetric_size : self.env.device_size;
-  size_t sharers = 0, free = mine.free;
-  show(mine, [&](int, const Place &p) { sharers += !strcmp(p.bus, mine.bus); });
-  size_t share = free / sharers;
-  share -= std::min(share, max_align + flag_bytes());
-  if (want > share && env_text(name))
-    fatal("SHMEM_%s = \"%s\": %zu PEs share GPU %d (%s), which has %zuM free: ask for at most %zum "
-          "a PE",
-          name, env_text(name), sharers, chosen, mine.bus, free >> 20, share >> 20);
+  const char *name = main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
+  const size_t want = main ? self.env.symmetric_size : self.env.device_size;
+  auto *all = new Place[size_t(self.n)];
+  show(mine, [&](int pe, const Place &p) { all[pe] = p; });
+  size_t least = ~size_t(0), sharers = 0;
+  Place tight{};
+  for (int pe = 0; pe < self.n; pe++) {
+    auto here = [&](const Place &p) { return !strcmp(p.bus, all[pe].bus); };
+    const auto pes = size_t(std::count_if(all, all + self.n, here));
+    size_t share = all[pe].free / pes;
+    share -= std::min(share, max_align + flag_bytes());
+    if (share < least) least = share, sharers = pes, tight = all[pe];
+  }
+  delete[] all;
+  if (text && want > least)
+    fatal_all("SHMEM_%s = \"%s\": %zu PEs on GPU %d (%s), which has %zu MiB free: ask for at most "
+              "%zum a PE",
+              name, text, sharers, tight.device, tight.bus, tight.free >> 20, least >> 20);
   // By default memory is left for the program's own, because a GPU commits it at once.
-  if (!env_text(name)) want = std::min(want, share / 4);
-  return least(want) & ~(page - 1);
+  return (text ? want : std::min(want, least / 4)) & ~(page - 1);
 }
 
 // The flags that kernels poll lie in memory that no cache keeps, on gfx942 and gfx950: a poll needs
@@ -164,42 +167,56 @@ void exchange_handles(const Place &place) {
 }
 
 // A mapping may be wrong without an error (MI300X with many handles, ROCm/mori#267). Each PE writes
-// into the first line and the last word of its own memory, the others look; then each leaves a mark
-// in all others'.
+// a sign into the first and the last word of its own memory, the others look; then each leaves a
+// mark in all others'. Nobody uses this memory yet; of the flags it is a part that nobody uses.
 void copy_now(void *dest, const void *source, size_t n) {
   MUST(hipMemcpy(dest, source, n, hipMemcpyDefault), "hipMemcpy of %zu bytes", n);
 }
-void try_out(const Mapped &m, size_t bytes, const char *what) {
-  auto word = [&](int pe, size_t i) { return reinterpret_cast<uint64_t *>(m.peer[pe]) + i; };
-  auto sign = [](int pe, uint64_t salt) { return (uint64_t(pe) + 1) * 0x9e3779b97f4a7c15 ^ salt; };
-  const size_t last = bytes / 8 - 1;
-  const uint64_t first_sign = sign(self.me, 1), last_sign = sign(self.me, 2),
-                 mark = sign(self.me, 3);
-  copy_now(word(self.me, 0), &first_sign, 8);
-  copy_now(word(self.me, last), &last_sign, 8);
-  sync(*self.world);
-  auto wrong = [&](int pe, uint64_t seen, const char *where) {
-    fatal("the %s of PE %d is mapped wrongly for this PE's GPU %d: %s holds 0x%016lx", what, pe,
-          chosen, where, seen);
+struct Trial {
+  const Mapped &m;
+  const char *what;
+  size_t first, last; // words; a mark for each PE behind the first
+  uint64_t *word(int pe, size_t i) const { return reinterpret_cast<uint64_t *>(m.peer[pe]) + i; }
+};
+uint64_t sign(int pe, uint64_t salt) {
+  return (uint64_t(pe) + 1) * 0x9e3779b97f4a7c15 ^ salt;
+}
+void expect(const Trial &t, int pe, size_t word, uint64_t want) {
+  uint64_t seen;
+  copy_now(&seen, t.word(pe, word), 8);
+  if (seen != want)
+    fatal("the %s of PE %d is mapped wrongly for this PE's GPU %d: word %zu reads 0x%016lx, not "
+          "0x%016lx",
+          t.what, pe, chosen, word, seen, want);
+}
+
+void try_out(size_t heap_bytes) {
+  const Trial trials[] = {
+      {heap, "symmetric heap", 0, heap_bytes / 8 - 1},
+      {flags, "flags", trial_at() / 8, flag_bytes() / 8 - 1},
   };
-  for (int pe = 0; pe < self.n; pe++) {
-    uint64_t a, b;
-    copy_now(&a, word(pe, 0), 8);
-    copy_now(&b, word(pe, last), 8);
-    if (a != sign(pe, 1)) wrong(pe, a, "its first word");
-    if (b != sign(pe, 2)) wrong(pe, b, "its last word");
-    copy_now(word(pe, 1 + size_t(self.me)), &mark, 8);
-  }
+  for (const Trial &t : trials)
+    for (size_t at : {t.first, t.last}) {
+      const uint64_t mine = sign(self.me, at);
+      copy_now(t.word(self.me, at), &mine, 8);
+    }
+  sync(*self.world);
+  for (const Trial &t : trials)
+    for (int pe = 0; pe < self.n; pe++) {
+      for (size_t at : {t.first, t.last}) expect(t, pe, at, sign(pe, at));
+      const uint64_t mark = sign(self.me, 3);
+      copy_now(t.word(pe, t.first + 1 + size_t(self.me)), &mark, 8);
+    }
   sync(*self.world);
   auto *marks = new uint64_t[size_t(self.n)];
-  copy_now(marks, word(self.me, 1), size_t(self.n) * 8);
-  for (int pe = 0; pe < self.n; pe++)
-    if (marks[pe] != sign(pe, 3))
-      fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
-            what, chosen, pe, marks[pe]);
+  for (const Trial &t : trials) {
+    copy_now(marks, t.word(self.me, t.first + 1), size_t(self.n) * 8);
+    for (int pe = 0; pe < self.n; pe++)
+      if (marks[pe] != sign(pe, 3))
+        fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
+              t.what, chosen, pe, marks[pe]);
+  }
   delete[] marks;
-  MUST(hipMemset(m.own, 0, (1 + size_t(self.n)) * 8), "hipMemset");
-  MUST(hipMemset(word(self.me, last), 0, 8), "hipMemset");
 }
 
 int attribute(hipDeviceAttribute_t which) {
@@ -207,49 +224,53 @@ int attribute(hipDeviceAttribute_t which) {
   return hipDeviceGetAttribute(&value, which, chosen) == hipSuccess ? value : 0;
 }
 
-// Is there a GPU for each PE?
-int visible_devices() {
-  const bool wanted = self.env.heap == Env::device;
+// Chooses this PE's; false when some PE sees none.
+bool choose() {
   int count = 0;
   hipError_t error = hipGetDeviceCount(&count);
   if (error != hipSuccess || count < 0) count = 0;
-  int without = -1;
-  exchange_word(*self.world, uint64_t(count), [&](int pe, uint64_t theirs) {
+  const uint64_t mine = count ? nearest_devices(count) : 0;
+  int without = -1, turn = 0; // among the PEs to which the same devices are nearest
+  exchange_word(*self.world, mine, [&](int pe, uint64_t theirs) {
     if (!theirs && without < 0) without = pe;
+    turn += pe < self.me && theirs == mine;
   });
-  if (without < 0) return count;
-  if (wanted && without == self.me)
-    fatal("SHMEM_HEAP = \"device\": this PE sees no GPU (hipGetDeviceCount: %s)",
-          error == hipSuccess ? "0 devices" : hipGetErrorString(error));
-  if (wanted) sync(*self.world); // that PE ends the job
-  debug("no device heap: PE %d sees no GPU", without);
-  return 0;
+  if (without >= 0) {
+    if (self.env.heap == Env::device)
+      fatal_all("SHMEM_HEAP = \"device\": PE %d sees no GPU (hipGetDeviceCount here: %s)", without,
+                error == hipSuccess ? "no error" : hipGetErrorString(error));
+    debug("no device heap: PE %d sees no GPU", without);
+    return false;
+  }
+  uint64_t left = mine;
+  for (turn %= std::popcount(mine); turn; turn--) left &= left - 1;
+  chosen = std::countr_zero(left);
+  MUST(hipSetDevice(chosen), "hipSetDevice");
+  return true;
 }
 
 } // namespace
 
 void open() {
-  if (self.env.heap != Env::device && self.env.device_size == 0) return;
+  const bool main = self.env.heap == Env::device;
+  if (!main && self.env.device_size == 0) return;
   if (self.n > max_device_pes) {
-    if (self.env.heap == Env::device)
+    if (main)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
                 max_device_pes);
-    return;
+    return debug("no device heap: more than %d PEs", max_device_pes);
   }
-  const int visible = visible_devices();
-  if (!visible) return;
-  chosen = choose_device(visible);
-  MUST(hipSetDevice(chosen), "hipSetDevice");
+  if (!choose()) return;
   Place place{};
   size_t total;
   place.device = chosen;
   MUST(hipDeviceGetPCIBusId(place.bus, sizeof place.bus, chosen), "hipDeviceGetPCIBusId");
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
-  allocate(bytes);
+  const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
+  allocate(room);
   exchange_handles(place);
-  try_out(heap, bytes, "symmetric heap");
-  try_out(flags, flag_bytes(), "flags");
+  try_out(room);
 
   cpu_access = attribute(hipDeviceAttributeIsLargeBar) || attribute(hipDeviceAttributeIntegrated);
   cpu_atomics = attribute(hipDeviceAttributeIntegrated);
@@ -257,8 +278,7 @@ void open() {
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
   self.device = {uintptr_t(heap.own), bytes, delta};
   publish({flags.own, flags.peer});
-  if (self.env.heap == Env::device) use();
-  sync(*self.world); // all have read their marks
+  if (main) use();
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
         chosen, place.bus, cpu_access ? "" : ", out of the CPU's reach");
 }

@@ -3,9 +3,7 @@
 // spread evenly. The runtime has applied the variables that hide devices (ROCR_VISIBLE_DEVICES and
 // its like) before; where a launcher shows each PE one device, there is nothing to choose.
 #include "gpu_hip.hpp"
-#include "team.hpp"
-#include <bit>
-#include <cstdio>
+#include <algorithm>
 #include <hwloc.h>
 
 namespace shmem::gpu {
@@ -24,8 +22,13 @@ unsigned distance(hwloc_topology_t topology, hwloc_const_bitmap_t cores, const c
   return at ? unsigned(hwloc_bitmap_weight(at->cpuset)) : 0;
 }
 
-// The nearest devices, one bit each.
-uint64_t nearest(int visible) {
+} // namespace
+
+uint64_t nearest_devices(int visible) {
+  const int asked = self.env.gpu;
+  if (asked >= std::min(visible, most))
+    fatal("SHMEM_DEVICE = \"%d\": this PE sees %d GPUs, from 0", asked, visible);
+  if (asked >= 0) return uint64_t(1) << asked;
   const uint64_t all = visible >= most ? ~uint64_t(0) : (uint64_t(1) << visible) - 1;
   hwloc_topology_t topology;
   // Reading the topology takes milliseconds: not where there is nothing to choose.
@@ -50,22 +53,6 @@ uint64_t nearest(int visible) {
   hwloc_bitmap_free(cores);
   hwloc_topology_destroy(topology);
   return best;
-}
-
-} // namespace
-
-int choose_device(int visible) {
-  const int asked = self.env.gpu;
-  if (asked >= visible)
-    fatal("SHMEM_DEVICE = \"%d\": this PE sees %d GPUs, 0 to %d", asked, visible, visible - 1);
-  const uint64_t mine = nearest(asked >= 0 ? 1 : visible);
-  int turn = 0; // among the PEs to which the same devices are nearest
-  exchange_word(*self.world, mine,
-                [&](int pe, uint64_t theirs) { turn += pe < self.me && theirs == mine; });
-  if (asked >= 0) return asked;
-  uint64_t left = mine;
-  for (turn %= std::popcount(mine); turn; turn--) left &= left - 1;
-  return std::countr_zero(left);
 }
 
 } // namespace shmem::gpu

@@ -35,8 +35,8 @@ public:
 hipStream_t stream(); // the library's own, which waits for no other
 void drop_stream();
 
-// The visible device for this PE: SHMEM_DEVICE, or the nearest ones in turn. On all PEs at once.
-int choose_device(int visible);
+// The visible devices that this PE may take, one bit each: SHMEM_DEVICE, or the nearest.
+uint64_t nearest_devices(int visible);
 
 // What kernels know of the job. Called once the heap and the flags are mapped.
 struct Flags {
@@ -46,6 +46,7 @@ struct Flags {
 void publish(const Flags &flags);
 void unpublish();
 size_t flag_bytes();
+size_t trial_at();   // in the flags: room to try out the mappings, up to their end
 double clock_rate(); // ticks a second of a kernel's clock
 
 } // namespace shmem::gpu

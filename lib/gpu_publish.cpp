@@ -60,8 +60,11 @@ void fill(const Flags &flags) {
 
 } // namespace
 
+size_t trial_at() {
+  return arrived_bytes() + epoch_bytes() + line;
+}
 size_t flag_bytes() {
-  return (arrived_bytes() + epoch_bytes() + line + page - 1) & ~(page - 1);
+  return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
 }
 
 // Ticks a second of arch::clock: the runtime has it in kHz, before ROCm 5.3 without a name for it.
