@@ -1,21 +1,49 @@
 // SPDX-License-Identifier: MIT
 #include "kernels.hpp"
-#include <algorithm>
+#include <hip/hip_runtime.h>
+#include "arch.hpp"
+
+namespace shmem::kernels {
 
 namespace {
 
-__global__ void fill_pattern(uint64_t *words, size_t n, uint64_t seed) {
-  size_t step = size_t{blockDim.x} * gridDim.x;
-  for (size_t i = size_t{blockDim.x} * blockIdx.x + threadIdx.x; i < n; i += step)
-    words[i] = seed + i;
+template <class W> __device__ W apply(Atomic op, W *p, W value, W cond) {
+  switch (op) {
+  case Atomic::fetch:
+    return arch::load<Order::acquire>(p);
+  case Atomic::set:
+    return arch::exchange<Order::release>(p, value);
+  case Atomic::swap:
+    return arch::exchange<Order::acq_rel>(p, value);
+  case Atomic::cas:
+    return arch::compare_exchange<Order::acq_rel>(p, cond, value);
+  case Atomic::add:
+    return arch::fetch_add<Order::acq_rel>(p, value);
+  case Atomic::and_:
+    return arch::fetch_and<Order::acq_rel>(p, value);
+  case Atomic::or_:
+    return arch::fetch_or<Order::acq_rel>(p, value);
+  case Atomic::xor_:
+    return arch::fetch_xor<Order::acq_rel>(p, value);
+  }
+  return 0;
+}
+
+template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, uint64_t *result) {
+  *result = apply(op, p, value, cond);
 }
 
 } // namespace
 
-hipError_t shmem_fill_pattern(uint64_t *words, size_t n, uint64_t seed, hipStream_t stream) {
-  constexpr unsigned threads = 256, most = 1024;
-  if (n == 0) return hipSuccess; // a grid of no blocks is an error
-  dim3 grid(static_cast<unsigned>(std::min<size_t>((n + threads - 1) / threads, most)));
-  hipLaunchKernelGGL(fill_pattern, grid, dim3(threads), 0, stream, words, n, seed);
+hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
+                  hipStream_t stream) {
+  if (bytes == 4)
+    hipLaunchKernelGGL(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
+  else
+    hipLaunchKernelGGL(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint64_t *>(p), value, cond, result);
   return hipGetLastError();
 }
+
+} // namespace shmem::kernels

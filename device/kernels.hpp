@@ -3,7 +3,15 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <hip/hip_runtime.h>
+#include <hip/hip_runtime_api.h>
 
-// Word i of the n at words becomes seed + i.
-extern "C" hipError_t shmem_fill_pattern(uint64_t *words, size_t n, uint64_t seed, hipStream_t stream);
+namespace shmem::kernels {
+
+enum class Atomic : int { fetch, set, swap, cas, add, and_, or_, xor_ };
+
+// One atomic on the word of 4 or 8 bytes at p, whoever's memory it is. What was there before goes
+// to *result.
+hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
+                  hipStream_t stream);
+
+} // namespace shmem::kernels

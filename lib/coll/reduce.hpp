@@ -25,12 +25,14 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
 
 // Small: everyone combines all sources for itself.
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
+  T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
   exchange_data(t, source, n, [=](int i, const T *in) {
     if (i == 0)
-      copy(dest, in, n * sizeof(T));
+      copy(acc, in, n * sizeof(T));
     else
-      combine<Op>(dest, in, n);
+      combine<Op>(acc, in, n);
   });
+  if (acc == here) copy(dest, here, n * sizeof(T));
 }
 
 // Large: each combines its part straight from the sources and pushes the result to all. In place is
@@ -55,7 +57,7 @@ template <class Op, class T>
 void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if (t.n == 1) {
-    if (n) memmove(static_cast<void *>(dest), source, n * sizeof(T));
+    if (dest != source) copy(dest, source, n * sizeof(T));
   } else if (n * sizeof(T) <= staged_bytes) {
     reduce_staged<Op>(t, dest, source, n);
   } else {
