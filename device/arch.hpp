@@ -12,21 +12,21 @@
 #include <cstdint>
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
-// SHMEM_SPLIT_(in_kernel, on_host) is the body of a function that does the one or the other.
+// SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
-#define SHMEM_SPLIT_(in_kernel, on_host) in_kernel
+#define SHMEM_SPLIT_(kernel, on_host) kernel
 #else
-#define SHMEM_SPLIT_(in_kernel, on_host) on_host
+#define SHMEM_SPLIT_(kernel, on_host) on_host
 #endif
 #else
 #define SHMEM_HD_
-#define SHMEM_D_ [[gnu::always_inline]] inline
-#define SHMEM_SPLIT_(in_kernel, on_host)                                                           \
+#define SHMEM_D_ inline
+#define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
-    in_kernel;                                                                                     \
+    kernel;                                                                                        \
   } else {                                                                                         \
     on_host;                                                                                       \
   }

@@ -27,10 +27,6 @@ struct Call {
   int sig_op;
 };
 
-SHMEM_HD_ inline constexpr int op_of(int op, int scope, bool with_ctx) {
-  return (op * 3 + scope) * 2 + with_ctx;
-}
-
 // Runs op in all its forms with sizes, alignments (multiples of align bytes) and numbers of threads,
 // and compares memory of this PE with what the call must have made of it, byte by byte.
 void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, unsigned threads));
