@@ -195,15 +195,11 @@ HIP_CPU_NO_TSAN Lane *pick(Block &b) {
 HIP_CPU_NO_TSAN void arrive(context::transfer_t from, void *fake_stack) {
   auto *l = static_cast<Lane *>(from.data);
   l->context = from.fctx;
-  const void *stack;
-  size_t bytes;
-  __sanitizer_finish_switch_fiber(fake_stack, &stack, &bytes);
-#ifdef HIP_CPU_ASAN
-  if (l == &l->block->main) { // nobody else knows where that one lies
-    l->stack = stack;
-    l->bytes = bytes;
-  }
-#endif
+  // Where a thread's own stack lies, ASan alone knows.
+  const bool main = l == &l->block->main;
+  (void)main;
+  __sanitizer_finish_switch_fiber(fake_stack, main ? &l->stack : nullptr,
+                                  main ? &l->bytes : nullptr);
 }
 
 HIP_CPU_NO_TSAN void switch_to(Block &b, Lane *to) {

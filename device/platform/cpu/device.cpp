@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ Runtime *make_runtime() {
   r->total = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
   r->used.resize(size_t(r->devices));
   r->device = new Device[size_t(r->devices)];
+  r->streams = make_streams(r->devices);
   const char *pairs = getenv("SHMEM_CPU_NO_PEER");
   for (int a, b, length; pairs && sscanf(pairs, "%d-%d%n", &a, &b, &length) == 2;) {
     r->no_peer.emplace_back(a, b);
@@ -39,25 +41,17 @@ Runtime *make_runtime() {
 std::mutex making;
 Runtime *before; // the parent's
 
-// The child has only the thread that forked, and what the others held locked or half done. It
-// begins anew with its first call, and reads the environment again.
-void lock_all() {
-  making.lock();
-  if (Runtime *r = the_runtime) r->mutex.lock();
-}
-void unlock_all() {
-  if (Runtime *r = the_runtime) r->mutex.unlock();
-  making.unlock();
-}
+// The child has only the thread that forked, and what others held locked or half done. So it begins
+// anew with its first call, and reads the environment again.
 void start_again() {
   before = the_runtime.exchange(nullptr);
-  making.unlock();
+  new (&making) std::mutex;
 }
 
 Runtime &first_call() {
   std::lock_guard guard(making);
   static bool once = [] {
-    pthread_atfork(lock_all, unlock_all, start_again);
+    pthread_atfork(nullptr, nullptr, start_again);
     return true;
   }();
   (void)once;

@@ -31,7 +31,8 @@ struct Failure {
   hipError_t error;
 };
 
-struct Device; // launch.hpp
+struct Device;  // launch.hpp
+struct Streams; // stream.hpp
 
 // Never destroyed, because threads of devices may outlive main. A forked child gets a new one: it
 // has none of the threads, and device memory is not mapped there.
@@ -45,9 +46,11 @@ struct Runtime {
   std::vector<size_t> used;                  // bytes, by device
   std::map<uintptr_t, Allocation> memory;    // by address
   Device *device;                            // each
-  Runtime *before;                           // of the parent
+  Streams *streams;
+  Runtime *before; // of the parent
 };
 Runtime &runtime();
+Streams *make_streams(int devices);
 
 hipError_t done(hipError_t error); // keeps it for hipGetLastError
 // At the head of each call: not hipSuccess where the call must not go on.

@@ -24,8 +24,6 @@
 #else
 #define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-inline void __sanitizer_start_switch_fiber(void **, const void *, size_t) {}
-inline void __sanitizer_finish_switch_fiber(void *, const void **, size_t *) {}
 #endif
 
 // Fibers of one thread are threads of a GPU: they race unless they meet, and TSan is told where.
@@ -36,13 +34,14 @@ inline constexpr bool with_tsan = true;
 #else
 #define HIP_CPU_NO_TSAN
 inline constexpr bool with_tsan = false;
-inline void *__tsan_create_fiber(unsigned) {
-  return nullptr;
-}
-inline void *__tsan_get_current_fiber() {
-  return nullptr;
-}
-inline void __tsan_switch_to_fiber(void *, unsigned) {}
-inline void __tsan_acquire(void *) {}
-inline void __tsan_release(void *) {}
+#define __tsan_create_fiber(flags) nullptr
+#define __tsan_get_current_fiber() nullptr
+#define __tsan_switch_to_fiber(fiber, flags) ((void)(flags))
+#define __tsan_acquire(p) ((void)(p))
+#define __tsan_release(p) ((void)(p))
+#endif
+
+#ifndef HIP_CPU_ASAN // last: TSan's header declares them
+#define __sanitizer_start_switch_fiber(save, stack, bytes) ((void)0)
+#define __sanitizer_finish_switch_fiber(saved, stack, bytes) ((void)(saved))
 #endif

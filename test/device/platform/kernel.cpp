@@ -313,10 +313,11 @@ void ends(void **) {
 } // namespace
 
 int main() {
+  // TSan wants to fork before there are threads
   const CMUnitTest tests[] = {
-      cmocka_unit_test(geometry),  cmocka_unit_test(shared),  cmocka_unit_test(waves),
-      cmocka_unit_test(waiting),   cmocka_unit_test(updates), cmocka_unit_test(mistakes),
-      cmocka_unit_test(processes), cmocka_unit_test(ends),
+      cmocka_unit_test(processes), cmocka_unit_test(ends),     cmocka_unit_test(geometry),
+      cmocka_unit_test(shared),    cmocka_unit_test(waves),    cmocka_unit_test(waiting),
+      cmocka_unit_test(updates),   cmocka_unit_test(mistakes),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
