@@ -12,7 +12,7 @@ namespace shmem::api {
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
   return access_word(fn, arg, c, dest, pe, [=](T *d, auto way) {
-    if (way.careful() && gpu::does_atomics(d)) return f(gpu::Atomic<T>(d));
+    if (way.careful() && gpu::is_far(d)) return f(gpu::Atomic<T>(d));
     return f(std::atomic_ref<T>(*d));
   });
 }

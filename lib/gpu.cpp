@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
+#include "built.h"
 #include "coll/coll.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
@@ -15,11 +16,10 @@ namespace shmem {
 // Host-only programs keep the short path on a machine with GPUs: the long way is taken from the
 // first block of device memory on, and only where the CPU cannot use that by itself.
 void choose_spans() {
-  const bool by_device = self.device.size && self.env.heap == Env::device;
-  const Region &main = by_device ? self.device : self.heap;
+  const Region &main = self.device_main ? self.device : self.heap;
   const Span all{main.base, main.size};
-  self.careful = self.check || self.far || self.gpu_atomics;
-  self.word = self.check || (by_device && self.gpu_atomics) ? Span{} : all;
+  self.careful = self.check || self.far;
+  self.word = self.check || (self.far && self.device_main) ? Span{} : all;
   self.fast = self.check || self.far ? Span{} : all;
   for (int pe = 0; pe < self.n; pe++) heap_delta[pe] = main.delta[pe];
   self.stream_bytes = self.far ? 0 : stream_threshold();
@@ -31,8 +31,10 @@ int chosen = -1;
 
 namespace {
 
-// What there is, whether in use or not.
-bool cpu_access, cpu_atomics;
+// The CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere and atomic
+// with what kernels do. Over PCIe it is neither: loads wait for each line, atomics are two
+// transfers.
+bool near;
 
 // An allocation of this PE, and where the others' are mapped here.
 struct Mapped {
@@ -46,6 +48,7 @@ Mapped heap, flags;
 struct Place {
   char bus[16];
   int device;
+  bool near;
   size_t free;
 };
 struct Export {
@@ -69,11 +72,15 @@ const char *link_name(int a, int b) {
 // Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
 // taken or refused.
 size_t heap_bytes(const Place &mine) {
-  const bool main = self.env.heap == Env::device;
-  const char *name = main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
-  const size_t want = main ? self.env.symmetric_size : self.env.device_size;
   auto *all = new Place[size_t(self.n)];
-  show(mine, [&](int pe, const Place &p) { all[pe] = p; });
+  near = true;
+  show(mine, [&](int pe, const Place &p) { all[pe] = p, near &= p.near; });
+  // Programs load and store what shmem_malloc gives them.
+  const bool real = strcmp(SHMEM_GPU, "cpu") != 0;
+  self.device_main =
+      self.env.heap == Env::device || (self.env.heap == Env::anywhere && near && real);
+  const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
+  const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   size_t least = ~size_t(0), sharers = 0;
   Place tight{};
   for (int pe = 0; pe < self.n; pe++) {
@@ -264,6 +271,7 @@ void open() {
   Place place{};
   size_t total;
   place.device = chosen;
+  place.near = attribute(hipDeviceAttributeIntegrated);
   MUST(hipDeviceGetPCIBusId(place.bus, sizeof place.bus, chosen), "hipDeviceGetPCIBusId");
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
@@ -272,22 +280,18 @@ void open() {
   exchange_handles(place);
   try_out(room);
 
-  cpu_access = attribute(hipDeviceAttributeIsLargeBar) || attribute(hipDeviceAttributeIntegrated);
-  cpu_atomics = attribute(hipDeviceAttributeIntegrated);
   auto *delta = new ptrdiff_t[size_t(self.n)];
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
   self.device = {uintptr_t(heap.own), bytes, delta};
   publish({flags.own, flags.peer});
-  if (main) use();
+  if (self.device_main) use();
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
-        chosen, place.bus, cpu_access ? "" : ", out of the CPU's reach");
+        chosen, place.bus, near ? ", as near as host memory" : "");
 }
 
 void use() {
-  const bool far = !cpu_access, gpu_atomics = !cpu_access || !cpu_atomics;
-  if (self.far == far && self.gpu_atomics == gpu_atomics) return;
-  self.far = far;
-  self.gpu_atomics = gpu_atomics;
+  if (near || self.far) return;
+  self.far = true;
   choose_spans();
 }
 
@@ -313,7 +317,7 @@ void close() {
   }
   delete[] self.device.delta;
   self.device = {};
-  self.far = self.gpu_atomics = false;
+  self.far = self.device_main = false;
   chosen = -1;
 }
 

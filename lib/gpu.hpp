@@ -23,7 +23,7 @@ inline constexpr int max_device_pes = device::max_pes; // what kernels have room
 // GPU, or where none is wanted, there is no device heap.
 void open();
 void close();
-// The device heap hands out its first block: from now on host accesses must look where they go.
+// The device heap hands out a block: from the first on, host accesses must look where they go.
 void use();
 
 // Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
@@ -37,12 +37,9 @@ inline int owner(const void *p) {
       return pe;
   return -1;
 }
-// Device memory, here or of a peer, on which the CPU cannot load and store; or do atomics.
+// Device memory, here or of a peer, that is for the GPU to read and write.
 inline bool is_far(const void *p) {
   return self.far && owner(p) >= 0;
-}
-inline bool does_atomics(const void *p) {
-  return self.gpu_atomics && owner(p) >= 0;
 }
 
 // The GPU's copies, any mixture of host and device memory. start only has to be done after finish.
@@ -52,6 +49,10 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height);
 void zero(void *p, size_t n);
 void finish();
+
+// A reduction or scan of n elements by a kernel, on the arrays of all members, in device memory. op
+// and type are kernels::Combine and kernels::Type.
+void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n);
 
 // Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
 // kernels::Atomic.

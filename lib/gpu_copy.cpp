@@ -13,11 +13,19 @@ namespace {
 
 std::mutex mutex; // guards what follows
 std::atomic<hipStream_t> own;
-uint64_t *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
-std::atomic<bool> started;       // copies that finish() has to wait for
+// In host memory, and where the GPU sees it: of an atomic, and of combine.
+void *result, *result_there, *lists, *lists_there;
+std::atomic<bool> started; // copies that finish() has to wait for
 
 void wait(hipStream_t s) {
   MUST(hipStreamSynchronize(s), "hipStreamSynchronize");
+}
+
+void *shared_memory(size_t bytes, void **there) {
+  void *p = nullptr;
+  MUST(hipHostMalloc(&p, bytes, hipHostMallocMapped), "hipHostMalloc of %zu bytes", bytes);
+  MUST(hipHostGetDevicePointer(there, p, 0), "hipHostGetDevicePointer");
+  return p;
 }
 
 } // namespace
@@ -35,8 +43,10 @@ hipStream_t stream() {
 
 void drop_stream() {
   if (hipStream_t s = own.exchange(nullptr)) MUST(hipStreamDestroy(s), "hipStreamDestroy");
-  if (result) MUST(hipHostFree(result), "hipHostFree");
-  result = nullptr;
+  for (void **p : {&result, &lists}) {
+    if (*p) MUST(hipHostFree(*p), "hipHostFree");
+    *p = nullptr;
+  }
 }
 
 void start_copy(void *dest, const void *source, size_t n) {
@@ -76,22 +86,37 @@ void finish() {
   wait(stream());
 }
 
+void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n) {
+  OnDevice on;
+  hipStream_t s = stream();
+  std::lock_guard guard(mutex);
+  // Both lists, in memory of the host that the GPU sees.
+  if (!lists) lists = shared_memory(2 * size_t(self.n) * sizeof(void *), &lists_there);
+  auto **dests = static_cast<void **>(lists);
+  auto **sources = static_cast<const void **>(lists) + self.n;
+  for (int i = 0; i < t.n; i++) {
+    const ptrdiff_t delta = self.device.delta[t.pe(i)];
+    dests[i] = static_cast<char *>(dest) + delta;
+    sources[i] = static_cast<const char *>(source) + delta;
+  }
+  auto *there = static_cast<void **>(lists_there);
+  MUST(
+      kernels::combine(kernels::Combine(op), kernels::Type(type), there, there + self.n, t.n, n, s),
+      "a reduction of %zu elements to %p", n, dest);
+  wait(s);
+}
+
 uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
-  if (!result) {
-    void *host = nullptr, *there = nullptr;
-    MUST(hipHostMalloc(&host, line, hipHostMallocMapped), "hipHostMalloc");
-    MUST(hipHostGetDevicePointer(&there, host, 0), "hipHostGetDevicePointer");
-    result = static_cast<uint64_t *>(host);
-    result_there = static_cast<uint64_t *>(there);
-  }
-  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond, result_there, s),
+  if (!result) result = shared_memory(line, &result_there);
+  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond,
+                       static_cast<uint64_t *>(result_there), s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
-  return __atomic_load_n(result, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
 }
 
 } // namespace shmem::gpu

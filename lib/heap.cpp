@@ -29,9 +29,8 @@ std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
 
 // Where a block with these hints lies.
 Heap &heap_for(long hints) {
-  const bool by_default = self.env.heap == Env::device;
   if (hints & SHMEMX_MALLOC_HOST) return host_heap;
-  return hints & SHMEMX_MALLOC_DEVICE || by_default ? device_heap : host_heap;
+  return hints & SHMEMX_MALLOC_DEVICE || self.device_main ? device_heap : host_heap;
 }
 
 // Huge pages save faults and address translation, but commit 2 MiB at the first touch: only for

@@ -28,7 +28,7 @@ Counters *home(const char *fn, long *lock) {
 
 // Does f(one of the two).
 template <class F> auto with(uint32_t &word, F f) {
-  if (self.careful && gpu::does_atomics(&word)) return f(gpu::Atomic<uint32_t>(&word));
+  if (self.careful && gpu::is_far(&word)) return f(gpu::Atomic<uint32_t>(&word));
   return f(std::atomic_ref<uint32_t>(word));
 }
 uint32_t load(uint32_t &word) {

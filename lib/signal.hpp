@@ -23,7 +23,7 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
         bad_signal(fn, sig_op);
       ring({sig, false});
     };
-    if (way.careful() && gpu::does_atomics(sig)) return send(gpu::Atomic<uint64_t>(sig));
+    if (way.careful() && gpu::is_far(sig)) return send(gpu::Atomic<uint64_t>(sig));
     send(std::atomic_ref<uint64_t>(*sig));
   });
 }

@@ -115,7 +115,7 @@ struct State {
   Span word;
   int n, me;
   std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
-  // careful: check, or device memory is in use with which the GPU has to help.
+  // careful: check or far.
   bool careful, check, ready, oversubscribed;
   Job *job;
   Slot *slots;
@@ -124,9 +124,10 @@ struct State {
 
   size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
-  Region device;    // the heap on the GPU; of size 0 where there is none
-  bool far;         // the CPU cannot load and store it, and a block of it is in use
-  bool gpu_atomics; // atomics on it are for the GPU to do, and a block of it is in use
+  Region device; // the heap on the GPU; of size 0 where there is none
+  bool far; // a block of it is in use, and the GPU has to do what the CPU would do slowly or not at
+            // all
+  bool device_main; // shmem_malloc allocates there
   Team *shared;
   Env env;
   int inits, thread_level;
