@@ -27,7 +27,8 @@ struct Launch : Shape {
 struct Device {
   std::deque<Launch *> waiting; // with blocks that have not started, oldest first
   std::condition_variable wake;
-  uint64_t threads = 0, resident = 0;
+  uint64_t threads = 0;
+  uint64_t resident = 0, on_streams = 0; // blocks; those that threads of streams run
 };
 
 // block.cpp: runs all threads of one block to their end, on the calling thread.

@@ -6,7 +6,8 @@
 
 namespace {
 
-constexpr int sizes[] = {1, 2, 63, 64, 65, 127, 1000, 1024};
+constexpr int sizes[] = {1, 2, 63, 64, 65, 127, slow ? 200 : 1000, slow ? 256 : 1024};
+constexpr int largest = sizes[7];
 
 template <class T> T *allocate(size_t n) {
   T *p;
@@ -58,8 +59,8 @@ __global__ void mirror(int *out, int n, int rounds) {
 }
 void shared(void **) {
   for (int n : sizes)
-    for (int threads : {n, 1024}) {
-      const int blocks = 20;
+    for (int threads : {n, largest}) {
+      const int blocks = slow ? 5 : 20;
       int *out = allocate<int>(size_t(n) * blocks);
       hipLaunchKernelGGL(mirror, blocks, threads, n * sizeof(int), nullptr, out, n, 4);
       finish();
@@ -95,7 +96,7 @@ template <class T> __global__ void shuffle(int *bad) {
   const int n = std::min(64, int(blockDim.x) - first);
   auto value = [first](int l) { return l < 0 ? T(0) : T(first + l) * T(5) + T(0.5); };
   int wrong = int(__lane_id()) != lane;
-  for (int width = 2; width <= 64; width *= 2)
+  for (int width = slow ? 16 : 2; width <= 64; width *= 2)
     for (int arg : {0, 1, 3, width - 1, width, 40}) {
       wrong += __shfl(value(lane), arg, width) != value(source('i', lane, arg, width, n));
       wrong +=
@@ -122,7 +123,7 @@ __global__ void dwindle(int *bad) {
 void waves(void **) {
   int *bad = allocate<int>(1);
   for (int n : sizes) {
-    hipLaunchKernelGGL(vote, 3, n, 0, nullptr, bad);
+    hipLaunchKernelGGL(vote, slow ? 1 : 3, n, 0, nullptr, bad);
     hipLaunchKernelGGL(shuffle<int>, 1, n, 0, nullptr, bad);
     hipLaunchKernelGGL((shuffle<double>), 1, n, 0, nullptr, bad);
     hipLaunchKernelGGL(shuffle<uint64_t>, 1, n, 0, nullptr, bad);
@@ -241,7 +242,7 @@ __global__ void atomics(Big big, int *i, double *d, uint64_t *u, float *f) {
   atomicMin(&i[2], -int(threadIdx.x));
   atomicMax(&i[3], int(blockIdx.x * 100 + threadIdx.x));
   atomicInc(reinterpret_cast<unsigned *>(&i[4]), 9u);
-  int old = i[5], seen;
+  int old = atomicAdd(&i[5], 0), seen;
   while ((seen = atomicCAS(&i[5], old, old + 1)) != old) old = seen;
   atomicAdd_system(d, big.d[19]);
   atomicOr(&u[0], 1ULL << threadIdx.x % 64);

@@ -17,6 +17,13 @@ extern "C" {
 #include <cmocka.h> // last: it defines fail()
 }
 
+// TSan takes 10 us for each switch between threads of a kernel.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool slow = true;
+#else
+inline constexpr bool slow = false;
+#endif
+
 // A call that must succeed, or fail in just this way.
 #define OK(call) expect(call, hipSuccess, #call, __FILE__, __LINE__)
 #define FAILS(call, error) expect(call, error, #call, __FILE__, __LINE__)

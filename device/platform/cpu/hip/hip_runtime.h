@@ -50,7 +50,8 @@ inline bool in_kernel() {
 // In the loop of a poll that has not seen what it waits for: the others' turn. Any thread may call
 // it.
 void pause();
-// After a poll that has: the next pauses are short again. Nothing breaks without it.
+// After a poll that has: the next pauses are short again. Nothing breaks without it, but a thread that
+// waits often then takes its naps of up to 1 ms.
 void progress();
 
 void *dynamic_shared();
