@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "kernels.hpp"
-#include <hip/hip_runtime.h>
 #include "arch.hpp"
+#include "kernels.hpp"
 #include "op.hpp"
+#include <hip/hip_runtime.h>
 
 namespace shmem::kernels {
 
