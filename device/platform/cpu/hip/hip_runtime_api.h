@@ -52,7 +52,7 @@ using hipHostFn_t = void (*)(void *);
 
 struct dim3 {
   uint32_t x, y, z;
-  constexpr dim3(uint32_t x = 1, uint32_t y = 1, uint32_t z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(uint32_t vx = 1, uint32_t vy = 1, uint32_t vz = 1) : x(vx), y(vy), z(vz) {}
 };
 
 // Errors
