@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "arch.hpp"
 #include "kernels.hpp"
-#include "op.hpp"
 #include <hip/hip_runtime.h>
+
+#include "arch.hpp"
+#include "op.hpp"
 
 namespace shmem::kernels {
 
