@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels.hpp"
 #include <hip/hip_runtime.h>
+
 #include "arch.hpp"
 #include "op.hpp"
 

@@ -18,7 +18,8 @@
 #define SHMEM_THREAD_MULTIPLE 3
 
 /* Handles. The predefined ones are small numbers, so that they initialize static objects in C and
- * C++ and mean the same in a kernel; all others are addresses. */
+ * C++ and mean the same in a kernel; all others are addresses with the
+ * team's number in the upper bits. */
 typedef struct shmem_ctx_handle_ *shmem_ctx_t;
 typedef struct shmem_team_handle_ *shmem_team_t;
 #define SHMEM_CTX_INVALID ((shmem_ctx_t)0)

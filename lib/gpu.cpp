@@ -308,7 +308,15 @@ void close() {
       for (int pe = 0; pe < self.n; pe++)
         if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
   }
-  sync(*self.world); // memory that a peer has mapped must not be freed
+  // Memory that a peer has mapped must not be freed. A PE in exit() frees nothing, and does not
+  // wait: the others may still be elsewhere, and must find that it has left.
+  auto &mine = self.slots[self.me].unmapped;
+  const uint32_t times = mine.fetch_add(1) + 1;
+  ring({&mine, true});
+  for (int pe = 0; pe < self.n && call; pe++) {
+    auto &theirs = self.slots[pe].unmapped;
+    wait_while({&theirs, true}, [&] { return int32_t(theirs.load() - times) < 0; });
+  }
   for (Mapped *m : {&heap, &flags}) {
     if (call) MUST(hipFree(m->raw), "hipFree");
     delete[] m->peer;

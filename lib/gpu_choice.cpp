@@ -33,7 +33,8 @@ uint64_t nearest_devices(int visible) {
   hwloc_topology_t topology;
   // Reading the topology takes milliseconds: not where there is nothing to choose.
   if (visible == 1 || hwloc_topology_init(&topology) < 0) return all;
-  hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  // PCI devices, and not what hwloc knows of them by OpenCL or X11: it would start those.
+  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   hwloc_bitmap_t cores = hwloc_bitmap_alloc();
   uint64_t best = all;
   if (hwloc_topology_load(topology) == 0 &&

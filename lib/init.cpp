@@ -3,6 +3,7 @@
 #include "init.hpp"
 #include "bootstrap.hpp"
 #include "built.h"
+#include "copy.hpp"
 #include "exit.hpp"
 #include "gpu.hpp"
 #include "heap.hpp"
@@ -100,6 +101,7 @@ void bring_up() {
   choose_spins();
   start_watch();
   self.check = self.env.check;
+  self.stream_bytes = stream_threshold();
   gpu::open();
   reset_heaps();
   choose_spans();

@@ -41,7 +41,8 @@ struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
-  std::atomic<int> flushed; // this PE has written out its stdio, for shmem_global_exit
+  std::atomic<uint32_t> unmapped; // how often this PE is done with the others' device heaps
+  std::atomic<int> flushed;       // this PE has written out its stdio, for shmem_global_exit
   alignas(
       line) std::atomic<uint64_t> awaits; // what sleeping threads of this PE wait for, see sync.cpp
   std::atomic<uint32_t> bell;             // the futex that they sleep on

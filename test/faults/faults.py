@@ -231,7 +231,7 @@ def environment():
     # the old spelling works, and the new one wins
     job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "1m", "SMA_SYMMETRIC_SIZE": "bad"})
     job.expect(job.rc == 0, f"SHMEM_ wins over SMA_: {job.lines}")
-    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["device", "nowhere"], "SHMEM_CHECK": ["2", "yes"],
+    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"], "SHMEM_CHECK": ["2", "yes"],
            "SHMEM_P2P": ["0", "x"]}
     for name, values in bad.items():
         for value in values:
