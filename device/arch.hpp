@@ -1,10 +1,63 @@
 // SPDX-License-Identifier: MIT
-// What differs between the compilers of host and device code; with device/platform/ the only place that asks.
+// What the processors differ in; with device/platform/ the only place that asks which one it is.
+//
+// Device code finds here, in namespace shmem::arch, for the platform whose <hip/hip_runtime.h> was
+// included before:
+//   load<Order, Range>(p)  store<Order, Range>(p, v)      of 1 to 8 bytes
+//   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
+//   fence_release  fence_acquire  fence_all  wait_stores
+//   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
+//   lane  wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
+#include <cstdint>
 
-// For functions that both run.
+// SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
+// SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
+#define SHMEM_D_ __device__ inline __attribute__((always_inline))
+#if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
+#define SHMEM_SPLIT_(kernel, on_host) kernel
+#else
+#define SHMEM_SPLIT_(kernel, on_host) on_host
+#endif
 #else
 #define SHMEM_HD_
+#define SHMEM_D_ inline
+#define SHMEM_SPLIT_(kernel, on_host)                                                              \
+  if (hip_cpu::in_kernel()) {                                                                      \
+    kernel;                                                                                        \
+  } else {                                                                                         \
+    on_host;                                                                                       \
+  }
+#endif
+
+namespace shmem {
+
+// Of an atomic access, and for whom: the GPU's threads in a workgroup, all of them, or all GPUs and
+// the host. Another PE is reached at Range::system only.
+enum class Order { relaxed, acquire, release, acq_rel };
+enum class Range { workgroup, device, system };
+
+namespace arch {
+
+// What put and get move at a time: 1, 2, 4, 8 or 16 bytes.
+template <int bytes> struct WordOf;
+template <> struct WordOf<1> { using type = uint8_t; };
+template <> struct WordOf<2> { using type = uint16_t; };
+template <> struct WordOf<4> { using type = uint32_t; };
+template <> struct WordOf<8> { using type = uint64_t; };
+
+// The integer in which an atomic of T is done.
+template <class T> using Bits = typename WordOf<sizeof(T)>::type;
+
+} // namespace arch
+} // namespace shmem
+
+#if defined __CUDACC__
+#include "platform/nvidia/arch.hpp"
+#elif defined __HIPCC__
+#include "platform/amd/arch.hpp"
+#elif defined __HIP_PLATFORM_CPU__
+#include "platform/cpu/arch.hpp"
 #endif

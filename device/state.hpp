@@ -22,10 +22,9 @@ struct Team {
 inline constexpr int id_shift = 48;
 
 // The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
-// prints them and ends the job. The first thread that claims it writes, the others wait for the end.
+// prints them and ends the job. The thread that claims State::claimed writes, the others wait.
 struct Report {
   enum Kind : uint32_t { none, bad_pe, not_symmetric, past_end, misaligned, wait_limit };
-  uint32_t claimed;
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
   int32_t pe;      // that the call was for
@@ -39,14 +38,15 @@ struct Report {
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
   size_t size;
-  const Team *teams; // by id, in device memory
-  uint64_t *arrived; // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
-  uint64_t *epoch;   // [max_teams]: the last epoch that this PE began
-  Report *report;    // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
+  const Team *teams;   // by id, in device memory
+  uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
+  uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
+  Report *report;      // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
+  uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   int me, n;
-  // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a kernel
-  // must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
+  // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
+  // kernel must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
+#include "gpu.hpp"
 #include "heap.hpp"
 #include "log.hpp"
 
@@ -10,20 +11,21 @@ namespace {
 const Region *region(const void *p) {
   if (self.heap.has(p)) return &self.heap;
   if (self.data.has(p)) return &self.data;
+  if (self.device.has(p)) return &self.device;
   return nullptr;
 }
 
 [[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
   if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
   // A mistake that is easily made: the address is right, but of another PE.
-  for (int pe = 0; pe < self.n; pe++) {
-    auto home = reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[pe]);
-    if (self.heap.has(home))
-      fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "
-            "(shmem_ptr): pass this PE's own "
-            "address of the object, and the PE's number",
-            fn, arg, p, pe);
-  }
+  int pe = gpu::owner(p);
+  for (int i = 0; i < self.n && pe < 0; i++)
+    if (self.heap.has(reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[i]))) pe = i;
+  if (pe >= 0)
+    fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "
+          "(shmem_ptr): pass this PE's own "
+          "address of the object, and the PE's number",
+          fn, arg, p, pe);
   fatal("%s: %s = %p: not a symmetric address: it is neither from shmem_malloc nor a global or "
         "static variable of the program",
         fn, arg, p);
@@ -39,7 +41,7 @@ void check_symmetric(const char *fn, const char *arg, const void *p, size_t byte
   if (bytes == 0) return;
   const Region *r = region(p);
   if (!r) not_symmetric(fn, arg, p);
-  if (r == &self.heap) {
+  if (r != &self.data) {
     size_t room = heap_room(p);
     if (!room)
       fatal("%s: %s = %p: on the symmetric heap, but not in an allocated block: freed?", fn, arg,

@@ -58,23 +58,44 @@ template <class T>
   return static_cast<T *>(slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other}));
 }
 
-// Does f(the same, where pe counts in the context's team). The slow path is a function of its own
-// that ends with f: nothing lives across a call in the fast one, so it needs no stack.
+// Which way an access came: f asks careful() where the GPU may have to help. Never on the fast one.
+struct Fast {
+  static constexpr bool careful() { return false; }
+};
+struct Slow {
+  static bool careful() { return self.careful; }
+};
+
+// Does f(the same, where pe counts in the context's team, the way). The slow path is a function of
+// its own that ends with f: nothing lives across a call in the fast one, so it needs no stack.
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
                                    const void *other, F f) {
   return f(static_cast<T *>(
-      slow_address({fn, arg, p, n * sizeof(T), alignof(T), rank(fn, c, pe), other})));
+               slow_address({fn, arg, p, n * sizeof(T), alignof(T), rank(fn, c, pe), other})),
+           Slow{});
 }
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
+                                             T *p, size_t n, int pe, const void *other, F f) {
+  if (span.has(p)) [[likely]] { // so nothing is to be checked, the context neither
+    int r = plain_rank(c, pe);
+    if (unsigned(r) < unsigned(self.n)) [[likely]]
+      return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]), Fast{});
+  }
+  return slow_access(fn, arg, c, p, n, pe, other, f);
+}
+// Of a transfer, whose other side may be anywhere.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
                                           int pe, const void *other, F f) {
-  if (self.fast.has(p)) [[likely]] { // so nothing is to be checked, the context neither
-    int r = plain_rank(c, pe);
-    if (unsigned(r) < unsigned(self.n)) [[likely]]
-      return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]));
-  }
-  return slow_access(fn, arg, c, p, n, pe, other, f);
+  return access_in(self.fast, fn, arg, c, p, n, pe, other, f);
+}
+// Of one element, whose value is in a register.
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
+                                               F f) {
+  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f);
 }
 
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows

@@ -3,6 +3,7 @@
 // so the non-blocking forms store what they fetched.
 #pragma once
 #include "address.hpp"
+#include "gpu.hpp"
 #include <atomic>
 
 namespace shmem::api {
@@ -10,7 +11,10 @@ namespace shmem::api {
 // Does f(the peer's object as an atomic).
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
-  return access(fn, arg, c, dest, 1, pe, no_other, [=](T *d) { return f(std::atomic_ref<T>(*d)); });
+  return access_word(fn, arg, c, dest, pe, [=](T *d, auto way) {
+    if (way.careful() && gpu::is_far(d)) return f(gpu::Atomic<T>(d));
+    return f(std::atomic_ref<T>(*d));
+  });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
@@ -52,11 +56,22 @@ template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest,
   atomic_add(fn, c, dest, T(1), pe);
 }
 
+// With care: fetch may be on the device heap.
+template <class T, class F>
+[[gnu::noinline]] inline void store_result(const char *fn, T *fetch, F f) {
+  if (self.check) check_pointer(fn, "fetch", fetch, 1);
+  T value = f();
+  if (gpu::is_far(fetch))
+    gpu::copy(fetch, &value, sizeof value);
+  else
+    *fetch = value;
+}
+
 // name_nbi(fetch, ...) is *fetch = name(...).
 #define NBI(name)                                                                                  \
   template <class C, class T, class... A>                                                          \
   inline void name##_nbi(const char *fn, C c, T *fetch, A... args) {                               \
-    if (self.check) check_pointer(fn, "fetch", fetch, 1);                                          \
+    if (self.careful) return store_result(fn, fetch, [=] { return name(fn, c, args...); });        \
     *fetch = name(fn, c, args...);                                                                 \
   }
 NBI(atomic_fetch)

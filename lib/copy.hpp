@@ -5,7 +5,8 @@
 
 namespace shmem {
 
-// Copies with stores that pass the caches. For large copies.
+// Copies with stores that pass the caches. For large copies, and all where device memory may be
+// met.
 [[gnu::noinline]] void copy_stream(void *dest, const void *source, size_t n);
 // From this size on it pays: half the last-level cache, so that source and dest do not fit
 // together.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "env.hpp"
 #include "built.h"
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -85,10 +86,24 @@ bool parse(const char *text, const char **out, const char *, const char **) {
 bool parse(const char *text, Env::place *out, const char *, const char **reason) {
   *out = !*text ? Env::anywhere : !strcmp(text, "host") ? Env::host : Env::device;
   *reason = "expected device or host";
-  if (*out != Env::device) return true;
-  if (strcmp(text, "device") != 0) return false;
-  *reason = "there is no device heap: the library was built with -Dgpu=" SHMEM_GPU;
-  return strcmp(SHMEM_GPU, "cpu") != 0;
+  return *out != Env::device || !strcmp(text, "device");
+}
+bool parse(const char *text, int *out, const char *, const char **reason) {
+  *reason = "expected a number from 0";
+  *out = -1;
+  if (!*text) return true;
+  char *end;
+  long value = strtol(text, &end, 10);
+  *out = int(value);
+  return *text >= '0' && *text <= '9' && !*end && value <= INT_MAX;
+}
+bool parse(const char *text, double *out, const char *, const char **reason) {
+  *reason = "expected a number of seconds, more than 0, such as 10 or 0.5";
+  *out = 0;
+  if (!*text) return true;
+  char *end;
+  *out = strtod(text, &end);
+  return ((*text >= '0' && *text <= '9') || *text == '.') && !*end && *out > 0 && *out < 1e9;
 }
 bool parse(const char *text, Env::reach *out, const char *kind, const char **reason) {
   bool yes;

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <ctime>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -165,9 +164,7 @@ void check_started() {
   end_job(1);
 }
 
-void start_watch() {
-  if (self.n == 1) return;
-  stop_fd = eventfd(0, EFD_CLOEXEC);
+int start_thread(pthread_t *thread, void *(*run)(void *)) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all,
@@ -175,10 +172,17 @@ void start_watch() {
   pthread_attr_t attr;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, 256 << 10);
-  int error = pthread_create(&watcher, &attr, watch, nullptr);
+  int error = pthread_create(thread, &attr, run, nullptr);
   pthread_attr_destroy(&attr);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error) fatal("starting the thread that watches for the end of the job: %s", strerror(error));
+  return error;
+}
+
+void start_watch() {
+  if (self.n == 1) return;
+  stop_fd = eventfd(0, EFD_CLOEXEC);
+  if (int error = start_thread(&watcher, watch))
+    fatal("starting the thread that watches for the end of the job: %s", strerror(error));
 }
 
 void stop_watch() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How a job ends when it does not end by shmem_finalize.
 #pragma once
+#include <pthread.h>
 
 namespace shmem {
 
@@ -17,6 +18,9 @@ void check_started();
 // process. Started when all PEs are there, stopped before this PE leaves.
 void start_watch();
 void stop_watch();
+
+// Starts a thread of the library, which gets none of the program's signals. 0 or an errno.
+int start_thread(pthread_t *thread, void *(*run)(void *));
 
 // Has exit() finalize this PE, or end the job when the status says that something failed.
 void catch_exit();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
 #include "alloc.hpp"
+#include "copy.hpp"
+#include "gpu.hpp"
 #include "log.hpp"
 #include "order.hpp"
 #include <algorithm>
@@ -14,8 +16,22 @@ namespace shmem {
 
 namespace {
 
-Alloc heap;
-std::mutex heap_mutex; // SHMEM_CHECK looks at the heap from any thread
+// One for host memory, one for device memory.
+struct Heap {
+  const Region &region;
+  const char *name;
+  Alloc alloc;
+  char *at(size_t offset) const { return reinterpret_cast<char *>(region.base) + offset; }
+};
+Heap host_heap{self.heap, "the symmetric heap", {}};
+Heap device_heap{self.device, "the symmetric heap in device memory", {}};
+std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
+
+// Where a block with these hints lies.
+Heap &heap_for(long hints) {
+  if (hints & SHMEMX_MALLOC_HOST) return host_heap;
+  return hints & SHMEMX_MALLOC_DEVICE || self.device_main ? device_heap : host_heap;
+}
 
 // Huge pages save faults and address translation, but commit 2 MiB at the first touch: only for
 // blocks that hold several.
@@ -29,6 +45,7 @@ void advise(char *p, size_t bytes) {
 
 void barrier() {
   full_fence(); // the quiet of the default context
+  if (self.careful) gpu::finish();
   sync(*self.world);
 }
 
@@ -41,50 +58,56 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
   });
 }
 
-size_t offset_of(const char *fn, const void *ptr) {
-  size_t offset = uintptr_t(ptr) - self.heap.base;
-  if (!self.heap.has(ptr) || !heap.find(offset))
+// The block that starts at ptr.
+struct Place {
+  Heap &heap;
+  size_t offset;
+};
+Place place_of(const char *fn, const void *ptr) {
+  Heap &heap = self.device.has(ptr) ? device_heap : host_heap;
+  size_t offset = uintptr_t(ptr) - heap.region.base;
+  if (!heap.region.has(ptr) || !heap.alloc.find(offset))
     fatal("%s: ptr = %p: %s", fn, ptr,
-          self.heap.has(ptr) ? "not the start of an allocated block: freed already, or inside one"
-                             : "not on the symmetric heap");
-  return offset;
-}
-
-char *at_offset(size_t offset) {
-  return reinterpret_cast<char *>(self.heap.base) + offset;
+          heap.region.has(ptr) ? "not the start of an allocated block: freed already, or inside one"
+                               : "not on the symmetric heap");
+  return {heap, offset};
 }
 
 // Without the barrier.
-void *allocate(size_t size, size_t alignment, long hints) {
+void *allocate(Heap &heap, size_t size, size_t alignment, long hints) {
   std::lock_guard guard(heap_mutex);
-  size_t offset = heap.allocate(size, alignment, hints);
+  size_t offset = heap.alloc.allocate(size, alignment, hints);
   if (offset == Alloc::none) {
-    debug("no %zu bytes on the symmetric heap: %zu of %zu in use, the largest free block has %zu",
-          size, heap.bytes_used(), self.heap.size, heap.largest_free());
+    debug("no %zu bytes on %s: %zu of %zu in use, the largest free block has %zu", size, heap.name,
+          heap.alloc.bytes_used(), heap.region.size, heap.alloc.largest_free());
     return nullptr;
   }
-  advise(at_offset(offset), size);
-  return at_offset(offset);
+  if (&heap == &device_heap)
+    gpu::use();
+  else
+    advise(heap.at(offset), size);
+  return heap.at(offset);
 }
 
 void *allocate_all(const char *fn, size_t size, size_t alignment, long hints) {
   check_ready(fn);
   if (size == 0) return nullptr;
   if (self.check) check_alike(fn, "size", size);
-  void *p = allocate(size, alignment, hints);
+  void *p = allocate(heap_for(hints), size, alignment, hints);
   barrier();
   return p;
 }
 
 } // namespace
 
-void reset_heap() {
-  heap.reset(self.heap.size);
+void reset_heaps() {
+  for (Heap *heap : {&host_heap, &device_heap}) heap->alloc.reset(heap->region.size);
 }
 
 size_t heap_room(const void *p) {
   std::lock_guard guard(heap_mutex);
-  return heap.room(uintptr_t(p) - self.heap.base);
+  const Heap &heap = self.device.has(p) ? device_heap : host_heap;
+  return heap.alloc.room(uintptr_t(p) - heap.region.base);
 }
 
 namespace api {
@@ -105,10 +128,9 @@ void *align(const char *fn, size_t alignment, size_t size) {
 }
 
 void *malloc_with_hints(const char *fn, size_t size, long hints) {
-  if (hints & SHMEMX_MALLOC_DEVICE)
-    fatal("%s: hints: SHMEMX_MALLOC_DEVICE: there is no device heap: the library was built with "
-          "-Dgpu=cpu",
-          fn);
+  constexpr long both = SHMEMX_MALLOC_DEVICE | SHMEMX_MALLOC_HOST;
+  if ((hints & both) == both)
+    fatal("%s: hints = 0x%lx: both SHMEMX_MALLOC_DEVICE and SHMEMX_MALLOC_HOST", fn, hints);
   return allocate_all(fn, size, Alloc::grain, hints);
 }
 
@@ -118,8 +140,11 @@ void *calloc(const char *fn, size_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; // more than any heap has
   if (bytes == 0) return nullptr;
   if (self.check) check_alike(fn, "count * size", bytes);
-  void *p = allocate(bytes, Alloc::grain, 0);
-  if (p) memset(p, 0, bytes); // before the barrier, after which a peer may write
+  void *p = allocate(heap_for(0), bytes, Alloc::grain, 0);
+  if (gpu::is_far(p))
+    gpu::zero(p, bytes);
+  else if (p)
+    memset(p, 0, bytes); // before the barrier, after which a peer may write
   barrier();
   return p;
 }
@@ -127,34 +152,33 @@ void *calloc(const char *fn, size_t count, size_t size) {
 void free(const char *fn, void *ptr) {
   if (!ptr) return;
   check_ready(fn);
-  size_t offset = offset_of(fn, ptr);
+  auto [heap, offset] = place_of(fn, ptr);
   if (self.check) check_alike(fn, "offset of ptr in the heap", offset);
   barrier();
   std::lock_guard guard(heap_mutex);
-  heap.release(offset);
+  heap.alloc.release(offset);
 }
 
 void *realloc(const char *fn, void *ptr, size_t size) {
   if (!ptr) return malloc(fn, size);
   if (size == 0) return free(fn, ptr), nullptr;
   check_ready(fn);
-  size_t offset = offset_of(fn, ptr);
+  auto [heap, offset] = place_of(fn, ptr);
   if (self.check) check_alike(fn, "size", size);
   barrier(); // peers' puts to the old block are in it
-  auto [old, hints] = *heap.find(offset);
-  auto in_place = [&] {
-    std::lock_guard guard(heap_mutex);
-    return heap.resize(offset, size);
-  };
-  if (in_place()) {
+  const Alloc::Block old = *heap.alloc.find(offset);
+  heap_mutex.lock();
+  const bool in_place = heap.alloc.resize(offset, size);
+  heap_mutex.unlock();
+  if (in_place) {
     barrier();
     return ptr;
   }
-  void *p = allocate(size, Alloc::grain, hints);
+  void *p = allocate(heap, size, Alloc::grain, old.tag);
   if (p) {
-    memcpy(p, ptr, std::min(old, size));
+    copy(p, ptr, std::min(old.size, size));
     std::lock_guard guard(heap_mutex);
-    heap.release(offset);
+    heap.alloc.release(offset);
   }
   barrier();
   return p;

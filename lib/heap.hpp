@@ -6,8 +6,8 @@
 
 namespace shmem {
 
-void reset_heap(); // empty, at init and finalize
-// The bytes from p, on this PE's heap, to the end of the block that it lies in, or 0. For
+void reset_heaps(); // empty, at init
+// The bytes from p, on one of this PE's heaps, to the end of the block that it lies in, or 0. For
 // SHMEM_CHECK.
 size_t heap_room(const void *p);
 

@@ -3,8 +3,8 @@
 #include "init.hpp"
 #include "bootstrap.hpp"
 #include "built.h"
-#include "copy.hpp"
 #include "exit.hpp"
+#include "gpu.hpp"
 #include "heap.hpp"
 #include "log.hpp"
 #include "net.hpp"
@@ -91,7 +91,6 @@ void bring_up() {
   if (first) join_job();
   self.spins = least_spins;
   make_teams();
-  reset_heap();
   self.slots[self.me].phase = Slot::up;
   if (first)
     wait_for_all(); // so the watch knows every process
@@ -99,10 +98,11 @@ void bring_up() {
     sync(*self.world);
   if (self.me == 0) self.job->departed = 0;
   choose_spins();
-  self.stream_bytes = stream_threshold();
   start_watch();
   self.check = self.env.check;
-  if (!self.check) self.fast = self.heap;
+  gpu::open();
+  reset_heaps();
+  choose_spans();
   self.ready = true;
   debug("up: %d PEs, process %d", self.n, self.pid);
 }
@@ -110,8 +110,9 @@ void bring_up() {
 void tear_down() {
   Slot &slot = self.slots[self.me];
   sync(*self.world); // nobody uses this PE's heap any more
-  self.ready = self.check = false;
-  self.fast = {};
+  self.ready = self.check = self.careful = false;
+  self.fast = self.word = {};
+  gpu::close();
   segment::drop_heap();
   if (self.me == 0) forget_shares();
   slot.phase = Slot::done;
@@ -173,6 +174,7 @@ void finalize(const char *fn) {
     return;
   }
   full_fence(); // the quiet
+  if (self.careful) gpu::finish();
   if (--self.inits) return sync(*self.world);
   tear_down();
 }

@@ -3,6 +3,7 @@
 // user has synchronized with.
 #pragma once
 #include "address.hpp"
+#include "gpu.hpp"
 #include "log.hpp"
 
 namespace shmem::api {
@@ -14,15 +15,23 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
   if (ctx != SHMEM_CTX_INVALID) check_context(fn, ctx); // on no context, fence and quiet do nothing
 }
 
+// With care: the GPU's copies are to be waited for, and stores to its memory may be combined on the
+// way, which only a full fence ends.
+template <class C> [[gnu::cold, gnu::noinline]] void complete(const char *fn, C c) {
+  if (self.check) check_order(fn, c);
+  gpu::finish();
+  full_fence();
+}
+
 // Orders this thread's earlier stores before its later ones.
 template <class C> inline void fence(const char *fn, C c) {
-  if (self.check) check_order(fn, c);
+  if (self.careful) return complete(fn, c);
   release_fence();
 }
 // Orders this thread's earlier stores before its later loads as well: a put, quiet, and then a get
 // sees what a peer wrote that saw nothing of the put.
 template <class C> inline void quiet(const char *fn, C c) {
-  if (self.check) check_order(fn, c);
+  if (self.careful) return complete(fn, c);
   full_fence();
 }
 
@@ -32,7 +41,7 @@ inline int team_size(World) {
 inline int team_size(shmem_ctx_t ctx) {
   return ctx == SHMEM_CTX_INVALID   ? 0
          : ctx == SHMEM_CTX_DEFAULT ? self.n
-                                    : reinterpret_cast<const Context *>(ctx)->team->n;
+                                    : context_of(ctx)->team->n;
 }
 template <class C> inline void pe_quiet(const char *fn, C c, const int *target_pes, size_t npes) {
   quiet(fn, c);

@@ -23,7 +23,7 @@ inline int pe_accessible(const char *fn, int pe) {
 inline void *ptr(const char *fn, const void *dest, int pe) {
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
-  for (const Region *r : {&self.heap, &self.data})
+  for (const Region *r : {&self.heap, &self.data, &self.device})
     if (r->has(dest)) return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[pe]);
   return nullptr;
 }

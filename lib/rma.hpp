@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Put and get. A mapped peer is an address, so a put is a store: it is done when it returns, and
-// the non-blocking forms are the blocking ones.
+// the non-blocking forms are the blocking ones, except for copies by the GPU.
 #pragma once
 #include "address.hpp"
 #include "copy.hpp"
+#include "gpu.hpp"
 
 namespace shmem {
 
@@ -21,12 +22,17 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
 
 template <class T>
 inline void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
+  if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
+    return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), sizeof(T), n);
   for (size_t i = 0; i < n; i++) copy_one(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst);
 }
 
 template <class T>
 inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                         size_t nblocks) {
+  if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
+    return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), bsize * sizeof(T),
+                        nblocks);
   if (bsize)
     for (size_t i = 0; i < nblocks; i++)
       copy(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst, bsize * sizeof(T));
@@ -34,38 +40,42 @@ inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t b
 
 namespace api {
 
+// One side is in a peer. later: it only has to be done at the next quiet.
+template <class T>
+[[gnu::always_inline]] inline void move(T *d, const T *s, size_t n, auto way, bool later) {
+  if (way.careful() && later && (gpu::is_far(d) || gpu::is_far(s)))
+    gpu::start_copy(d, s, n * sizeof(T));
+  else if (n == 1 && !way.careful())
+    copy_one(d, s);
+  else
+    copy(d, s, n * sizeof(T));
+}
+
 template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source, [=](T *d) {
-    if (nelems == 1)
-      copy_one(d, source);
-    else
-      copy(d, source, nelems * sizeof(T));
-  });
+  access(fn, "dest", c, dest, nelems, pe, source,
+         [=](T *d, auto way) { move(d, source, nelems, way, false); });
 }
-
 template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "source", c, source, nelems, pe, dest, [=](const T *s) {
-    if (nelems == 1)
-      copy_one(dest, s);
-    else
-      copy(dest, s, nelems * sizeof(T));
-  });
+  access(fn, "source", c, source, nelems, pe, dest,
+         [=](const T *s, auto way) { move(dest, s, nelems, way, false); });
 }
-
 template <class C, class T>
 inline void put_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  put(fn, c, dest, source, nelems, pe);
+  access(fn, "dest", c, dest, nelems, pe, source,
+         [=](T *d, auto way) { move(d, source, nelems, way, true); });
 }
 template <class C, class T>
 inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  get(fn, c, dest, source, nelems, pe);
+  access(fn, "source", c, source, nelems, pe, dest,
+         [=](const T *s, auto way) { move(dest, s, nelems, way, true); });
 }
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  access(fn, "dest", c, dest, 1, pe, no_other, [=](T *d) mutable {
+  access_word(fn, "dest", c, dest, pe, [=](T *d, auto way) mutable {
+    if (way.careful() && gpu::is_far(d)) return gpu::copy(d, &value, sizeof(T));
     if constexpr (sizeof(T) <= 8)
       __atomic_store(d, &value, __ATOMIC_RELAXED);
     else
@@ -74,8 +84,12 @@ template <class C, class T> inline void p(const char *fn, C c, T *dest, T value,
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  return access(fn, "source", c, source, 1, pe, no_other, [](const T *s) {
+  return access_word(fn, "source", c, source, pe, [](const T *s, auto way) {
     T value;
+    if (way.careful() && gpu::is_far(s)) {
+      gpu::copy(&value, s, sizeof(T));
+      return value;
+    }
     if constexpr (sizeof(T) <= 8)
       __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
     else
@@ -89,14 +103,14 @@ inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, p
                  size_t nelems, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, 1, nelems);
   access(fn, "dest", c, dest, extent(nelems, dst), pe, no_other,
-         [=](T *d) { copy_strided(d, source, dst, sst, nelems); });
+         [=](T *d, auto) { copy_strided(d, source, dst, sst, nelems); });
 }
 template <class C, class T>
 inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
   if (self.check) check_strided(fn, "dest", dest, dst, sst, 1, nelems);
   access(fn, "source", c, source, extent(nelems, sst), pe, no_other,
-         [=](const T *s) { copy_strided(dest, s, dst, sst, nelems); });
+         [=](const T *s, auto) { copy_strided(dest, s, dst, sst, nelems); });
 }
 
 template <class C, class T>
@@ -104,14 +118,14 @@ inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
   access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, no_other,
-         [=](T *d) { copy_blocks(d, source, dst, sst, bsize, nblocks); });
+         [=](T *d, auto) { copy_blocks(d, source, dst, sst, bsize, nblocks); });
 }
 template <class C, class T>
 inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "dest", dest, dst, sst, bsize, nblocks);
   access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, no_other,
-         [=](const T *s) { copy_blocks(dest, s, dst, sst, bsize, nblocks); });
+         [=](const T *s, auto) { copy_blocks(dest, s, dst, sst, bsize, nblocks); });
 }
 
 } // namespace api

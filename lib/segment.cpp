@@ -139,7 +139,7 @@ void join(const bootstrap::Place &place) {
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.
-  auto *data_delta = new ptrdiff_t[size_t(n)];
+  auto *data_delta = new ptrdiff_t[size_t(n)], *heap_delta = new ptrdiff_t[size_t(n)];
   char *mine = window + self.part_start + place.local * self.part_bytes;
   for (int i = 0; i < n; i++) {
     ptrdiff_t step = (i - place.local) * ptrdiff_t(self.part_bytes);

@@ -13,15 +13,18 @@ namespace shmem::api {
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  access(fn, "sig_addr", c, sig_addr, 1, pe, no_other, [=](uint64_t *sig) {
-    std::atomic_ref<uint64_t> flag(*sig);
-    if (sig_op == SHMEM_SIGNAL_SET)
-      flag.store(signal);
-    else if (sig_op == SHMEM_SIGNAL_ADD)
-      flag.fetch_add(signal);
-    else
-      bad_signal(fn, sig_op);
-    ring({sig, false});
+  access_word(fn, "sig_addr", c, sig_addr, pe, [=](uint64_t *sig, auto way) {
+    auto send = [=](auto flag) {
+      if (sig_op == SHMEM_SIGNAL_SET)
+        flag.store(signal);
+      else if (sig_op == SHMEM_SIGNAL_ADD)
+        flag.fetch_add(signal);
+      else
+        bad_signal(fn, sig_op);
+      ring({sig, false});
+    };
+    if (way.careful() && gpu::is_far(sig)) return send(gpu::Atomic<uint64_t>(sig));
+    send(std::atomic_ref<uint64_t>(*sig));
   });
 }
 
@@ -46,7 +49,8 @@ inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal,
   deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
 }
 inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
-  if (self.check) check_symmetric(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
+  if (self.careful) [[unlikely]]
+    if (prepare(fn, "sig_addr", sig_addr, 1)) return *Copied<uint64_t>(sig_addr, 1).get();
   return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(sig_addr))
       .load(std::memory_order_acquire);
 }

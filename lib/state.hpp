@@ -29,6 +29,13 @@ struct Region {
   }
 };
 
+// Where a plain range check is all that an access needs.
+struct Span {
+  uintptr_t base;
+  size_t size;
+  bool has(const void *p) const { return uintptr_t(p) - base < size; }
+};
+
 // What a PE shows the others of its node.
 struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
@@ -101,19 +108,26 @@ struct Team {
 };
 
 struct State {
-  // The hot line. fast is the symmetric heap while plain access is allowed, and empty before init,
+  // The hot line. fast and word are the default heap while plain access to it is allowed, fast for
+  // transfers, word for one element and atomics, see choose_spans. They are empty before init,
   // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
-  alignas(64) Region fast;
+  alignas(64) Span fast;
+  Span word;
   int n, me;
   std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
-  bool check, ready, oversubscribed;
+  // careful: check or far.
+  bool careful, check, ready, oversubscribed;
   Job *job;
   Slot *slots;
   Team *world;
   std::byte *shares; // of the teams, see team.hpp
 
-  size_t stream_bytes; // from this size on, copies pass the caches
+  size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
+  Region device; // the heap on the GPU; of size 0 where there is none
+  bool far; // a block of it is in use, and the GPU has to do what the CPU would do slowly or not at
+            // all
+  bool device_main; // shmem_malloc allocates there
   Team *shared;
   Env env;
   int inits, thread_level;
@@ -127,8 +141,8 @@ struct State {
 
 extern State self;
 
-// The heap's deltas again, where the data path finds them with one load less than through a
-// pointer. Only what the job has of it is ever touched.
+// The deltas of the default heap again, where the data path finds them with one load less than
+// through a pointer. Only what the job has of it is ever touched.
 inline constexpr int max_pes = 1 << 20;
 extern ptrdiff_t heap_delta[max_pes];
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "sync.hpp"
+#include "gpu.hpp"
 #include "log.hpp"
 #include <ctime>
 #include <linux/futex.h>
@@ -18,6 +19,19 @@ long now_ns() {
   return t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+// SHMEM_WAIT_LIMIT.
+void check_limit(Location where, long start) {
+  const double limit = self.env.wait_limit;
+  if (limit <= 0 || double(now_ns() - start) < limit * 1e9) return;
+  if (where.own)
+    fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in a collective "
+          "routine or for a lock",
+          limit);
+  if (where.p)
+    fatal("waited for the object at %p longer than SHMEM_WAIT_LIMIT = %g seconds", where.p, limit);
+  fatal("waited for one of several objects longer than SHMEM_WAIT_LIMIT = %g seconds", limit);
+}
+
 // A location as all PEs of the node name it: its place in the segment, and a bit for the program's.
 constexpr uint64_t objects = 1, anything = ~uint64_t(0);
 
@@ -25,6 +39,10 @@ uint64_t name(Location where) {
   if (!where.p) return objects;
   auto at = uintptr_t(where.p);
   if (self.data.has(where.p)) at += self.heap.base + self.heap.size - self.data.base;
+  // Blocks of device memory come behind the segment, each PE's at its place.
+  if (int pe = gpu::owner(where.p); pe >= 0)
+    at = uintptr_t(self.job) + self.job_bytes + size_t(pe) * self.device.size +
+         (at - self.device.base - uintptr_t(self.device.delta[pe]));
   return (at - uintptr_t(self.job)) << 1 | !where.own;
 }
 
@@ -66,7 +84,8 @@ void check_departed(long *since) {
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
-  for (long start = now_ns(), before = start; before - start < yield_ns;) {
+  const long start = now_ns();
+  for (long before = start; before - start < yield_ns;) {
     sched_yield();
     // A yield that comes right back tells that nobody else wants this core: poll for longer the
     // next time. One that does not, that somebody else makes better use of it.
@@ -89,6 +108,7 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
     if (!blocked(context)) break;
     if (nap < 1000000) nap *= 2;
     check_departed(&since);
+    check_limit(where, start);
   }
   self.job->sleepers.fetch_sub(1);
   asleep(slot, -1, where);

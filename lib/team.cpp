@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "team.hpp"
 #include "address.hpp"
+#include "gpu.hpp"
 #include "log.hpp"
 #include <bit>
 #include <cstdlib>
@@ -26,7 +27,7 @@ Node *node_of(const Team *t) {
   return reinterpret_cast<Node *>(const_cast<Team *>(t));
 } // team is its first member
 shmem_team_t handle(Team *t) {
-  return reinterpret_cast<shmem_team_t>(t);
+  return reinterpret_cast<shmem_team_t>(with_id(t, t->id));
 }
 
 // A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
@@ -118,7 +119,7 @@ bool known(const Context *c) {
 Team *find_team(shmem_team_t team) {
   if (team == SHMEM_TEAM_WORLD) return self.world;
   if (team == SHMEM_TEAM_SHARED) return self.shared;
-  return reinterpret_cast<Team *>(team);
+  return reinterpret_cast<Team *>(without_id(team));
 }
 
 Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
@@ -135,13 +136,13 @@ void check_context(const char *fn, shmem_ctx_t ctx) {
   if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
   if (ctx == SHMEM_CTX_DEFAULT) return;
   if (ctx == SHMEM_CTX_INVALID) fatal("%s: ctx = SHMEM_CTX_INVALID: not a context", fn);
-  if (!known(reinterpret_cast<Context *>(ctx)))
+  if (!known(context_of(ctx)))
     fatal("%s: ctx = %p: not a context, or destroyed", fn, static_cast<void *>(ctx));
 }
 
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
   check_context(fn, ctx);
-  const Team &t = ctx == SHMEM_CTX_DEFAULT ? *self.world : *reinterpret_cast<Context *>(ctx)->team;
+  const Team &t = ctx == SHMEM_CTX_DEFAULT ? *self.world : *context_of(ctx)->team;
   if (unsigned(pe) >= unsigned(t.n))
     fatal("%s: pe = %d: the context's team has PEs 0 to %d", fn, pe, t.n - 1);
   return t.pe(pe);
@@ -278,8 +279,10 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
     if (me == 0 && id >= 0) give_share(id);
     return false;
   }
-  *team = handle(make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
-                           contexts_of(config, mask)));
+  Team *made = make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
+                         contexts_of(config, mask));
+  gpu::show_team(*made);
+  *team = handle(made);
   return true;
 }
 
@@ -330,6 +333,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   // Members leave at their own time; the last one gives the share back.
   leave_rounds(t);
+  gpu::forget_team(t.id);
   if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(t.n))
     give_share(t.id);
   drop(node_of(&t));
@@ -345,7 +349,7 @@ int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t
   auto *c = new (std::nothrow) Context{&t, t.start, t.stride, options, t.contexts};
   if (!c) return 1;
   t.contexts = c;
-  *ctx = reinterpret_cast<shmem_ctx_t>(c);
+  *ctx = reinterpret_cast<shmem_ctx_t>(with_id(c, t.id));
   return 0;
 }
 
@@ -358,7 +362,8 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
   full_fence(); // the quiet
-  auto *c = reinterpret_cast<Context *>(ctx);
+  if (self.careful) gpu::finish();
+  auto *c = context_of(ctx);
   std::lock_guard guard(lists);
   for (Context **p = &c->team->contexts; *p; p = &(*p)->next)
     if (*p == c) {
@@ -372,7 +377,7 @@ int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team) {
   *team = SHMEM_TEAM_INVALID;
   if (ctx == SHMEM_CTX_INVALID) return 1;
   if (self.check) check_context(fn, ctx);
-  Team *t = ctx == SHMEM_CTX_DEFAULT ? self.world : reinterpret_cast<Context *>(ctx)->team;
+  Team *t = ctx == SHMEM_CTX_DEFAULT ? self.world : context_of(ctx)->team;
   *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle(t);
   return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Teams: what their members share, the barrier, and the API.
 #pragma once
+#include "../device/state.hpp"
 #include "coll/pattern.hpp"
 #include "state.hpp"
 #include "sync.hpp"
@@ -98,6 +99,18 @@ struct Context {
   Context *next; // in the team's list
 };
 
+// A handle is an address with the team's id above it, where kernels look for it (device/state.hpp).
+inline constexpr int id_shift = device::id_shift;
+inline uintptr_t with_id(const void *p, int id) {
+  return uintptr_t(p) | uintptr_t(id) << id_shift;
+}
+template <class H> inline uintptr_t without_id(H handle) {
+  return uintptr_t(handle) << (64 - id_shift) >> (64 - id_shift);
+}
+inline Context *context_of(shmem_ctx_t ctx) { // of none that is predefined
+  return reinterpret_cast<Context *>(without_id(ctx));
+}
+
 // Handles. "" below is the routine that was called, for messages. Null for an invalid handle.
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
@@ -113,7 +126,7 @@ inline int plain_rank(World, int pe) {
 }
 inline int plain_rank(shmem_ctx_t ctx, int pe) {
   if (ctx == SHMEM_CTX_DEFAULT) return pe;
-  auto *c = reinterpret_cast<const Context *>(ctx);
+  const Context *c = context_of(ctx);
   return c->start + pe * c->stride;
 }
 inline int rank(const char *, World, int pe) {

@@ -2,6 +2,7 @@
 // Point-to-point synchronization: wait and test.
 #pragma once
 #include "address.hpp"
+#include "gpu.hpp"
 #include "sync.hpp"
 
 namespace shmem::api {
@@ -32,11 +33,50 @@ template <class T> inline T look(T *ivar) {
   return std::atomic_ref<T>(*ivar).load(std::memory_order_acquire);
 }
 
+// Objects out of the CPU's reach: a copy of them is looked at.
+template <class T> class Copied {
+  T few[16];
+  T *all;
+  const T *there;
+  size_t n;
+
+public:
+  Copied(const T *ivars, size_t n) : all(n <= 16 ? few : new T[n]), there(ivars), n(n) {
+    refresh();
+  }
+  ~Copied() {
+    if (all != few) delete[] all;
+  }
+  Copied(const Copied &) = delete;
+  Copied &operator=(const Copied &) = delete;
+  T *refresh() {
+    gpu::copy(all, there, n * sizeof(T));
+    return all;
+  }
+  T *get() { return all; }
+};
+
+// With care. True where ivars must be copied before they are looked at.
+template <class T>
+[[gnu::cold, gnu::noinline]] bool prepare(const char *fn, const char *arg, const T *ivars,
+                                          size_t n) {
+  if (self.check) check_symmetric(fn, arg, ivars, n * sizeof(T), alignof(T));
+  return n && gpu::is_far(ivars);
+}
+
+template <class T>
+[[gnu::cold, gnu::noinline]] T wait_for_copy(const char *fn, T *ivar, int cmp, T cmp_value) {
+  Copied<T> value(ivar, 1);
+  if (!holds(fn, *value.get(), cmp, cmp_value))
+    wait_while({ivar, false}, [&] { return !holds(fn, *value.refresh(), cmp, cmp_value); });
+  return *value.get();
+}
+
 // Waits and gives the value that satisfied.
 template <class T>
 inline T wait_for(const char *fn, const char *arg, T *ivar, int cmp, T cmp_value) {
-  if (self.check) [[unlikely]]
-    check_symmetric(fn, arg, ivar, sizeof(T), alignof(T));
+  if (self.careful) [[unlikely]]
+    if (prepare(fn, arg, ivar, 1)) return wait_for_copy(fn, ivar, cmp, cmp_value);
   T value = look(ivar);
   if (!holds(fn, value, cmp, cmp_value))
     wait_while({ivar, false}, [&] { return !holds(fn, value = look(ivar), cmp, cmp_value); });
@@ -50,8 +90,8 @@ template <class T> inline void wait(const char *fn, T *ivar, T cmp_value) {
   wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
 }
 template <class T> inline int test(const char *fn, T *ivar, int cmp, T cmp_value) {
-  if (self.check) [[unlikely]]
-    check_symmetric(fn, "ivar", ivar, sizeof(T), alignof(T));
+  if (self.careful) [[unlikely]]
+    if (prepare(fn, "ivar", ivar, 1)) return holds(fn, *Copied<T>(ivar, 1).get(), cmp, cmp_value);
   return holds(fn, look(ivar), cmp, cmp_value);
 }
 
@@ -70,11 +110,6 @@ inline size_t counted(const int *status, size_t n) {
   size_t sum = 0;
   for (size_t i = 0; i < n; i++) sum += counts(status, i);
   return sum;
-}
-
-template <class T> inline void check_ivars(const char *fn, T *ivars, size_t n) {
-  if (self.check) [[unlikely]]
-    check_symmetric(fn, "ivars", ivars, n * sizeof(T), alignof(T));
 }
 
 template <class T, class V>
@@ -110,13 +145,28 @@ inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, con
   return found;
 }
 
-// Each of the six, with one value and with a vector of them.
+// Each of the six, with one value and with a vector of them. refresh comes before each further
+// look.
 #define FORMS(result, name, indices_param, indices_arg, body)                                      \
+  template <class T, class V, class R>                                                             \
+  inline result name##_in(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
+                          int cmp, const V &values, [[maybe_unused]] R refresh) {                  \
+    body                                                                                           \
+  }                                                                                                \
+  template <class T, class V>                                                                      \
+  [[gnu::cold, gnu::noinline]] result name##_copied(const char *fn, T *ivars, size_t n,            \
+                                                    indices_param const int *status, int cmp,      \
+                                                    const V &values) {                             \
+    Copied<T> all(ivars, n);                                                                       \
+    return name##_in(fn, all.get(), n, indices_arg status, cmp, values, [&] { all.refresh(); });   \
+  }                                                                                                \
   template <class T, class V>                                                                      \
   inline result name##_of(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
                           int cmp, const V &values) {                                              \
-    check_ivars(fn, ivars, n);                                                                     \
-    body                                                                                           \
+    if (self.careful) [[unlikely]]                                                                 \
+      if (prepare(fn, "ivars", ivars, n))                                                          \
+        return name##_copied(fn, ivars, n, indices_arg status, cmp, values);                       \
+    return name##_in(fn, ivars, n, indices_arg status, cmp, values, [] {});                        \
   }                                                                                                \
   template <class T>                                                                               \
   inline result name(const char *fn, T *ivars, size_t n, indices_param const int *status, int cmp, \
@@ -137,21 +187,26 @@ FORMS(size_t, test_any, NONE, NONE, { return any_holds(fn, ivars, n, status, cmp
 FORMS(size_t, test_some, INDICES, PASS,
       { return some_hold(fn, ivars, n, indices, status, cmp, values); })
 FORMS(void, wait_until_all, NONE, NONE, {
-  for (size_t i = 0; i < n; i++)
-    if (counts(status, i)) wait_for(fn, "ivars", ivars + i, cmp, T(values[i]));
+  for (size_t i = 0; i < n; i++) {
+    auto missing = [&] { return !holds(fn, look(ivars + i), cmp, T(values[i])); };
+    if (counts(status, i) && missing())
+      wait_while({ivars + i, false}, [&] { return refresh(), missing(); });
+  }
 })
 FORMS(size_t, wait_until_any, NONE, NONE, {
   if (!counted(status, n)) return SIZE_MAX;
   size_t i = SIZE_MAX;
-  wait_while({nullptr, false},
-             [&] { return (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX; });
+  wait_while({nullptr, false}, [&] {
+    return refresh(), (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX;
+  });
   return i;
 })
 FORMS(size_t, wait_until_some, INDICES, PASS, {
   if (!counted(status, n)) return 0;
   size_t found = 0;
-  wait_while({nullptr, false},
-             [&] { return (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0; });
+  wait_while({nullptr, false}, [&] {
+    return refresh(), (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0;
+  });
   return found;
 })
 

@@ -8,6 +8,7 @@ WHAT is one of
   overloads               the C++ overloads, std::complex included
   api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
                           the routine
+  device                  the names that kernels call: each the template of device/ there and the host's routine on the host
   exports [cpu]           the linker's version script; cpu: with the HIP names of that platform
   table                   name, template, group, type and prototype of every function, tab separated, for tests and manual
 """
@@ -231,6 +232,61 @@ def api(types, lines, group, header):
     yield "}"
 
 
+# A type that device code does not have as the host has it.
+NOT_ON_DEVICE = {"longdouble"}
+
+
+def device_functions(types, lines):
+    types = [t for t in types if t.name not in NOT_ON_DEVICE]
+    return functions(types, [line for line in lines if "dev" in line.tags])
+
+
+def device(types, lines):
+    """One name for host and kernel: an inline function that picks by the compiler's pass, in a namespace, with the C name
+    defined to it. Overloads by __host__ and __device__ do not work with nvcc, prototypes under #if not with clang."""
+    with_ctx = {line.template for line in lines if "ctx" in line.tags}
+
+    def call(f, scope):
+        args = [f'"{f.name}"'] + (["World{}"] if f.line.template in with_ctx and not f.ctx else [])
+        element = f.element()
+        if element and element.startswith("Bits"):
+            element = f"Sized<{f.case}>"
+        for p in f.params:
+            const = "const " if "const" in p else ""
+            args.append(f"static_cast<{const}{element} *>({arg(p)})" if element and "void *" in p else arg(p))
+        ret = "" if f.result == "void" else "return "
+        return f"{ret}shmem::device::{f.line.template}({', '.join(args + [f'shmem::{scope}{{}}'])})"
+
+    names = []
+    yield "namespace shmem_kernel {\nusing namespace shmem::device;"
+    for f in device_functions(types, lines):
+        ret = "" if f.result == "void" else "return "
+        host = f"{ret}::{f.name}({', '.join(f.args())})"
+        yield f"SHMEM_HD_ inline {f.prototype()} {{ SHMEM_SPLIT_({call(f, 'Thread')};, {host};) }}"
+        names.append(f.name)
+        if f.line.tags["dev"] == "scope":
+            for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
+                name = re.sub("^shmem_", "shmemx_", f.name) + "_" + suffix
+                yield f"SHMEM_D_ {f.prototype().replace(f.name, name, 1)} {{ {call(f, scope)}; }}"
+                names.append(name)
+    # The generics, as overloads that call the functions above, or the host's where there is none.
+    generic = [line for line in lines if "dev" in line.tags]
+    known = set(names)
+    for text in overloads(types, generic):
+        callee = re.search(r"(\w+)\([^()]*\); }$", text)[1]
+        # Qualified, because a context's type brings in the functions of the host by argument-dependent lookup.
+        here = callee in known
+        text = text.replace(f"{callee}(", f"{'shmem_kernel' if here else ''}::{callee}(")
+        yield text.replace("inline", "SHMEM_HD_ inline", 1) if here else text
+    for line in lines:
+        if line.name in generic_lines(generic) and "dev" not in line.tags:
+            f = next(line.functions(types))
+            yield f"inline {f.prototype()} {{ ::{f.name}({', '.join(f.args())}); }}"
+    names += [n for n in generic_lines(generic) if n not in names]
+    yield "} // namespace shmem_kernel"
+    yield from (f"#undef {n}\n#define {n} shmem_kernel::{n}" for n in names)
+
+
 def main():
     what, path, *header = sys.argv[1:]
     types, lines = parse(path)
@@ -250,7 +306,7 @@ def main():
     print(f"/* SPDX-License-Identifier: MIT\n * {NOTE} */")
     out = {"prototypes": lambda: prototypes(types, lines), "pshmem": lambda: prototypes(types, lines, "p"),
            "generics": lambda: generics(types, lines), "overloads": lambda: overloads(types, lines),
-           "api": lambda: api(types, lines, group, *header)}
+           "device": lambda: device(types, lines), "api": lambda: api(types, lines, group, *header)}
     if what not in out:
         sys.exit(__doc__)
     # clang++ accepts _Complex in a pedantic C++ program only behind a typedef, which shmem.h has.

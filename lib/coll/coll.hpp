@@ -25,7 +25,7 @@ inline constexpr size_t staged_block = 64;
 template <class T, class F> void exchange_data(Team &t, const T *source, size_t n, F take) {
   auto data = [few = n * sizeof(T) <= sizeof Stage::few](Stage &s) { return few ? s.few : s.data; };
   auto fill = [=](Stage &s) {
-    if (n) memcpy(data(s), source, n * sizeof(T));
+    if (n) copy(data(s), source, n * sizeof(T));
   };
   exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
 }
@@ -68,6 +68,8 @@ inline void barrier_all(const char *fn) {
     check_ready(fn);
   // The quiet and the barrier: what was stored before is visible once a member has arrived.
   release_fence();
+  if (self.careful) [[unlikely]]
+    gpu::finish();
   shmem::sync(*self.world);
 }
 inline void sync_all(const char *fn) {
@@ -109,6 +111,7 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 // The active-set forms. pSync is not needed, and is left as it was, which is the value that it must
 // have.
 inline void barrier(const char *fn, int start, int log_stride, int size, long *psync) {
+  if (self.careful) gpu::finish();
   shmem::sync(active_set(fn, start, log_stride, size, psync));
 }
 inline void sync(const char *fn, int start, int log_stride, int size, long *psync) {

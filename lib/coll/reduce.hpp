@@ -4,6 +4,7 @@
 #pragma once
 #include "../../device/op.hpp"
 #include "coll.hpp"
+#include "far.hpp"
 #include "pattern.hpp"
 
 namespace shmem {
@@ -25,12 +26,14 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
 
 // Small: everyone combines all sources for itself.
 template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
+  T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
   exchange_data(t, source, n, [=](int i, const T *in) {
     if (i == 0)
-      copy(dest, in, n * sizeof(T));
+      copy(acc, in, n * sizeof(T));
     else
-      combine<Op>(dest, in, n);
+      combine<Op>(acc, in, n);
   });
+  if (acc == here) copy(dest, here, n * sizeof(T));
 }
 
 // Large: each combines its part straight from the sources and pushes the result to all. In place is
@@ -55,9 +58,11 @@ template <class Op, class T>
 void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if (t.n == 1) {
-    if (n) memmove(static_cast<void *>(dest), source, n * sizeof(T));
+    if (dest != source) copy(dest, source, n * sizeof(T));
   } else if (n * sizeof(T) <= staged_bytes) {
     reduce_staged<Op>(t, dest, source, n);
+  } else if (gpu::is_far(dest) || gpu::is_far(source)) {
+    combine_far<Op>(fn, t, dest, source, n);
   } else {
     reduce_parts<Op>(fn, t, dest, source, n);
   }
@@ -68,14 +73,18 @@ void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool excl
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   constexpr size_t step = block_bytes / sizeof(T);
   T acc[step], in[step];
+  const bool far = gpu::is_far(dest) || gpu::is_far(source);
   if (n * sizeof(T) <= staged_bytes) {
+    T *to = far ? acc : dest;
     exchange_data(t, source, n, [=, &t](int i, const T *in) {
       if (i == 0)
-        for (size_t k = 0; k < n; k++) dest[k] = T{};
-      if (i < t.me + !exclusive) combine<Sum>(dest, in, n);
+        for (size_t k = 0; k < n; k++) to[k] = T{};
+      if (i < t.me + !exclusive) combine<Sum>(to, in, n);
     });
+    if (far) copy(dest, acc, n * sizeof(T));
     return;
   }
+  if (far) return combine_far<Scan>(fn, t, dest, source, n, exclusive);
   sync(t);
   auto [from, to] = pattern::part(n, step < 64 ? step : 64, t.me, t.n);
   for (size_t b = from; b < to; b += step) {

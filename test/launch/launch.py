@@ -223,6 +223,38 @@ def programs(where, oshrun):
         run(oshrun, "-n", 3, exe, "exit", status=5)
 
 
+def kernels(where):
+    """HIP sources, alone and with others, in one command and in two."""
+    cc, cxx, exe = f"{where}/oshcc", f"{where}/oshc++", TMP / "a kernel"
+    words = ["-O2", "-g", "-Wall", "-Werror", '-DWORDS="two  words"']
+    kernel, main = HERE / "kernel.hip", HERE / "kernel_main.c"
+    source = TMP / "a copy.cu"
+    source.write_text(kernel.read_text())
+    for build in (
+        [[cxx, *words, kernel, "-o", exe]],
+        [[cxx, *words, "-c", source, "-o", f"{exe}.o"], [cxx, f"{exe}.o", "-o", exe]],
+        [[cc, "-std=c11", "-O1", main, kernel, "-o", exe]],
+        [[cc, "-c", main, "-o", f"{exe}.1.o"], [cxx, "-c", kernel, "-o", f"{exe}.2.o"], [cxx, f"{exe}.1.o", f"{exe}.2.o", "-o", exe]],
+    ):
+        for command in build:
+            run(*command)
+        got = run(exe).strip()
+        assert got.split(": ")[0] in ("0", "1") and got.split(": ")[1] in ("two  words", "mixed"), got
+        exe.unlink()
+    # What --showme prints does the same, step by step.
+    steps = run(cxx, *words, kernel, "-o", exe, "--showme").splitlines()
+    assert len(steps) == 2 and "-lshmem" not in steps[0] and steps[1].endswith("-lshmem"), steps
+    subprocess.run(["sh", "-ec", "\n".join(steps)], check=True, cwd=TMP, env=ENV)
+    assert run(exe).strip().endswith("two  words")
+    run(cxx, HERE / "absent.hip", "-o", exe, status=None)
+    assert "op.hpp" in run(cxx, "-M", kernel) and not list(TMP.glob("tmp*"))
+
+
+def case_kernels():
+    ENV["TMPDIR"] = str(TMP)
+    kernels(f"{BUILD}/tools")
+
+
 def case_program():
     programs(f"{BUILD}/tools", OSHRUN)
 
@@ -238,6 +270,7 @@ def case_installed_program():
     link.symlink_to(oshcc)
     assert run(link, "--showme") == run(oshcc, "--showme")
     programs(oshcc.parent, oshcc.parent / "oshrun")
+    kernels(oshcc.parent)
     assert run(oshcc.parent / "shmem_info", "--version")
     assert "barrier_all" in run(oshcc.parent / "oshrun", "-n", 2, oshcc.parent / "shmem_perf", "--list")
     root = oshcc.parent.parent

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "perf.h"
 
+#ifdef HAVE_DEVICE // not where another library is measured
+#include "device.h"
+#endif
+
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -15,6 +19,10 @@ static const char help[] =
     "  --step N           factor from one size to the next (default 2)\n"
     "  --time SECONDS     for each row (default 0.05)\n"
     "  --repetitions N    batches a row, at most (default 101)\n"
+#ifdef HAVE_DEVICE
+    "  --device           measure what kernels call, on the GPUs (--sizes, --step, --repetitions)\n"
+    "  --scopes           with --device: bandwidth of waves and single threads, too\n"
+#endif
     "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
     "                     as many as PEs; for one node\n"
     "  --json             JSON instead of a table\n"
@@ -97,6 +105,16 @@ static struct options parse(int argc, char **argv) {
       o.json = true;
       continue;
     }
+#ifdef HAVE_DEVICE
+    if (IS("--device")) {
+      o.device = true;
+      continue;
+    }
+    if (IS("--scopes")) {
+      o.scopes = true;
+      continue;
+    }
+#endif
     if (IS("--bind")) {
       o.bind = true;
       continue;
@@ -255,6 +273,21 @@ int main(int argc, char **argv) {
     if (shmem_my_pe() == 0) list_tests();
     leave(0);
   }
+#ifdef HAVE_DEVICE
+  if (o.device) {
+    const struct device_options d = {.smallest = o.smallest,
+                                     .largest = o.largest,
+                                     .step = o.step,
+                                     .threads = 1024,
+                                     .workgroups = 128,
+                                     .runs = (int)least((size_t)o.repetitions, 21),
+                                     .count = 2000,
+                                     .scopes = o.scopes,
+                                     .json = o.json};
+    device_perf(&d);
+    leave(0);
+  }
+#endif
   if (o.bind) bind_to_processor();
   settle();
   coll_setup(shmem_n_pes());

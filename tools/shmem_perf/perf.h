@@ -82,6 +82,7 @@ struct options {
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
   bool json, list, bind;
+  bool device, scopes;
 };
 
 bool measure_setup(void);

@@ -168,7 +168,6 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
     *value = 1;
     break;
   case hipDeviceAttributeComputeCapabilityMinor:
-  case hipDeviceAttributeIntegrated:
   case hipDeviceAttributeManagedMemory:
   case hipDeviceAttributePciDeviceId:
   case hipDeviceAttributePciDomainID:
@@ -181,6 +180,7 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
   case hipDeviceAttributeComputeCapabilityMajor:
     *value = 9;
     break;
+  case hipDeviceAttributeIntegrated: // the CPU's atomics are atomic with those of kernels
   case hipDeviceAttributeIsLargeBar:
     *value = runtime().host_access;
     break;

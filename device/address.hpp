@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// From a symmetric address here to the same object of a peer: one load and one add. And what a
+// kernel does that finds a wrong argument.
+#pragma once
+#include "arch.hpp"
+#include "state.hpp"
+#include <shmem.h>
+
+namespace shmem::device {
+
+// This module's copy of what the library told it, in constant memory. Empty before shmem_init.
+SHMEM_STATE_ State state;
+
+// The calls that take no context use the world's default one.
+struct World {};
+
+SHMEM_D_ unsigned team_id(shmem_team_t team) {
+  return unsigned(reinterpret_cast<uintptr_t>(team) >> id_shift);
+}
+SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
+  return unsigned(reinterpret_cast<uintptr_t>(ctx) >> id_shift);
+}
+SHMEM_D_ Team team_of(unsigned id) {
+  return id ? state.teams[id] : Team{state.me, state.n, 0, 1};
+}
+
+SHMEM_D_ int world_pe(World, int pe) {
+  return pe;
+}
+SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
+  const unsigned id = team_id(ctx);
+  if (!id) return pe;
+  const Team t = state.teams[id];
+  return unsigned(pe) < unsigned(t.n) ? t.start + pe * t.stride : max_pes - 1; // which is no PE
+}
+
+// The end of a kernel thread: tells the host why, and does nothing from then on. Where nobody
+// listens, the kernel is ended.
+SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
+  size_t i = 0;
+  for (; from[i] && i + 1 < room; i++) to[i] = from[i];
+  to[i] = 0;
+}
+[[noreturn]] SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
+                                size_t bytes, size_t align, int pe, int cmp = 0,
+                                uint64_t wanted = 0, uint64_t seen = 0) {
+  Report *r = state.report;
+  if (!r) arch::trap();
+  if (arch::exchange(state.claimed, uint32_t(1)) == 0) {
+    r->block[0] = blockIdx.x, r->block[1] = blockIdx.y, r->block[2] = blockIdx.z;
+    r->thread[0] = threadIdx.x, r->thread[1] = threadIdx.y, r->thread[2] = threadIdx.z;
+    r->pe = pe, r->cmp = cmp, r->wanted = wanted, r->seen = seen;
+    r->address = uint64_t(reinterpret_cast<uintptr_t>(p)), r->bytes = bytes, r->align = align;
+    copy_text(r->routine, sizeof r->routine, fn);
+    copy_text(r->argument, sizeof r->argument, arg);
+    arch::store<Order::release>(&r->kind, uint32_t(kind));
+  }
+  for (;;) arch::pause();
+}
+
+// The delta of pe, tagged by the library as one to look at closer.
+SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
+                           size_t align, int pe, uintptr_t delta) {
+  const uintptr_t from = reinterpret_cast<uintptr_t>(p) - state.base;
+  Report::Kind kind = unsigned(pe) >= unsigned(state.n)        ? Report::bad_pe
+                      : bytes == 0                             ? Report::none
+                      : from >= state.size                     ? Report::not_symmetric
+                      : bytes > state.size - from              ? Report::past_end
+                      : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
+                                                               : Report::none;
+  if (kind) fail(kind, fn, arg, p, bytes, align, pe);
+  return delta - 1;
+}
+
+// The object of PE pe (of the world) that is at p here, n elements long.
+template <class T> SHMEM_D_ T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
+  uintptr_t delta = state.delta[unsigned(pe) % unsigned(max_pes)];
+  if (__builtin_expect(delta & 1, 0))
+    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta);
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
+}
+
+} // namespace shmem::device

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// gfx9 (gfx90a, gfx942, gfx950), by the memory model of LLVM's AMDGPU guide.
+#pragma once
+#include "../../arch.hpp"
+#include <hip/hip_runtime.h>
+
+#define SHMEM_STATE_ static __constant__ __attribute__((used))
+
+namespace shmem::arch {
+
+// gfx942 and its successors tell the scope of an access by sc0 and sc1, gfx90a by glc.
+#if defined __gfx940__ || defined __gfx941__ || defined __gfx942__ || defined __gfx950__
+#define SHMEM_LOAD_BITS_ " sc0 sc1"
+#define SHMEM_STORE_BITS_ " sc0 sc1"
+#else
+#define SHMEM_LOAD_BITS_ " glc"
+#define SHMEM_STORE_BITS_ ""
+#endif
+
+template <> struct WordOf<16> { typedef uint32_t type __attribute__((ext_vector_type(4))); };
+
+inline constexpr int order_of(Order o) {
+  return o == Order::relaxed   ? __ATOMIC_RELAXED
+         : o == Order::acquire ? __ATOMIC_ACQUIRE
+         : o == Order::release ? __ATOMIC_RELEASE
+                               : __ATOMIC_ACQ_REL;
+}
+inline constexpr int range_of(Range r) {
+  return r == Range::workgroup ? __HIP_MEMORY_SCOPE_WORKGROUP
+         : r == Range::device  ? __HIP_MEMORY_SCOPE_AGENT
+                               : __HIP_MEMORY_SCOPE_SYSTEM;
+}
+
+template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
+  return __builtin_bit_cast(Bits<T>, v);
+}
+// As an address of global memory: a flat access would ask the LDS, too.
+template <class T> SHMEM_D_ auto bits(T *p) {
+  return (__attribute__((address_space(1))) Bits<T> *)(p);
+}
+
+template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
+  return __builtin_bit_cast(T,
+                            __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
+}
+// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only.
+SHMEM_D_ void wait_stores() {
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+}
+// Orders all that this wave, and those that it has met at a barrier after their wait_stores, stored
+// before whatever this wave stores next.
+SHMEM_D_ void fence_release() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+  // For gfx942, clang 19 puts nothing between the write-back of the L2 and what follows, though the
+  // memory model says that the wave waits for it (2026-11, test/isa).
+  wait_stores();
+}
+// Orders the load that saw the flag before all loads that follow.
+SHMEM_D_ void fence_acquire() {
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
+}
+// Orders this wave's earlier stores before its later loads as well.
+SHMEM_D_ void fence_all() {
+  fence_release();
+  fence_acquire();
+}
+template <Order o = Order::relaxed, Range r = Range::system, class T>
+SHMEM_D_ void store(T *p, T v) {
+  if constexpr (o == Order::release && r == Range::system) {
+    fence_release();
+    __hip_atomic_store(bits(p), to_bits(v), __ATOMIC_RELAXED, range_of(r));
+  } else {
+    __hip_atomic_store(bits(p), to_bits(v), order_of(o), range_of(r));
+  }
+}
+template <Order o = Order::relaxed, Range r = Range::system, class T>
+SHMEM_D_ T exchange(T *p, T v) {
+  return __builtin_bit_cast(T,
+                            __hip_atomic_exchange(bits(p), to_bits(v), order_of(o), range_of(r)));
+}
+template <Order o = Order::relaxed, Range r = Range::system, class T>
+SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
+  Bits<T> seen = to_bits(cond);
+  __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), order_of(o), __ATOMIC_RELAXED,
+                                       range_of(r));
+  return __builtin_bit_cast(T, seen);
+}
+// Of integers: there is no floating-point atomic on fine-grained memory of gfx90a.
+#define SHMEM_FETCH_(op)                                                                           \
+  template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
+  SHMEM_D_ T fetch_##op(T *p, T v) {                                                               \
+    return T(__hip_atomic_fetch_##op(bits(p), to_bits(v), order_of(o), range_of(r)));              \
+  }
+SHMEM_FETCH_(add)
+SHMEM_FETCH_(and)
+SHMEM_FETCH_(or)
+SHMEM_FETCH_(xor)
+#undef SHMEM_FETCH_
+
+// Past the caches: a peer's memory may lie in this GPU's L2 as it was before (gfx942), and written
+// lines would wait there for a write-back. n loads are in flight at once, and one wait is for all.
+template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
+  if constexpr (sizeof(W) == 16 && n == 4) {
+    const W *p1 = p + step, *p2 = p1 + step, *p3 = p2 + step;
+    asm volatile("global_load_dwordx4 %0, %4, off" SHMEM_LOAD_BITS_ "\n\t"
+                 "global_load_dwordx4 %1, %5, off" SHMEM_LOAD_BITS_ "\n\t"
+                 "global_load_dwordx4 %2, %6, off" SHMEM_LOAD_BITS_ "\n\t"
+                 "global_load_dwordx4 %3, %7, off" SHMEM_LOAD_BITS_ "\n\t"
+                 "s_waitcnt vmcnt(0)"
+                 : "=&v"(v[0]), "=&v"(v[1]), "=&v"(v[2]), "=&v"(v[3])
+                 : "v"(p), "v"(p1), "v"(p2), "v"(p3)
+                 : "memory");
+  } else if constexpr (sizeof(W) == 16) {
+    for (int k = 0; k < n; k++)
+      asm volatile("global_load_dwordx4 %0, %1, off" SHMEM_LOAD_BITS_ "\n\ts_waitcnt vmcnt(0)"
+                   : "=&v"(v[k])
+                   : "v"(p + k * step)
+                   : "memory");
+  } else {
+    for (int k = 0; k < n; k++) v[k] = load(p + k * step);
+  }
+}
+template <class W> SHMEM_D_ void store_remote(W *p, W v) {
+  if constexpr (sizeof(W) == 16)
+    asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+  else
+    store(p, v);
+}
+#undef SHMEM_LOAD_BITS_
+#undef SHMEM_STORE_BITS_
+
+// The wave size of the pass that is compiled: 64 on gfx9, 32 on others.
+#ifdef __AMDGCN_WAVEFRONT_SIZE
+inline constexpr unsigned wave_size = __AMDGCN_WAVEFRONT_SIZE;
+#else
+inline constexpr unsigned wave_size = 64;
+#endif
+// A wave runs in step, but the compiler must not move accesses over the meeting.
+SHMEM_D_ void wave_sync() {
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+}
+SHMEM_D_ void wg_sync() {
+  __syncthreads();
+}
+// Ticks of hipDeviceAttributeWallClockRate.
+SHMEM_D_ uint64_t clock() {
+  return __builtin_amdgcn_s_memrealtime();
+}
+SHMEM_D_ void pause() {
+  __builtin_amdgcn_s_sleep(1);
+}
+[[noreturn]] SHMEM_D_ void trap() {
+  __builtin_trap();
+}
+
+} // namespace shmem::arch

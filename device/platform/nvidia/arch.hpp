@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// sm_70 and later, by the memory model of PTX. Written in PTX, because libcu++'s atomics are
+// neither in every toolkit nor in a form that says less.
+#pragma once
+#include "../../arch.hpp"
+#include <cuda_runtime.h>
+
+#define SHMEM_STATE_ static __constant__
+
+namespace shmem::arch {
+
+template <> struct WordOf<16> { using type = uint4; };
+
+template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
+  Bits<T> b;
+  __builtin_memcpy(&b, &v, sizeof b);
+  return b;
+}
+template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
+  T v;
+  __builtin_memcpy(&v, &b, sizeof v);
+  return v;
+}
+
+// Nothing counts stores here: the fence waits for all that it covers.
+SHMEM_D_ void wait_stores() {}
+// Orders all that this thread, and those that it has met at a barrier, stored before whatever this
+// thread stores next.
+SHMEM_D_ void fence_release() {
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+// Orders the load that saw the flag before all loads that follow.
+SHMEM_D_ void fence_acquire() {
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+// Orders this thread's earlier stores before its later loads as well.
+SHMEM_D_ void fence_all() {
+  asm volatile("fence.sc.sys;" ::: "memory");
+}
+
+#define SHMEM_ASM_(instruction, range, suffix, ...)                                                \
+  do {                                                                                             \
+    if constexpr (r == Range::workgroup)                                                           \
+      asm volatile(instruction ".cta" suffix __VA_ARGS__ : "memory");                              \
+    else if constexpr (r == Range::device)                                                         \
+      asm volatile(instruction ".gpu" suffix __VA_ARGS__ : "memory");                              \
+    else                                                                                           \
+      asm volatile(instruction ".sys" suffix __VA_ARGS__ : "memory");                              \
+  } while (0)
+
+template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
+  if constexpr (sizeof(T) == 8) {
+    uint64_t b;
+    if constexpr (o == Order::acquire)
+      SHMEM_ASM_("ld.acquire", r, ".b64 %0, [%1];", : "=l"(b) : "l"(p));
+    else
+      SHMEM_ASM_("ld.relaxed", r, ".b64 %0, [%1];", : "=l"(b) : "l"(p));
+    return from_bits<T>(b);
+  } else {
+    uint32_t b;
+    if constexpr (o == Order::acquire) {
+      if constexpr (sizeof(T) == 4)
+        SHMEM_ASM_("ld.acquire", r, ".b32 %0, [%1];", : "=r"(b) : "l"(p));
+      if constexpr (sizeof(T) == 2)
+        SHMEM_ASM_("ld.acquire", r, ".u16 %0, [%1];", : "=r"(b) : "l"(p));
+      if constexpr (sizeof(T) == 1)
+        SHMEM_ASM_("ld.acquire", r, ".u8 %0, [%1];", : "=r"(b) : "l"(p));
+    } else {
+      if constexpr (sizeof(T) == 4)
+        SHMEM_ASM_("ld.relaxed", r, ".b32 %0, [%1];", : "=r"(b) : "l"(p));
+      if constexpr (sizeof(T) == 2)
+        SHMEM_ASM_("ld.relaxed", r, ".u16 %0, [%1];", : "=r"(b) : "l"(p));
+      if constexpr (sizeof(T) == 1)
+        SHMEM_ASM_("ld.relaxed", r, ".u8 %0, [%1];", : "=r"(b) : "l"(p));
+    }
+    return from_bits<T>(static_cast<Bits<T>>(b));
+  }
+}
+template <Order o = Order::relaxed, Range r = Range::system, class T>
+SHMEM_D_ void store(T *p, T v) {
+  if constexpr (o == Order::release && r == Range::system) fence_release();
+  if constexpr (o == Order::release && r == Range::device) __threadfence();
+  if constexpr (o == Order::release && r == Range::workgroup) __threadfence_block();
+  if constexpr (sizeof(T) == 8)
+    SHMEM_ASM_("st.relaxed", r, ".b64 [%0], %1;", ::"l"(p), "l"(to_bits(v)));
+  if constexpr (sizeof(T) == 4)
+    SHMEM_ASM_("st.relaxed", r, ".b32 [%0], %1;", ::"l"(p), "r"(to_bits(v)));
+  if constexpr (sizeof(T) == 2)
+    SHMEM_ASM_("st.relaxed", r, ".u16 [%0], %1;", ::"l"(p), "r"(uint32_t(to_bits(v))));
+  if constexpr (sizeof(T) == 1)
+    SHMEM_ASM_("st.relaxed", r, ".u8 [%0], %1;", ::"l"(p), "r"(uint32_t(to_bits(v))));
+}
+#define SHMEM_ATOM_(name, op, type)                                                                \
+  template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
+  SHMEM_D_ T name(T *p, T v) {                                                                     \
+    if constexpr (o == Order::release || o == Order::acq_rel) fence_release();                     \
+    Bits<T> seen;                                                                                  \
+    if constexpr (sizeof(T) == 8)                                                                  \
+      SHMEM_ASM_("atom.relaxed", r, "." op "." type "64 %0, [%1], %2;",                            \
+                 : "=l"(seen)                                                                      \
+                 : "l"(p), "l"(to_bits(v)));                                                       \
+    else                                                                                           \
+      SHMEM_ASM_("atom.relaxed", r, "." op "." type "32 %0, [%1], %2;",                            \
+                 : "=r"(seen)                                                                      \
+                 : "l"(p), "r"(to_bits(v)));                                                       \
+    if constexpr (o == Order::acquire || o == Order::acq_rel) fence_acquire();                     \
+    return from_bits<T>(seen);                                                                     \
+  }
+SHMEM_ATOM_(exchange, "exch", "b")
+SHMEM_ATOM_(fetch_add, "add", "u")
+SHMEM_ATOM_(fetch_and, "and", "b")
+SHMEM_ATOM_(fetch_or, "or", "b")
+SHMEM_ATOM_(fetch_xor, "xor", "b")
+#undef SHMEM_ATOM_
+template <Order o = Order::relaxed, Range r = Range::system, class T>
+SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
+  if constexpr (o == Order::release || o == Order::acq_rel) fence_release();
+  Bits<T> seen;
+  if constexpr (sizeof(T) == 8)
+    SHMEM_ASM_("atom.relaxed", r, ".cas.b64 %0, [%1], %2, %3;",
+               : "=l"(seen)
+               : "l"(p), "l"(to_bits(cond)), "l"(to_bits(v)));
+  else
+    SHMEM_ASM_("atom.relaxed", r, ".cas.b32 %0, [%1], %2, %3;",
+               : "=r"(seen)
+               : "l"(p), "r"(to_bits(cond)), "r"(to_bits(v)));
+  if constexpr (o == Order::acquire || o == Order::acq_rel) fence_acquire();
+  return from_bits<T>(seen);
+}
+#undef SHMEM_ASM_
+
+// A peer's lines must not come from the L1. n loads are in flight at once.
+template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
+  if constexpr (sizeof(W) == 16) {
+#pragma unroll
+    for (int k = 0; k < n; k++)
+      asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w)
+                   : "l"(p + k * step)
+                   : "memory");
+  } else {
+#pragma unroll
+    for (int k = 0; k < n; k++) v[k] = load(p + k * step);
+  }
+}
+template <class W> SHMEM_D_ void store_remote(W *p, W v) {
+  if constexpr (sizeof(W) == 16)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+  else
+    store(p, v);
+}
+
+inline constexpr unsigned wave_size = 32;
+SHMEM_D_ void wave_sync() {
+  __syncwarp(__activemask());
+}
+SHMEM_D_ void wg_sync() {
+  __syncthreads();
+}
+// Ticks of hipDeviceAttributeWallClockRate: nanoseconds.
+SHMEM_D_ uint64_t clock() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  return t;
+}
+SHMEM_D_ void pause() {}
+[[noreturn]] SHMEM_D_ void trap() {
+  __trap();
+  __builtin_unreachable();
+}
+
+} // namespace shmem::arch

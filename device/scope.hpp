@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The threads that make a call together. Any class with these three members will do, so that code
+// with its own sub-groups brings its own: rank() is 0 to size() - 1, and what a thread stored
+// before sync() the others of the scope load after it.
+#pragma once
+#include "arch.hpp"
+
+namespace shmem {
+
+struct Thread {
+  SHMEM_D_ unsigned rank() const { return 0; }
+  SHMEM_D_ unsigned size() const { return 1; }
+  SHMEM_D_ void sync() const {}
+};
+
+// The workgroup's threads are numbered x first, then y, then z, and each wave_size of them are a
+// wave.
+struct Workgroup {
+  SHMEM_D_ unsigned rank() const {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
+  SHMEM_D_ unsigned size() const { return blockDim.x * blockDim.y * blockDim.z; }
+  SHMEM_D_ void sync() const { arch::wg_sync(); }
+};
+
+struct Wave {
+  SHMEM_D_ unsigned rank() const { return Workgroup{}.rank() % arch::wave_size; }
+  SHMEM_D_ unsigned size() const { // the last wave of a workgroup may be short
+    const unsigned rest =
+        Workgroup{}.size() - Workgroup{}.rank() / arch::wave_size * arch::wave_size;
+    return rest < arch::wave_size ? rest : arch::wave_size;
+  }
+  SHMEM_D_ void sync() const { arch::wave_sync(); }
+};
+
+namespace device {
+
+// Ends a cooperative transfer: every thread's stores have left, and all threads know, so that a
+// release of one of them covers the stores of all.
+template <class Scope> SHMEM_D_ void settle(Scope scope) {
+  arch::wait_stores();
+  scope.sync();
+}
+
+} // namespace device
+} // namespace shmem

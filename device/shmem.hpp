@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// What a source with kernels includes. In kernels, the shmem_ routines below work on the device
+// heap as on the host: same names, same arguments, called by one thread. shmemx_..._wave and
+// shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In host
+// functions the names mean the library's, as ever.
+#pragma once
+#include <hip/hip_runtime.h>
+#include <shmemx.h>
+
+#include "amo.hpp"
+#include "order.hpp"
+#include "rma.hpp"
+#include "signal.hpp"
+#include "sync.hpp"
+#include "team.hpp"
+#include "wait.hpp"
+
+namespace shmem {
+
+namespace device {
+
+// Tells the library about this module's State, while the module is loaded.
+struct Registrar {
+  Module module;
+  Registrar() : module{publish, sizeof(State), nullptr} { shmemx_module_add(&module); }
+  ~Registrar() { shmemx_module_remove(&module); }
+  static int publish(const State *s) {
+    return int(hipMemcpyToSymbol(HIP_SYMBOL(state), s, sizeof *s, 0, hipMemcpyHostToDevice));
+  }
+};
+namespace {
+#if !defined __CUDA_ARCH__ && !defined __HIP_DEVICE_COMPILE__
+Registrar registrar;
+#endif
+} // namespace
+
+} // namespace device
+
+// With a scope of the caller's own. What each does is said in rma.hpp, signal.hpp and sync.hpp.
+template <class T, class Scope = Thread>
+SHMEM_D_ void put(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
+  device::put("shmem::put", device::World{}, dest, source, n, pe, scope);
+}
+template <class T, class Scope = Thread>
+SHMEM_D_ void put_nbi(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
+  device::put_nbi("shmem::put_nbi", device::World{}, dest, source, n, pe, scope);
+}
+template <class T, class Scope = Thread>
+SHMEM_D_ void get(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
+  device::get("shmem::get", device::World{}, dest, source, n, pe, scope);
+}
+template <class T, class Scope = Thread>
+SHMEM_D_ void get_nbi(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
+  device::get_nbi("shmem::get_nbi", device::World{}, dest, source, n, pe, scope);
+}
+template <class T, class Scope = Thread>
+SHMEM_D_ void put_signal(T *dest, const T *source, size_t n, uint64_t *sig_addr, uint64_t signal,
+                         int sig_op, int pe, Scope scope = {}) {
+  device::put_signal("shmem::put_signal", device::World{}, dest, source, n, sig_addr, signal,
+                     sig_op, pe, scope);
+}
+template <class Scope = Thread> SHMEM_D_ void barrier(shmem_team_t team, Scope scope = {}) {
+  device::team_barrier("shmem::barrier", team, scope);
+}
+template <class Scope = Thread> SHMEM_D_ void sync(shmem_team_t team, Scope scope = {}) {
+  device::team_sync("shmem::sync", team, scope);
+}
+
+// One atomic access to an element of PE pe, with the order and range that the caller chooses.
+template <Order order = Order::relaxed, Range range = Range::system, class T>
+SHMEM_D_ T load(const T *source, int pe) {
+  return arch::load<order, range>(device::at("shmem::load", "source", source, 1, pe));
+}
+template <Order order = Order::relaxed, Range range = Range::system, class T>
+SHMEM_D_ void store(T *dest, T value, int pe) {
+  arch::store<order, range>(device::at("shmem::store", "dest", dest, 1, pe), value);
+}
+template <Order order = Order::relaxed, Range range = Range::system, class T>
+SHMEM_D_ T fetch_add(T *dest, T value, int pe) {
+  return arch::fetch_add<order, range>(device::at("shmem::fetch_add", "dest", dest, 1, pe), value);
+}
+
+} // namespace shmem
+
+#include <shmem/device_api.hpp> // generated: the shmem_ names

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Put with signal, and signals.
+#pragma once
+#include "rma.hpp"
+#include "wait.hpp"
+
+namespace shmem::device {
+
+template <class C>
+SHMEM_D_ void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op,
+                      int pe) {
+  uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
+  if (sig_op == SHMEM_SIGNAL_ADD)
+    arch::fetch_add(sig, signal);
+  else
+    arch::store(sig, signal);
+}
+
+// Every thread waits for its stores, the scope meets, and one thread releases them all and stores
+// the signal.
+template <class C, class T, class Scope>
+SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n,
+                         uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
+  put_nbi(fn, c, dest, source, n, pe, scope);
+  settle(scope);
+  if (scope.rank() == 0) {
+    arch::fence_release(); // the data of put_nbi before the signal of deliver
+    deliver(fn, c, sig_addr, signal, sig_op, pe);
+  }
+}
+template <class C, class T, class Scope>
+SHMEM_D_ void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t n,
+                             uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
+  put_signal(fn, c, dest, source, n, sig_addr, signal, sig_op, pe, scope);
+}
+
+// No order but their own: a fence comes from the caller.
+template <class C>
+SHMEM_D_ void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe, Thread) {
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe);
+}
+template <class C>
+SHMEM_D_ void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe, Thread) {
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
+}
+SHMEM_D_ uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr, Thread) {
+  check_own(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
+  const uint64_t seen = arch::load(sig_addr);
+  arch::fence_acquire();
+  return seen;
+}
+SHMEM_D_ uint64_t signal_wait_until(const char *fn, uint64_t *sig_addr, int cmp, uint64_t value,
+                                    Thread) {
+  return wait_for(fn, "sig_addr", sig_addr, cmp, value);
+}
+
+} // namespace shmem::device

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Barriers of a team, by the threads of one scope of each member. Members tell each other their
+// epoch, all to all: one store away, whatever their number, as long as a scope has a thread for
+// each. A put is a store, so a sync, which has to make this PE's own stores visible, is a barrier
+// too.
+#pragma once
+#include "order.hpp"
+#include "wait.hpp"
+
+namespace shmem::device {
+
+// Epochs only grow. The next barrier of the team may run in another workgroup or kernel, which the
+// caller has ordered after this one.
+template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope scope) {
+  const Team t = team_of(id);
+  arch::wait_stores();
+  scope
+      .sync(); // all threads' stores so far, and the epoch of the last barrier, before what follows
+  // Read before the release: the way to the epoch and the release's wait overlap.
+  const uint64_t epoch = arch::load<Order::relaxed, Range::device>(state.epoch + id) + 1;
+  const size_t row = size_t(id) * unsigned(state.n);
+  arch::fence_release(); // what this PE stored before, before the epoch at the others
+  for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
+    if (i == t.me) continue;
+    const uintptr_t delta = state.flag_delta[t.start + i * t.stride];
+    arch::store(reinterpret_cast<uint64_t *>(
+                    reinterpret_cast<uintptr_t>(state.arrived + row + t.me) + delta),
+                epoch);
+  }
+  for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
+    if (i == t.me) continue;
+    const uint64_t *from = state.arrived + row + i;
+    Patience patience;
+    while (arch::load(from) < epoch) {
+      if (patience.over())
+        fail(Report::wait_limit, fn, "team", from, 8, 8, t.start + i * t.stride, SHMEM_CMP_GE,
+             epoch, arch::load(from));
+      arch::pause();
+    }
+  }
+  arch::fence_acquire(); // the epochs of the others, before what they stored before
+  scope.sync();
+  if (scope.rank() == 0) arch::store<Order::relaxed, Range::device>(state.epoch + id, epoch);
+}
+
+template <class Scope> SHMEM_D_ void barrier_all(const char *fn, Scope scope) {
+  meet(fn, 0, scope);
+}
+template <class Scope> SHMEM_D_ void sync_all(const char *fn, Scope scope) {
+  meet(fn, 0, scope);
+}
+template <class Scope> SHMEM_D_ int team_sync(const char *fn, shmem_team_t team, Scope scope) {
+  if (team == SHMEM_TEAM_INVALID) return -1;
+  meet(fn, team_id(team), scope);
+  return 0;
+}
+// What shmem_barrier_all is for the world.
+template <class Scope> SHMEM_D_ int team_barrier(const char *fn, shmem_team_t team, Scope scope) {
+  return team_sync(fn, team, scope);
+}
+
+} // namespace shmem::device

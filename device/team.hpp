@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Queries: who and where.
+#pragma once
+#include "address.hpp"
+#include "scope.hpp"
+
+namespace shmem::device {
+
+SHMEM_D_ int my_pe(const char *, Thread) {
+  return state.me;
+}
+SHMEM_D_ int n_pes(const char *, Thread) {
+  return state.n;
+}
+SHMEM_D_ int pe_accessible(const char *, int pe, Thread) {
+  return unsigned(pe) < unsigned(state.n);
+}
+SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
+  const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
+  if (unsigned(pe) >= unsigned(state.n) || p - state.base >= state.size) return nullptr;
+  return reinterpret_cast<void *>(p + (state.delta[pe] & ~uintptr_t(1)));
+}
+SHMEM_D_ int addr_accessible(const char *fn, const void *addr, int pe, Thread t) {
+  return ptr(fn, addr, pe, t) != nullptr;
+}
+SHMEM_D_ int team_my_pe(const char *, shmem_team_t team, Thread) {
+  return team == SHMEM_TEAM_INVALID ? -1 : team_of(team_id(team)).me;
+}
+SHMEM_D_ int team_n_pes(const char *, shmem_team_t team, Thread) {
+  return team == SHMEM_TEAM_INVALID ? -1 : team_of(team_id(team)).n;
+}
+SHMEM_D_ int team_translate_pe(const char *, shmem_team_t src_team, int src_pe,
+                               shmem_team_t dest_team, Thread) {
+  if (src_team == SHMEM_TEAM_INVALID || dest_team == SHMEM_TEAM_INVALID) return -1;
+  const Team from = team_of(team_id(src_team)), to = team_of(team_id(dest_team));
+  if (unsigned(src_pe) >= unsigned(from.n)) return -1;
+  const int d = from.start + src_pe * from.stride - to.start;
+  if (to.stride == 0) return d == 0 ? 0 : -1;
+  return d % to.stride == 0 && d / to.stride >= 0 && d / to.stride < to.n ? d / to.stride : -1;
+}
+SHMEM_D_ void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe, Thread t) {
+  if (team == SHMEM_TEAM_INVALID) return nullptr;
+  const Team of = team_of(team_id(team));
+  return unsigned(pe) < unsigned(of.n) ? ptr(fn, dest, of.start + pe * of.stride, t) : nullptr;
+}
+SHMEM_D_ void info_get_version(const char *, int *major, int *minor, Thread) {
+  *major = SHMEM_MAJOR_VERSION;
+  *minor = SHMEM_MINOR_VERSION;
+}
+SHMEM_D_ void info_get_name(const char *, char *name, Thread) {
+  copy_text(name, SHMEM_MAX_NAME_LEN, SHMEM_VENDOR_STRING);
+}
+
+} // namespace shmem::device

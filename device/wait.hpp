@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Point-to-point synchronization: wait and test, of one thread. A poll is a relaxed load at system
+// scope; one acquire follows the poll that satisfied.
+#pragma once
+#include "address.hpp"
+#include "scope.hpp"
+
+namespace shmem::device {
+
+template <class T> SHMEM_D_ bool holds(T a, int cmp, T b) {
+  switch (cmp) {
+  case SHMEM_CMP_EQ:
+    return a == b;
+  case SHMEM_CMP_NE:
+    return a != b;
+  case SHMEM_CMP_LT:
+    return a < b;
+  case SHMEM_CMP_LE:
+    return a <= b;
+  case SHMEM_CMP_GT:
+    return a > b;
+  default:
+    return a >= b;
+  }
+}
+
+// Counts polls against SHMEM_WAIT_LIMIT. The clock is read every 256th time.
+struct Patience {
+  uint64_t end = 0;
+  uint32_t polls = 0;
+  SHMEM_D_ bool over() {
+    if (!state.wait_limit || ++polls % 256) return false;
+    const uint64_t now = arch::clock();
+    if (!end) end = now + state.wait_limit;
+    return now >= end;
+  }
+};
+
+SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t bytes,
+                        size_t align) {
+  const uintptr_t delta = state.delta[unsigned(state.me) % unsigned(max_pes)];
+  if (__builtin_expect(delta & 1, 0)) inspect(fn, arg, p, bytes, align, state.me, delta);
+}
+
+// Waits and gives the value that satisfied.
+template <class T>
+SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
+  check_own(fn, arg, p, sizeof(T), alignof(T));
+  Patience patience;
+  T seen = arch::load(p);
+  while (!holds(seen, cmp, value)) {
+    if (patience.over())
+      fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp, uint64_t(value),
+           uint64_t(seen));
+    arch::pause();
+    seen = arch::load(p);
+  }
+  arch::fence_acquire();
+  return seen;
+}
+
+template <class T> SHMEM_D_ void wait_until(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
+  wait_for(fn, "ivar", ivar, cmp, cmp_value);
+}
+template <class T> SHMEM_D_ void wait(const char *fn, T *ivar, T cmp_value, Thread) {
+  wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
+}
+template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
+  check_own(fn, "ivar", ivar, sizeof(T), alignof(T));
+  if (!holds(arch::load(ivar), cmp, cmp_value)) return 0;
+  arch::fence_acquire();
+  return 1;
+}
+
+// The values to compare with: one for all, or one each.
+template <class T> struct Same {
+  T value;
+  SHMEM_D_ T operator[](size_t) const { return value; }
+};
+
+// The elements that count: status, where it is given, is nonzero for those to skip.
+SHMEM_D_ bool counts(const int *status, size_t i) {
+  return !status || !status[i];
+}
+SHMEM_D_ bool any_counts(const int *status, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i)) return true;
+  return false;
+}
+
+template <class T, class V>
+SHMEM_D_ int all_hold(T *ivars, size_t n, const int *status, int cmp, const V &values) {
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i) && !holds(arch::load(ivars + i), cmp, T(values[i]))) return 0;
+  arch::fence_acquire();
+  return 1;
+}
+// Begins at a place that the clock chooses, so that no satisfied element is passed over for ever.
+template <class T, class V>
+SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, const V &values) {
+  if (!n) return SIZE_MAX;
+  size_t i = size_t(arch::clock() / 32 % n);
+  for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
+    if (counts(status, i) && holds(arch::load(ivars + i), cmp, T(values[i]))) {
+      arch::fence_acquire();
+      return i;
+    }
+  return SIZE_MAX;
+}
+template <class T, class V>
+SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status, int cmp,
+                          const V &values) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++)
+    if (counts(status, i) && holds(arch::load(ivars + i), cmp, T(values[i]))) indices[found++] = i;
+  if (found) arch::fence_acquire();
+  return found;
+}
+
+// Polls until f gives what is not none.
+template <class T, class R, class F>
+SHMEM_D_ R poll(const char *fn, T *ivars, size_t n, int cmp, T value, R none, F f) {
+  check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
+  Patience patience;
+  for (;;) {
+    const R r = f();
+    if (r != none) return r;
+    if (patience.over())
+      fail(Report::wait_limit, fn, "ivars", ivars, n * sizeof(T), alignof(T), state.me, cmp,
+           uint64_t(value), uint64_t(arch::load(ivars)));
+    arch::pause();
+  }
+}
+
+// Each of the six, with one value and with a vector of them.
+#define SHMEM_SET_(suffix, V, values, first)                                                       \
+  template <class T>                                                                               \
+  SHMEM_D_ void wait_until_all##suffix(const char *fn, T *ivars, size_t n, const int *status,      \
+                                       int cmp, V cmp_values, Thread) {                            \
+    if (any_counts(status, n))                                                                     \
+      poll(fn, ivars, n, cmp, first, 0, [&] { return all_hold(ivars, n, status, cmp, values); });  \
+  }                                                                                                \
+  template <class T>                                                                               \
+  SHMEM_D_ size_t wait_until_any##suffix(const char *fn, T *ivars, size_t n, const int *status,    \
+                                         int cmp, V cmp_values, Thread) {                          \
+    if (!any_counts(status, n)) return SIZE_MAX;                                                   \
+    return poll(fn, ivars, n, cmp, first, size_t(SIZE_MAX),                                        \
+                [&] { return any_holds(ivars, n, status, cmp, values); });                         \
+  }                                                                                                \
+  template <class T>                                                                               \
+  SHMEM_D_ size_t wait_until_some##suffix(const char *fn, T *ivars, size_t n, size_t *indices,     \
+                                          const int *status, int cmp, V cmp_values, Thread) {      \
+    if (!any_counts(status, n)) return 0;                                                          \
+    return poll(fn, ivars, n, cmp, first, size_t(0),                                               \
+                [&] { return some_hold(ivars, n, indices, status, cmp, values); });                \
+  }                                                                                                \
+  template <class T>                                                                               \
+  SHMEM_D_ int test_all##suffix(const char *fn, T *ivars, size_t n, const int *status, int cmp,    \
+                                V cmp_values, Thread) {                                            \
+    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
+    return all_hold(ivars, n, status, cmp, values);                                                \
+  }                                                                                                \
+  template <class T>                                                                               \
+  SHMEM_D_ size_t test_any##suffix(const char *fn, T *ivars, size_t n, const int *status, int cmp, \
+                                   V cmp_values, Thread) {                                         \
+    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
+    return any_holds(ivars, n, status, cmp, values);                                               \
+  }                                                                                                \
+  template <class T>                                                                               \
+  SHMEM_D_ size_t test_some##suffix(const char *fn, T *ivars, size_t n, size_t *indices,           \
+                                    const int *status, int cmp, V cmp_values, Thread) {            \
+    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
+    return some_hold(ivars, n, indices, status, cmp, values);                                      \
+  }
+SHMEM_SET_(, T, Same<T>{cmp_values}, cmp_values)
+SHMEM_SET_(_vector, const T *, cmp_values, cmp_values[0])
+#undef SHMEM_SET_
+
+} // namespace shmem::device

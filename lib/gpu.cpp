@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+// The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
+// out before anyone uses it.
+#include "built.h"
+#include "coll/coll.hpp"
+#include "env.hpp"
+#include "gpu_hip.hpp"
+#include "team.hpp"
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace shmem {
+
+// Host-only programs keep the short path on a machine with GPUs: the long way is taken from the
+// first block of device memory on, and only where the CPU cannot use that by itself.
+void choose_spans() {
+  const Region &main = self.device_main ? self.device : self.heap;
+  const Span all{main.base, main.size};
+  self.careful = self.check || self.far;
+  self.word = self.check || (self.far && self.device_main) ? Span{} : all;
+  self.fast = self.check || self.far ? Span{} : all;
+  for (int pe = 0; pe < self.n; pe++) heap_delta[pe] = main.delta[pe];
+  self.stream_bytes = self.far ? 0 : stream_threshold();
+}
+
+namespace gpu {
+
+int chosen = -1;
+
+namespace {
+
+// The CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere and atomic
+// with what kernels do. Over PCIe it is neither: loads wait for each line, atomics are two
+// transfers.
+bool near;
+
+// An allocation of this PE, and where the others' are mapped here.
+struct Mapped {
+  char *raw, *own; // as allocated, and its aligned start
+  uintptr_t *peer; // the others' aligned starts
+  char **opened;
+};
+Mapped heap, flags;
+
+// What PEs tell each other.
+struct Place {
+  char bus[16];
+  int device;
+  bool near;
+  size_t free;
+};
+struct Export {
+  hipIpcMemHandle_t heap, flags;
+  size_t start; // of the heap in its allocation
+  Place place;
+};
+
+template <class T, class F> void show(const T &mine, F take) {
+  static_assert(sizeof(T) <= stage_bytes);
+  coll::exchange_data(*self.world, &mine, 1, [&](int pe, const T *theirs) { take(pe, *theirs); });
+}
+
+const char *link_name(int a, int b) {
+  uint32_t kind = ~0u, hops = 0;
+  if (hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops) != hipSuccess) kind = ~0u;
+  static const char *const names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", "xGMI"};
+  return kind < 5 ? names[kind] : "unknown";
+}
+
+// Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
+// taken or refused.
+size_t heap_bytes(const Place &mine) {
+  auto *all = new Place[size_t(self.n)];
+  near = true;
+  show(mine, [&](int pe, const Place &p) { all[pe] = p, near &= p.near; });
+  // Programs load and store what shmem_malloc gives them.
+  const bool real = strcmp(SHMEM_GPU, "cpu") != 0;
+  self.device_main =
+      self.env.heap == Env::device || (self.env.heap == Env::anywhere && near && real);
+  const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
+  const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
+  size_t least = ~size_t(0), sharers = 0;
+  Place tight{};
+  for (int pe = 0; pe < self.n; pe++) {
+    auto here = [&](const Place &p) { return !strcmp(p.bus, all[pe].bus); };
+    const auto pes = size_t(std::count_if(all, all + self.n, here));
+    size_t share = all[pe].free / pes;
+    share -= std::min(share, max_align + flag_bytes());
+    if (share < least) least = share, sharers = pes, tight = all[pe];
+  }
+  delete[] all;
+  if (text && want > least)
+    fatal_all("SHMEM_%s = \"%s\": %zu PEs on GPU %d (%s), which has %zu MiB free: ask for at most "
+              "%zum a PE",
+              name, text, sharers, tight.device, tight.bus, tight.free >> 20, least >> 20);
+  // By default memory is left for the program's own, because a GPU commits it at once.
+  return (text ? want : std::min(want, least / 4)) & ~(page - 1);
+}
+
+// The flags that kernels poll lie in memory that no cache keeps, on gfx942 and gfx950: a poll needs
+// no invalidate there, and a peer's store is seen at once. On gfx90a a GPU's own fine-grained
+// memory is coherent with its peers, and uncached would only be slower. An older runtime has no
+// such kind.
+hipError_t flags_malloc(void **p, size_t bytes) {
+#ifdef hipDeviceMallocUncached
+  hipDeviceProp_t prop;
+  if (hipGetDeviceProperties(&prop, chosen) == hipSuccess &&
+      (strstr(prop.gcnArchName, "gfx942") || strstr(prop.gcnArchName, "gfx950")) &&
+      hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached) == hipSuccess)
+    return hipSuccess;
+#endif
+  return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
+}
+
+void allocate(size_t bytes) {
+  void *p = nullptr;
+  MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
+       "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
+  heap.raw = static_cast<char *>(p);
+  heap.own = reinterpret_cast<char *>((uintptr_t(p) + max_align - 1) & ~(max_align - 1));
+  MUST(flags_malloc(&p, flag_bytes()), "hipExtMallocWithFlags of %zu bytes for flags",
+       flag_bytes());
+  flags.raw = flags.own = static_cast<char *>(p);
+  MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
+  MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
+}
+
+// Maps what PE pe has exported.
+char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemHandle_t &handle,
+              const char *what) {
+  int peer = -1, can = 1;
+  if (hipDeviceGetByPCIBusId(&peer, theirs.place.bus) != hipSuccess) peer = -1; // not visible here
+  auto refuse = [&](const char *call, const char *reason) {
+    fatal(
+        "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
+        "%s)",
+        what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus, call, reason,
+        peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
+  };
+  if (peer >= 0 && peer != chosen) {
+    if (hipDeviceCanAccessPeer(&can, chosen, peer) != hipSuccess) can = 0;
+    if (!can) refuse("hipDeviceCanAccessPeer", "no access");
+  }
+  void *p = nullptr;
+  hipError_t error = hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess);
+  if (error != hipSuccess) refuse("hipIpcOpenMemHandle", hipGetErrorString(error));
+  return static_cast<char *>(p);
+}
+
+void exchange_handles(const Place &place) {
+  Export mine{};
+  mine.place = place;
+  mine.start = size_t(heap.own - heap.raw);
+  MUST(hipIpcGetMemHandle(&mine.heap, heap.raw), "hipIpcGetMemHandle of the symmetric heap");
+  MUST(hipIpcGetMemHandle(&mine.flags, flags.raw), "hipIpcGetMemHandle of the flags");
+  for (Mapped *m : {&heap, &flags}) {
+    m->peer = new uintptr_t[size_t(self.n)]();
+    m->opened = new char *[size_t(self.n)]();
+    m->peer[self.me] = uintptr_t(m->own);
+  }
+  // Copied out first: opening a handle takes long, and the others wait for nobody.
+  auto *all = new Export[size_t(self.n)];
+  show(mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
+  for (int pe = 0; pe < self.n; pe++) {
+    if (pe == self.me) continue;
+    heap.opened[pe] = open_of(pe, all[pe], mine, all[pe].heap, "symmetric heap");
+    heap.peer[pe] = uintptr_t(heap.opened[pe]) + all[pe].start;
+    flags.opened[pe] = open_of(pe, all[pe], mine, all[pe].flags, "flags");
+    flags.peer[pe] = uintptr_t(flags.opened[pe]);
+  }
+  delete[] all;
+}
+
+// A mapping may be wrong without an error (MI300X with many handles, ROCm/mori#267). Each PE writes
+// a sign into the first and the last word of its own memory, the others look; then each leaves a
+// mark in all others'. Nobody uses this memory yet; of the flags it is a part that nobody uses.
+void copy_now(void *dest, const void *source, size_t n) {
+  MUST(hipMemcpy(dest, source, n, hipMemcpyDefault), "hipMemcpy of %zu bytes", n);
+}
+struct Trial {
+  const Mapped &m;
+  const char *what;
+  size_t first, last; // words; a mark for each PE behind the first
+  uint64_t *word(int pe, size_t i) const { return reinterpret_cast<uint64_t *>(m.peer[pe]) + i; }
+};
+uint64_t sign(int pe, uint64_t salt) {
+  return (uint64_t(pe) + 1) * 0x9e3779b97f4a7c15 ^ salt;
+}
+void expect(const Trial &t, int pe, size_t word, uint64_t want) {
+  uint64_t seen;
+  copy_now(&seen, t.word(pe, word), 8);
+  if (seen != want)
+    fatal("the %s of PE %d is mapped wrongly for this PE's GPU %d: word %zu reads 0x%016lx, not "
+          "0x%016lx",
+          t.what, pe, chosen, word, seen, want);
+}
+
+void try_out(size_t heap_bytes) {
+  const Trial trials[] = {
+      {heap, "symmetric heap", 0, heap_bytes / 8 - 1},
+      {flags, "flags", trial_at() / 8, flag_bytes() / 8 - 1},
+  };
+  for (const Trial &t : trials)
+    for (size_t at : {t.first, t.last}) {
+      const uint64_t mine = sign(self.me, at);
+      copy_now(t.word(self.me, at), &mine, 8);
+    }
+  sync(*self.world);
+  for (const Trial &t : trials)
+    for (int pe = 0; pe < self.n; pe++) {
+      for (size_t at : {t.first, t.last}) expect(t, pe, at, sign(pe, at));
+      const uint64_t mark = sign(self.me, 3);
+      copy_now(t.word(pe, t.first + 1 + size_t(self.me)), &mark, 8);
+    }
+  sync(*self.world);
+  auto *marks = new uint64_t[size_t(self.n)];
+  for (const Trial &t : trials) {
+    copy_now(marks, t.word(self.me, t.first + 1), size_t(self.n) * 8);
+    for (int pe = 0; pe < self.n; pe++)
+      if (marks[pe] != sign(pe, 3))
+        fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
+              t.what, chosen, pe, marks[pe]);
+  }
+  delete[] marks;
+}
+
+int attribute(hipDeviceAttribute_t which) {
+  int value = 0;
+  return hipDeviceGetAttribute(&value, which, chosen) == hipSuccess ? value : 0;
+}
+
+// Chooses this PE's; false when some PE sees none.
+bool choose() {
+  int count = 0;
+  hipError_t error = hipGetDeviceCount(&count);
+  if (error != hipSuccess || count < 0) count = 0;
+  const uint64_t mine = count ? nearest_devices(count) : 0;
+  int without = -1, turn = 0; // among the PEs to which the same devices are nearest
+  exchange_word(*self.world, mine, [&](int pe, uint64_t theirs) {
+    if (!theirs && without < 0) without = pe;
+    turn += pe < self.me && theirs == mine;
+  });
+  if (without >= 0) {
+    if (self.env.heap == Env::device)
+      fatal_all("SHMEM_HEAP = \"device\": PE %d sees no GPU (hipGetDeviceCount here: %s)", without,
+                error == hipSuccess ? "no error" : hipGetErrorString(error));
+    debug("no device heap: PE %d sees no GPU", without);
+    return false;
+  }
+  uint64_t left = mine;
+  for (turn %= std::popcount(mine); turn; turn--) left &= left - 1;
+  chosen = std::countr_zero(left);
+  MUST(hipSetDevice(chosen), "hipSetDevice");
+  return true;
+}
+
+} // namespace
+
+void open() {
+  const bool main = self.env.heap == Env::device;
+  if (!main && self.env.device_size == 0) return;
+  if (self.n > max_device_pes) {
+    if (main)
+      fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
+                max_device_pes);
+    return debug("no device heap: more than %d PEs", max_device_pes);
+  }
+  if (!choose()) return;
+  Place place{};
+  size_t total;
+  place.device = chosen;
+  place.near = attribute(hipDeviceAttributeIntegrated);
+  MUST(hipDeviceGetPCIBusId(place.bus, sizeof place.bus, chosen), "hipDeviceGetPCIBusId");
+  MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
+  const size_t bytes = heap_bytes(place);
+  const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
+  allocate(room);
+  exchange_handles(place);
+  try_out(room);
+
+  auto *delta = new ptrdiff_t[size_t(self.n)];
+  for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
+  self.device = {uintptr_t(heap.own), bytes, delta};
+  publish({flags.own, flags.peer});
+  if (self.device_main) use();
+  debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
+        chosen, place.bus, near ? ", as near as host memory" : "");
+}
+
+void use() {
+  if (near || self.far) return;
+  self.far = true;
+  choose_spans();
+}
+
+// Between barriers: nobody uses any PE's heap.
+void close() {
+  if (chosen < 0) return;
+  // In exit() the runtime may have taken itself down already; the process's end closes all.
+  const bool call = !self.exiting;
+  if (call) {
+    MUST(hipSetDevice(chosen), "hipSetDevice");
+    unpublish();
+    drop_stream();
+    for (Mapped *m : {&heap, &flags})
+      for (int pe = 0; pe < self.n; pe++)
+        if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
+  }
+  sync(*self.world); // memory that a peer has mapped must not be freed
+  for (Mapped *m : {&heap, &flags}) {
+    if (call) MUST(hipFree(m->raw), "hipFree");
+    delete[] m->peer;
+    delete[] m->opened;
+    *m = {};
+  }
+  delete[] self.device.delta;
+  self.device = {};
+  self.far = self.device_main = false;
+  chosen = -1;
+}
+
+} // namespace gpu
+} // namespace shmem

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The symmetric heap in GPU memory, and what the GPU does for the host's routines on it. The only
+// users of HIP are the files gpu*.cpp.
+#pragma once
+#include "../device/state.hpp"
+#include "state.hpp"
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace shmem {
+
+// Fills fast, word, careful and their like from what heaps there are and are in use.
+void choose_spans();
+
+namespace gpu {
+
+inline constexpr int max_device_pes = device::max_pes; // what kernels have room for
+
+// At init and finalize, on every PE at once. A PE that cannot have its part ends the job. Without a
+// GPU, or where none is wanted, there is no device heap.
+void open();
+void close();
+// The device heap hands out a block: from the first on, host accesses must look where they go.
+void use();
+
+// Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
+void show_team(const Team &t);
+void forget_team(int id);
+
+// The PE on whose device heap p lies, by its address here, or -1.
+inline int owner(const void *p) {
+  for (int pe = 0; pe < self.n && self.device.size; pe++)
+    if (uintptr_t(p) - self.device.base - uintptr_t(self.device.delta[pe]) < self.device.size)
+      return pe;
+  return -1;
+}
+// Device memory, here or of a peer, that is for the GPU to read and write.
+inline bool is_far(const void *p) {
+  return self.far && owner(p) >= 0;
+}
+
+// The GPU's copies, any mixture of host and device memory. start only has to be done after finish.
+void copy(void *dest, const void *source, size_t n);
+void start_copy(void *dest, const void *source, size_t n);
+void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch, size_t width,
+             size_t height);
+void zero(void *p, size_t n);
+void finish();
+
+// A reduction or scan of n elements by a kernel, on the arrays of all members, in device memory. op
+// and type are kernels::Combine and kernels::Type.
+void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n);
+
+// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
+// kernels::Atomic.
+enum Op : int { op_fetch, op_set, op_swap, op_cas, op_add, op_and, op_or, op_xor };
+uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond);
+
+// The same by the names of std::atomic_ref.
+template <class T> class Atomic {
+  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  static_assert(sizeof(T) == sizeof(Word));
+  T *p;
+  T act(Op op, T value = T{}, T cond = T{}) const {
+    return std::bit_cast<T>(
+        Word(atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
+  }
+
+public:
+  explicit Atomic(T *p) : p(p) {}
+  using order = std::memory_order;
+  T load(order = {}) const { return act(op_fetch); }
+  void store(T value, order = {}) const { act(op_set, value); }
+  T exchange(T value) const { return act(op_swap, value); }
+  bool compare_exchange_strong(T &seen, T value, order = {}) const {
+    const T old = std::exchange(seen, act(op_cas, value, seen));
+    return !memcmp(&old, &seen, sizeof old);
+  }
+  T fetch_add(T value, order = {}) const { return act(op_add, value); }
+  T fetch_and(T value) const { return act(op_and, value); }
+  T fetch_or(T value) const { return act(op_or, value); }
+  T fetch_xor(T value) const { return act(op_xor, value); }
+};
+
+} // namespace gpu
+} // namespace shmem

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Which GPU a PE takes: of those nearest to its cores the next in turn, so that the PEs of a node
+// spread evenly. The runtime has applied the variables that hide devices (ROCR_VISIBLE_DEVICES and
+// its like) before; where a launcher shows each PE one device, there is nothing to choose.
+#include "gpu_hip.hpp"
+#include <algorithm>
+#include <hwloc.h>
+
+namespace shmem::gpu {
+
+namespace {
+
+constexpr int most = 64; // devices of a node that can be told apart
+
+// The cores next to the device at this PCI address are among those of the PE. How much of the
+// machine lies between tells the distance: the fewer cores share the place of the device and a core
+// of ours, the nearer it is. 0 when nothing is known.
+unsigned distance(hwloc_topology_t topology, hwloc_const_bitmap_t cores, const char *bus) {
+  hwloc_obj_t at = hwloc_get_pcidev_by_busidstring(topology, bus);
+  if (at) at = hwloc_get_non_io_ancestor_obj(topology, at);
+  while (at && !hwloc_bitmap_intersects(at->cpuset, cores)) at = at->parent;
+  return at ? unsigned(hwloc_bitmap_weight(at->cpuset)) : 0;
+}
+
+} // namespace
+
+uint64_t nearest_devices(int visible) {
+  const int asked = self.env.gpu;
+  if (asked >= std::min(visible, most))
+    fatal("SHMEM_DEVICE = \"%d\": this PE sees %d GPUs, from 0", asked, visible);
+  if (asked >= 0) return uint64_t(1) << asked;
+  const uint64_t all = visible >= most ? ~uint64_t(0) : (uint64_t(1) << visible) - 1;
+  hwloc_topology_t topology;
+  // Reading the topology takes milliseconds: not where there is nothing to choose.
+  if (visible == 1 || hwloc_topology_init(&topology) < 0) return all;
+  hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  hwloc_bitmap_t cores = hwloc_bitmap_alloc();
+  uint64_t best = all;
+  if (hwloc_topology_load(topology) == 0 &&
+      hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0) {
+    unsigned least = ~0u;
+    for (int d = 0; d < visible && d < most; d++) {
+      char bus[32];
+      unsigned far = 0;
+      if (hipDeviceGetPCIBusId(bus, sizeof bus, d) == hipSuccess)
+        far = distance(topology, cores, bus);
+      if (far == 0) far = ~0u - 1; // unknown: as far as any
+      if (far < least) best = 0;
+      if (far <= least) best |= uint64_t(1) << d;
+      if (far < least) least = far;
+    }
+  }
+  hwloc_bitmap_free(cores);
+  hwloc_topology_destroy(topology);
+  return best;
+}
+
+} // namespace shmem::gpu

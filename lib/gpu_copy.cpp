@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// What the GPU does for host routines: copies and atomics, on one stream of the library's own.
+#include "../device/kernels.hpp"
+#include "gpu_hip.hpp"
+#include "sync.hpp"
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+namespace shmem::gpu {
+
+namespace {
+
+std::mutex mutex; // guards what follows
+std::atomic<hipStream_t> own;
+// In host memory, and where the GPU sees it: of an atomic, and of combine.
+void *result, *result_there, *lists, *lists_there;
+std::atomic<bool> started; // copies that finish() has to wait for
+
+void wait(hipStream_t s) {
+  MUST(hipStreamSynchronize(s), "hipStreamSynchronize");
+}
+
+void *shared_memory(size_t bytes, void **there) {
+  void *p = nullptr;
+  MUST(hipHostMalloc(&p, bytes, hipHostMallocMapped), "hipHostMalloc of %zu bytes", bytes);
+  MUST(hipHostGetDevicePointer(there, p, 0), "hipHostGetDevicePointer");
+  return p;
+}
+
+} // namespace
+
+hipStream_t stream() {
+  if (hipStream_t s = own.load(std::memory_order_acquire)) return s;
+  std::lock_guard guard(mutex);
+  if (!own.load()) {
+    hipStream_t s;
+    MUST(hipStreamCreateWithFlags(&s, hipStreamNonBlocking), "hipStreamCreateWithFlags");
+    own.store(s, std::memory_order_release);
+  }
+  return own.load();
+}
+
+void drop_stream() {
+  if (hipStream_t s = own.exchange(nullptr)) MUST(hipStreamDestroy(s), "hipStreamDestroy");
+  for (void **p : {&result, &lists}) {
+    if (*p) MUST(hipHostFree(*p), "hipHostFree");
+    *p = nullptr;
+  }
+}
+
+void start_copy(void *dest, const void *source, size_t n) {
+  if (n == 0) return;
+  OnDevice on;
+  MUST(hipMemcpyAsync(dest, source, n, hipMemcpyDefault, stream()),
+       "hipMemcpyAsync of %zu bytes from %p to %p", n, source, dest);
+  started.store(true, std::memory_order_release);
+}
+
+void copy(void *dest, const void *source, size_t n) {
+  if (n == 0) return;
+  start_copy(dest, source, n);
+  wait(stream());
+}
+
+void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch, size_t width,
+             size_t height) {
+  if (width == 0 || height == 0) return;
+  OnDevice on;
+  MUST(hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height, hipMemcpyDefault,
+                        stream()),
+       "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
+  wait(stream());
+}
+
+void zero(void *p, size_t n) {
+  if (n == 0) return;
+  OnDevice on;
+  MUST(hipMemsetAsync(p, 0, n, stream()), "hipMemsetAsync of %zu bytes at %p", n, p);
+  wait(stream());
+}
+
+void finish() {
+  if (!started.exchange(false, std::memory_order_acquire)) return;
+  OnDevice on;
+  wait(stream());
+}
+
+void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n) {
+  OnDevice on;
+  hipStream_t s = stream();
+  std::lock_guard guard(mutex);
+  // Both lists, in memory of the host that the GPU sees.
+  if (!lists) lists = shared_memory(2 * size_t(self.n) * sizeof(void *), &lists_there);
+  auto **dests = static_cast<void **>(lists);
+  auto **sources = static_cast<const void **>(lists) + self.n;
+  for (int i = 0; i < t.n; i++) {
+    const ptrdiff_t delta = self.device.delta[t.pe(i)];
+    dests[i] = static_cast<char *>(dest) + delta;
+    sources[i] = static_cast<const char *>(source) + delta;
+  }
+  auto *there = static_cast<void **>(lists_there);
+  MUST(
+      kernels::combine(kernels::Combine(op), kernels::Type(type), there, there + self.n, t.n, n, s),
+      "a reduction of %zu elements to %p", n, dest);
+  wait(s);
+}
+
+uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+  full_fence(); // what the CPU stored to device memory before, combined on the way, has left
+  OnDevice on;
+  hipStream_t s = stream();
+  std::lock_guard guard(mutex);
+  if (!result) result = shared_memory(line, &result_there);
+  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond,
+                       static_cast<uint64_t *>(result_there), s),
+       "an atomic of %zu bytes at %p", bytes, p);
+  wait(s);
+  return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
+}
+
+} // namespace shmem::gpu

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// HIP, for gpu*.cpp only: the library's handling of its errors and of the thread's device.
+#pragma once
+#include "gpu.hpp"
+#include "log.hpp"
+#include <hip/hip_runtime_api.h>
+
+namespace shmem::gpu {
+
+extern int chosen; // that this PE has chosen, or -1
+
+// Ends the job with the call and what it was for when it has failed.
+#define MUST(call, format, ...)                                                                    \
+  do {                                                                                             \
+    if (hipError_t error_ = (call); error_ != hipSuccess)                                          \
+      fatal("GPU %d: " format ": %s", chosen, ##__VA_ARGS__, hipGetErrorString(error_));           \
+  } while (0)
+
+// HIP's current device is the thread's. This has the library's for a while.
+class OnDevice {
+  int before = -1;
+
+public:
+  OnDevice() {
+    if (hipGetDevice(&before) != hipSuccess) before = -1;
+    if (before != chosen) MUST(hipSetDevice(chosen), "hipSetDevice");
+  }
+  ~OnDevice() {
+    if (before >= 0 && before != chosen) (void)hipSetDevice(before);
+  }
+  OnDevice(const OnDevice &) = delete;
+  OnDevice &operator=(const OnDevice &) = delete;
+};
+
+hipStream_t stream(); // the library's own, which waits for no other
+void drop_stream();
+
+// The visible devices that this PE may take, one bit each: SHMEM_DEVICE, or the nearest.
+uint64_t nearest_devices(int visible);
+
+// What kernels know of the job. Called once the heap and the flags are mapped.
+struct Flags {
+  char *own;             // arrived, epoch, claimed
+  const uintptr_t *peer; // the others', as mapped here
+};
+void publish(const Flags &flags);
+void unpublish();
+size_t flag_bytes();
+size_t trial_at();   // in the flags: room to try out the mappings, up to their end
+double clock_rate(); // ticks a second of a kernel's clock
+
+} // namespace shmem::gpu

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// What kernels know: one State, filled here and given to every module of device code, and the table
+// of teams.
+#include "../device/state.hpp"
+#include "gpu_hip.hpp"
+#include "report.hpp"
+#include "team.hpp"
+#include <mutex>
+
+namespace shmem::gpu {
+
+namespace {
+
+std::mutex modules_mutex; // guards state too: a module may come at any time, from any thread
+device::Module *modules;
+device::State state; // all zero while there is no device heap
+device::Team *teams;
+
+void tell(device::Module *module) {
+  if (module->state_bytes != sizeof state)
+    fatal("a module of device code was compiled against another version of this library: its state "
+          "has %zu bytes, the library's %zu",
+          module->state_bytes, sizeof state);
+  if (int error = module->publish(&state))
+    fatal("GPU %d: showing the job to a module of device code: %s", chosen,
+          hipGetErrorString(hipError_t(error)));
+}
+
+void tell_all() {
+  std::lock_guard guard(modules_mutex);
+  for (auto *module = modules; module; module = module->next) tell(module);
+}
+
+// Behind the others' flags: arrived, epoch, claimed.
+size_t arrived_bytes() {
+  return size_t(device::max_teams) * size_t(self.n) * sizeof(uint64_t);
+}
+size_t epoch_bytes() {
+  return size_t(device::max_teams) * sizeof(uint64_t);
+}
+
+void fill(const Flags &flags) {
+  state = {};
+  state.base = self.device.base;
+  state.size = self.device.size;
+  state.teams = teams;
+  state.arrived = reinterpret_cast<uint64_t *>(flags.own);
+  state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
+  state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
+  state.me = self.me;
+  state.n = self.n;
+  for (int pe = 0; pe < device::max_pes; pe++) {
+    const bool there = pe < self.n;
+    state.delta[pe] = (there ? uintptr_t(self.device.delta[pe]) : 0) | (self.check || !there);
+    state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
+  }
+  if (self.check || self.env.wait_limit > 0) state.report = report::open();
+  state.wait_limit = uint64_t(self.env.wait_limit * clock_rate());
+}
+
+} // namespace
+
+size_t trial_at() {
+  return arrived_bytes() + epoch_bytes() + line;
+}
+size_t flag_bytes() {
+  return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
+}
+
+// Ticks a second of arch::clock: the runtime has it in kHz, before ROCm 5.3 without a name for it.
+double clock_rate() {
+#if defined HIP_VERSION && HIP_VERSION < 50300000
+  return 100e6; // of all GPUs that it knows and that this library supports
+#else
+  int khz = 0;
+  MUST(hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, chosen),
+       "hipDeviceGetAttribute of the clock's rate");
+  return khz * 1e3;
+#endif
+}
+
+void publish(const Flags &flags) {
+  void *p = nullptr;
+  const size_t bytes = device::max_teams * sizeof(device::Team);
+  MUST(hipMalloc(&p, bytes), "hipMalloc of %zu bytes for the table of teams", bytes);
+  MUST(hipMemset(p, 0, bytes), "hipMemset of the table of teams");
+  {
+    std::lock_guard guard(modules_mutex);
+    teams = static_cast<device::Team *>(p);
+    fill(flags);
+  }
+  tell_all();
+}
+
+void unpublish() {
+  {
+    std::lock_guard guard(modules_mutex);
+    state = {};
+  }
+  tell_all();
+  report::close();
+  MUST(hipFree(teams), "hipFree");
+  teams = nullptr;
+}
+
+void show_team(const Team &t) {
+  if (!self.device.size) return;
+  const device::Team shown{t.me, t.n, t.start, t.stride};
+  copy(teams + t.id, &shown, sizeof shown);
+}
+
+// The next team of this number starts from 0. Whoever writes a member's flags has done so before
+// that member leaves the team's last barrier, so each clears its own before it gives the number
+// back.
+void forget_team(int id) {
+  if (!self.device.size) return;
+  zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
+  zero(state.epoch + id, sizeof(uint64_t));
+}
+
+} // namespace shmem::gpu
+
+using shmem::device::Module;
+
+extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module) {
+  using namespace shmem::gpu;
+  std::lock_guard guard(modules_mutex);
+  module->next = modules;
+  modules = module;
+  if (chosen < 0 || !state.size) return;
+  OnDevice on;
+  tell(module);
+}
+
+extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {
+  using namespace shmem::gpu;
+  std::lock_guard guard(modules_mutex);
+  for (Module **p = &modules; *p; p = &(*p)->next)
+    if (*p == module) {
+      *p = module->next;
+      return;
+    }
+}

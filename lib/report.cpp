@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "report.hpp"
+#include "exit.hpp"
+#include "gpu_hip.hpp"
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <pthread.h>
+
+namespace shmem::report {
+
+namespace {
+
+device::Report *words;
+pthread_t listener;
+std::atomic<bool> stop;
+
+const char *comparison(int cmp) {
+  static const char *const names[] = {"==", "!=", "<", "<=", ">", ">="};
+  return unsigned(cmp) < 6 ? names[cmp] : "?";
+}
+
+// One line, like those of the host's routines.
+[[noreturn]] void say_it(const device::Report &r) {
+  char where[96];
+  snprintf(where, sizeof where, "in block (%u,%u,%u), thread (%u,%u,%u) of a kernel", r.block[0],
+           r.block[1], r.block[2], r.thread[0], r.thread[1], r.thread[2]);
+  const auto *p = reinterpret_cast<const void *>(r.address);
+  const size_t bytes = size_t(r.bytes);
+  switch (r.kind) {
+  case device::Report::bad_pe:
+    fatal("%s: pe = %d: the program has PEs 0 to %d; %s", r.routine, r.pe, self.n - 1, where);
+  case device::Report::not_symmetric:
+    if (!p) fatal("%s: %s = NULL: not a symmetric address; %s", r.routine, r.argument, where);
+    fatal("%s: %s = %p: not on the symmetric heap in device memory; %s", r.routine, r.argument, p,
+          where);
+  case device::Report::past_end:
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric heap; %s",
+          r.routine, r.argument, p, bytes, where);
+  case device::Report::misaligned:
+    fatal("%s: %s = %p: not aligned to %zu bytes; %s", r.routine, r.argument, p, size_t(r.align),
+          where);
+  case device::Report::wait_limit:
+    fatal("%s: %s = %p: waited longer than SHMEM_WAIT_LIMIT for a value %s %lld (0x%llx) and last "
+          "saw %lld (0x%llx); %s",
+          r.routine, r.argument, p, comparison(r.cmp), (long long)r.wanted,
+          (unsigned long long)r.wanted, (long long)r.seen, (unsigned long long)r.seen, where);
+  }
+  fatal("%s: %s = %p: kind %u of report, of another version of this library; %s", r.routine,
+        r.argument, p, r.kind, where);
+}
+
+void *listen(void *) {
+  const timespec nap{0, 5000000};
+  while (!stop.load(std::memory_order_relaxed)) {
+    if (__atomic_load_n(&words->kind, __ATOMIC_ACQUIRE)) {
+      device::Report copy = *words;
+      copy.routine[sizeof copy.routine - 1] = copy.argument[sizeof copy.argument - 1] = '\0';
+      say_it(copy);
+    }
+    nanosleep(&nap, nullptr);
+  }
+  return nullptr;
+}
+
+} // namespace
+
+device::Report *open() {
+  using gpu::chosen;
+  void *host = nullptr, *there = nullptr;
+  MUST(hipHostMalloc(&host, sizeof *words, hipHostMallocMapped), "hipHostMalloc for reports");
+  memset(host, 0, sizeof *words);
+  MUST(hipHostGetDevicePointer(&there, host, 0), "hipHostGetDevicePointer");
+  words = static_cast<device::Report *>(host);
+  stop = false;
+  if (int error = start_thread(&listener, listen))
+    fatal("starting the thread that listens to kernels: %s", strerror(error));
+  return static_cast<device::Report *>(there);
+}
+
+void close() {
+  using gpu::chosen;
+  if (!words) return;
+  stop = true;
+  pthread_join(listener, nullptr);
+  MUST(hipHostFree(words), "hipHostFree");
+  words = nullptr;
+}
+
+} // namespace shmem::report

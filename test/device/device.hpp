@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// What the tests of kernels share. They run unchanged on every platform.
+#ifndef TEST_DEVICE_HPP
+#define TEST_DEVICE_HPP
+
+#include <shmem/device/shmem.hpp>
+
+extern "C" {
+#include "harness.h"
+}
+
+#define CAT2(a, b) a##_##b
+#define CAT(a, b) CAT2(a, b)
+#define NAME(x) CAT(x, ID)
+
+// A call that failed ends the test.
+#define HIP(call)                                                                                  \
+  do {                                                                                             \
+    const hipError_t error_ = (call);                                                              \
+    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
+  } while (0)
+
+extern hipStream_t stream; // of the tests; not the default one
+
+// Device memory of the heap, the same on all PEs, filled with a byte.
+void *device_alloc(size_t bytes, int fill);
+
+// Ticks of the clock of kernels.
+uint64_t wall_clock_ticks(double seconds);
+
+// Waits for what was launched, and for all PEs.
+void finish_all(void);
+
+#endif

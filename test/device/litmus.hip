@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// What the ordering of the calls forbids, tried thousands of times with one PE late now and then:
+// the forbidden outcome must never be seen.
+#include "device.hpp"
+
+namespace {
+
+__device__ void be_late(unsigned r, int who) {
+  if (shmem_my_pe() != who || r % 64 != 5) return;
+  const uint64_t until = shmem::arch::clock() + 3000;
+  while (shmem::arch::clock() < until) shmem::arch::pause();
+}
+
+constexpr int line = 16; // 64-bit words
+
+// Message passing: data by p, fence, then a flag by p. Who sees the flag sees the data; the answer
+// goes the same way back, so that rounds do not overlap.
+__global__ void message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
+  const bool first = shmem_my_pe() < peer;
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    be_late(r, late);
+    for (int turn = 0; turn < 2; turn++)
+      if (first == (turn == 0)) {
+        for (int k = 0; k < 4; k++) shmem_uint64_p(data + k * line, r, peer);
+        shmem_fence();
+        shmem_uint64_p(flag, r, peer);
+      } else {
+        shmem_uint64_wait_until(flag, SHMEM_CMP_GE, r);
+        for (int k = 0; k < 4; k++)
+          if (data[k * line] != r) *bad = r;
+      }
+  }
+}
+
+// Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both may
+// see nothing of the other.
+__global__ void store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    shmem_sync_all();
+    be_late(r, late);
+    shmem_uint64_p(word, r, peer);
+    shmem_quiet();
+    // What the peer has stored at this PE is read back from the peer's view: its own get of here.
+    seen[r - 1] = shmem_uint64_g(word, shmem_my_pe());
+  }
+}
+
+// Put, then signal, across three PEs: 0 puts to 2 and quiets, then signals 1, which signals 2. Who
+// sees the second signal sees the put.
+__global__ void three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count, int late, unsigned *bad) {
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    be_late(r, late);
+    if (role == 0) {
+      shmem_uint64_p(data, r, pe2);
+      shmem_quiet();
+      shmem_signal_set(sig, r, pe1);
+      shmem_signal_wait_until(sig, SHMEM_CMP_GE, r); // pe2 has looked
+    } else if (role == 1) {
+      shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
+      shmem_fence();
+      shmem_signal_set(sig, r, pe2);
+    } else {
+      shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
+      if (*data != r) *bad = r;
+      shmem_signal_set(sig, r, pe0);
+    }
+  }
+}
+
+// A put of a whole workgroup, a fence and a signal of one lane, then every lane of the other side
+// looks. The buffer is one of two, by turns.
+__global__ void workgroup_put(uint32_t *dest, uint32_t *source, int n, uint64_t *sig, int peer, int count, int late, int form, unsigned *bad) {
+  const bool first = shmem_my_pe() < peer;
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    if (threadIdx.x == 0) be_late(r, late);
+    uint32_t *d = dest + (r & 1) * n;
+    for (int turn = 0; turn < 2; turn++)
+      if (first == (turn == 0)) {
+        for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = r * 1000 + unsigned(i);
+        if (form == 0) {
+          shmemx_uint32_put_signal_wg(d, source, size_t(n), sig, r, SHMEM_SIGNAL_SET, peer);
+        } else if (form == 1) {
+          shmemx_uint32_put_wg(d, source, size_t(n), peer);
+          if (threadIdx.x == 0) {
+            shmem_fence();
+            shmem_signal_set(sig, r, peer);
+          }
+        } else { // by hand: each thread its own stores, each quiets, the workgroup meets
+          __syncthreads();
+          for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) shmem_uint32_p(d + i, source[i], peer);
+          shmem_quiet();
+          __syncthreads();
+          if (threadIdx.x == 0) shmem_signal_add(sig, 1, peer);
+        }
+        __syncthreads();
+      } else {
+        if (threadIdx.x == 0) shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
+        __syncthreads();
+        for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+          if (d[i] != r * 1000 + unsigned(i)) *bad = r;
+        __syncthreads();
+      }
+  }
+}
+
+int rounds(void) {
+  const char *text = getenv("SHMEM_TEST_ROUNDS");
+  return text ? atoi(text) : 2000;
+}
+
+struct Buffers {
+  uint64_t *words, *sig;
+  uint32_t *data;
+  unsigned *bad;
+  Buffers() {
+    words = static_cast<uint64_t *>(device_alloc(8 * line * 8, 0));
+    sig = static_cast<uint64_t *>(device_alloc(8, 0));
+    data = static_cast<uint32_t *>(device_alloc(4 * 4096 * 4, 0));
+    bad = static_cast<unsigned *>(device_alloc(4, 0));
+  }
+  void done(const char *what) {
+    HIP(hipGetLastError());
+    finish_all();
+    unsigned failed;
+    HIP(hipMemcpy(&failed, bad, 4, hipMemcpyDeviceToHost));
+    CHECK(failed == 0, "%s: the forbidden was seen in round %u", what, failed);
+    shmem_free(bad);
+    shmem_free(data);
+    shmem_free(sig);
+    shmem_free(words);
+  }
+};
+
+bool paired(int *peer) {
+  *peer = me ^ 1;
+  return *peer < npes;
+}
+
+void messages(void) {
+  Buffers b;
+  int peer;
+  if (paired(&peer))
+    hipLaunchKernelGGL(message_passing, dim3(1), dim3(1), 0, stream, b.words, b.sig, peer, rounds(), 1, b.bad);
+  b.done("message passing");
+}
+void three(void) {
+  if (npes < 3) return;
+  Buffers b;
+  for (int late = 0; late < 3; late++) {
+    HIP(hipMemset(b.sig, 0, 8));
+    finish_all();
+    if (me < 3) hipLaunchKernelGGL(three_pes, dim3(1), dim3(1), 0, stream, b.words, b.sig, me, 0, 1, 2, rounds(), late, b.bad);
+    finish_all();
+  }
+  b.done("put, then signal by way of a third PE");
+}
+void workgroups(void) {
+  int peer;
+  for (int form = 0; form < 3; form++)
+    for (int n : {3, 257, 2048}) {
+      Buffers b;
+      if (paired(&peer))
+        hipLaunchKernelGGL(workgroup_put, dim3(1), dim3(256), 0, stream, b.data, b.data + 2 * n, n, b.sig, peer, rounds() / 20, form % 2,
+                           form, b.bad);
+      b.done(form == 0 ? "put with signal of a workgroup" : form == 1 ? "put of a workgroup, signal of a lane" : "p of a workgroup");
+    }
+}
+void buffering(void) {
+  const int count = rounds();
+  uint64_t *word = static_cast<uint64_t *>(device_alloc(8, 0)), *seen = static_cast<uint64_t *>(device_alloc(size_t(count) * 8, 0));
+  const int peer = npes % 2 && me == npes - 1 ? me : me ^ 1; // all take part in the sync
+  hipLaunchKernelGGL(store_buffering, dim3(1), dim3(1), 0, stream, word, seen, peer, count, 0);
+  HIP(hipGetLastError());
+  finish_all();
+  if (peer != me) {
+    // The host's get reads what the peer saw.
+    uint64_t *mine = static_cast<uint64_t *>(malloc(size_t(count) * 8)), *theirs = static_cast<uint64_t *>(malloc(size_t(count) * 8));
+    HIP(hipMemcpy(mine, seen, size_t(count) * 8, hipMemcpyDeviceToHost));
+    shmem_uint64_get(theirs, seen, size_t(count), peer);
+    for (int r = 1; r <= count; r++)
+      CHECK(mine[r - 1] == uint64_t(r) || theirs[r - 1] == uint64_t(r), "round %d: neither PE saw the other's store", r);
+    free(theirs);
+    free(mine);
+  }
+  shmem_barrier_all();
+  shmem_free(seen);
+  shmem_free(word);
+}
+
+const struct pe_test tests[] = {{"message passing", messages},
+                                {"store buffering", buffering},
+                                {"a signal by way of a third PE", three},
+                                {"workgroup put, one lane's signal", workgroups}};
+
+} // namespace
+
+extern "C" {
+extern const struct pe_list device_litmus_lists[];
+extern const size_t device_litmus_count;
+const struct pe_list device_litmus_lists[] = {PE_LIST("", tests)};
+const size_t device_litmus_count = 1;
+}

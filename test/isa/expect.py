@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""What the kernels of kernels.hip must be compiled to. By the AMDGPU guide of LLVM, "Memory Model gfx90a" and "gfx942":
+
+gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back, and a wait for it; acquire: buffer_inv sc0 sc1.
+        Atomics say the scope with sc1; their sc0 asks for the old value.
+gfx90a  A store goes through to where others look; a load passes by the L1 with glc. Release: buffer_wbl2 and a wait for it;
+        acquire: buffer_invl2 and buffer_wbinvl1_vol. glc of an atomic asks for the old value.
+"""
+
+END = r"(?=( offset:-?\d+)? *$)" # nothing more: no glc, no slc
+
+WORDS = {
+    # of the text        gfx90a                                      gfx942
+    "store2": (r"global_store_short v\d+, v\d+, \S+" + END, r"global_store_short .* sc0 sc1"),
+    "store8": (r"global_store_dwordx2 .*(off|\])" + END, r"global_store_dwordx2 .* sc0 sc1"),
+    "store16": (r"global_store_dwordx4 .*off" + END, r"global_store_dwordx4 .*off sc0 sc1"),
+    "load8": (r"global_load_dwordx2 .* glc", r"global_load_dwordx2 .* sc0 sc1"),
+    "load16": (r"global_load_dwordx4 .*off glc", r"global_load_dwordx4 .*off sc0 sc1"),
+    "cached16": (r"global_load_dwordx4 .*(off|\])" + END, r"global_load_dwordx4 .*(off|\])" + END),
+    "cached8": (r"global_load_dwordx2 .*(off|\])" + END, r"global_load_dwordx2 .*(off|\])" + END),
+    "add": (r"global_atomic_add_x2 v\d+, v\[.*\]" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
+    "fetch_add": (r"global_atomic_add_x2 v\[.* glc", r"global_atomic_add_x2 v\[.* sc0 sc1"),
+    "swap": (r"global_atomic_swap v.* glc", r"global_atomic_swap v.* sc0 sc1"),
+    "compare_swap": (r"global_atomic_cmpswap v.* glc", r"global_atomic_cmpswap v.* sc0 sc1"),
+    # Between the two only waits, and the last of them is for all stores.
+    "release": (r"buffer_wbl2\n(s_waitcnt .*\n)*?s_waitcnt vmcnt\(0\)", r"buffer_wbl2 sc0 sc1\n(s_waitcnt .*\n)*?s_waitcnt vmcnt\(0\)"),
+    "acquire": (r"buffer_invl2\nbuffer_wbinvl1_vol", r"buffer_inv sc0 sc1"),
+    "drain": (r"s_waitcnt vmcnt\(0\)", r"s_waitcnt vmcnt\(0\)"),
+    "meet": (r"s_barrier", r"s_barrier"),
+    "sleep": (r"s_sleep", r"s_sleep"),
+}
+ARCHES = ("gfx90a", "gfx942")
+
+# Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to 64 a
+# compute unit of gfx90a and gfx942 holds as many waves as it can).
+KERNELS = {
+    "p": ("store8", 16),
+    "p_short": ("store2", 16),
+    "g": ("load8", 16),
+    "put": (4 * "cached16 " + 4 * "store16 " + "cached16 store16", 64),
+    "putmem_wave": (4 * "cached16 " + 4 * "store16 " + "cached16 store16 drain", 64),
+    "put_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "cached16 store16 drain meet", 64),
+    "put_nbi_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "cached16 store16", 64),
+    "get_wg": ("meet " + 4 * "load16 " + "drain load16 drain meet", 64),
+    "put_signal_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "drain meet release store8", 64),
+    "signal_add": ("add", 16),
+    "fence": ("store8 release store8", 16),
+    "quiet": ("store8 release acquire", 16),
+    "wait_until": ("load8 sleep load8 drain acquire cached8", 16),
+    "test": ("load8 drain acquire cached8", 16),
+    "atomic_add": ("add", 16),
+    "atomic_fetch_add": ("fetch_add", 16),
+    "atomic_swap": ("swap", 16),
+    "atomic_compare_swap": ("compare_swap", 16),
+    "barrier_all": ("store8 drain release store8 load8 drain acquire", 32),
+    "barrier_all_wg": ("store8 drain meet release store8 load8 drain acquire meet", 32),
+    "team_sync_wg": ("drain meet release store8 load8 drain acquire meet", 32),
+}
+
+# Nowhere: private memory, calls, accesses that do not know whether they mean global memory.
+NEVER = {
+    r"scratch_|buffer_(load|store)_\w+ .*(off|s32)": "private memory",
+    r"s_swappc|s_setpc|s_call": "a call",
+    r"flat_(load|store|atomic)": "a flat access: it would ask the LDS, too",
+    r"ds_(read|write|add)": "the LDS",
+}
+ALLOWED = {"team_sync_wg": "flat_load"} # of the team's numbers, once a call
