@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // shmem_perf --device: what the routines cost that kernels call. Times are of the GPU's clock, from
-// event to event, medians of runs after one that warms up; a latency is that of one of many calls in
-// one kernel. PE 0 works with PE 1; barriers and the matrix are of all.
+// event to event, medians of runs after one that warms up; a latency is that of one of many calls
+// in one kernel. PE 0 works with PE 1; barriers and the matrix are of all.
 #include <shmem/device/shmem.hpp>
 
 #include "device.h"
@@ -35,20 +35,18 @@ template <class S> __device__ void part(S scope, size_t n, size_t *from, size_t 
   *bytes = n - *from < each ? n - *from : each;
 }
 
-template <class S>
-__global__ void put_kernel(char *dest, const char *source, size_t n, int pe) {
+template <class S> __global__ void put_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::put_nbi(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
-                 bytes / 8, pe, S{});
+  shmem::put_nbi(reinterpret_cast<long *>(dest + from),
+                 reinterpret_cast<const long *>(source + from), bytes / 8, pe, S{});
   shmem_quiet();
 }
-template <class S>
-__global__ void get_kernel(char *dest, const char *source, size_t n, int pe) {
+template <class S> __global__ void get_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::get_nbi(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
-                 bytes / 8, pe, S{});
+  shmem::get_nbi(reinterpret_cast<long *>(dest + from),
+                 reinterpret_cast<const long *>(source + from), bytes / 8, pe, S{});
   shmem_quiet();
 }
 // Each workgroup serves one peer, the first ones other peers than on other PEs.
@@ -65,8 +63,8 @@ __global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
   shmem_quiet();
 }
 
-__global__ void p_ping_pong(uint64_t *flag, int peer, bool first, int count) {
-  const uint64_t start = *flag; // both sides count on from the same number
+// Both sides count on from the number where the last run ended.
+__global__ void p_ping_pong(uint64_t *flag, uint64_t start, int peer, bool first, int count) {
   for (int k = 1; k <= count; k++) {
     if (first) shmem_uint64_p(flag, start + k, peer);
     shmem_uint64_wait_until(flag, SHMEM_CMP_GE, start + k);
@@ -75,10 +73,8 @@ __global__ void p_ping_pong(uint64_t *flag, int peer, bool first, int count) {
 }
 template <class S>
 __global__ void put_signal_ping_pong(char *dest, const char *source, size_t n, uint64_t *flag,
-                                     int peer, bool first, int count) {
-  const uint64_t start = *flag;
-  S scope;
-  scope.sync();
+                                     uint64_t start, int peer, bool first, int count) {
+  const S scope;
   for (int k = 1; k <= count; k++) {
     if (first)
       shmem::put_signal(reinterpret_cast<long *>(dest), reinterpret_cast<const long *>(source),
@@ -91,9 +87,9 @@ __global__ void put_signal_ping_pong(char *dest, const char *source, size_t n, u
   }
 }
 // What this machine's GPUs can do without the library.
-__global__ void raw_ping_pong(uint64_t *mine, uint64_t *theirs, bool first, int count) {
+__global__ void raw_ping_pong(uint64_t *mine, uint64_t *theirs, uint64_t start, bool first,
+                              int count) {
   volatile uint64_t *in = mine, *out = theirs;
-  const uint64_t start = *in;
   for (int k = 1; k <= count; k++) {
     if (first) *out = start + k;
     while (*in < start + k) shmem::arch::pause();
@@ -133,6 +129,7 @@ struct Bench {
   char *source, *dest;
   uint64_t *flag, *out;
   size_t room;
+  uint64_t counted[64] = {}; // by the flags of ping-pongs
 
   explicit Bench(const struct device_options &options) : o(options), peer(n > 1 ? 1 - me : 0) {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
@@ -144,8 +141,10 @@ struct Bench {
     flag = static_cast<uint64_t *>(shmem_malloc_with_hints(4096, SHMEMX_MALLOC_DEVICE));
     if (!source || !dest || !flag) {
       if (me == 0)
-        fprintf(stderr, "error: no room for 2 x %zu bytes in the device heap "
-                        "(is there a GPU? SHMEM_DEVICE_SIZE, --sizes)\n", room);
+        fprintf(stderr,
+                "error: no room for 2 x %zu bytes in the device heap "
+                "(is there a GPU? SHMEM_DEVICE_SIZE, --sizes)\n",
+                room);
       shmem_global_exit(2);
     }
     out = flag + 256;
@@ -183,15 +182,15 @@ struct Bench {
     if (me != 0) return;
     if (o.json)
       printf("{\"test\": \"%s\", \"scope\": \"%s\", \"workgroups\": %d, \"bytes\": %zu, "
-             "\"value\": %.4g, \"unit\": \"%s\"}\n", name, scope, wgs, bytes, value, unit);
+             "\"value\": %.4g, \"unit\": \"%s\"}\n",
+             name, scope, wgs, bytes, value, unit);
     else
       printf("%-22s %-7s %4d %12zu %10.4g %s\n", name, scope, wgs, bytes, value, unit);
     fflush(stdout);
   }
 
   // PE 0 alone; the others wait.
-  template <class S, class K>
-  void bandwidth(const char *name, Scope scope, K kernel, bool put) {
+  template <class S, class K> void bandwidth(const char *name, Scope scope, K kernel, bool put) {
     for (size_t bytes = std::max(o.smallest, size_t(1024)); bytes <= o.largest; bytes *= o.step)
       for (int wgs : {1, 2, 4, 8, 16, 32, 64, 128}) {
         if (size_t(wgs) * 1024 > bytes || wgs > o.workgroups) continue;
@@ -200,7 +199,8 @@ struct Bench {
         shmem_barrier_all();
         if (me == 0) {
           const double us = time([&] {
-            hipLaunchKernelGGL(kernel, dim3(wgs), dim3(o.threads), 0, stream, dest, source, bytes, peer);
+            hipLaunchKernelGGL(kernel, dim3(wgs), dim3(o.threads), 0, stream, dest, source, bytes,
+                               peer);
           });
           row(name, scope_names[int(scope)], wgs, bytes, double(bytes) / us / 1e3, "GB/s");
         }
@@ -214,15 +214,21 @@ struct Bench {
     HIP(hipMemcpy(seen.data(), dest, bytes, hipMemcpyDeviceToHost));
     for (size_t i = 0; i < bytes; i++)
       if (seen[i] != char(value)) {
-        fprintf(stderr, "WRONG: %s, %zu bytes: byte %zu is %d, not %d\n", name, bytes, i, seen[i], value);
+        fprintf(stderr, "WRONG: %s, %zu bytes: byte %zu is %d, not %d\n", name, bytes, i, seen[i],
+                value);
         shmem_global_exit(1);
       }
   }
-  template <class F> void pair(const char *name, const char *scope, size_t bytes, int count, F f) {
+  // f launches on the word of flag that has this number.
+  template <class F>
+  void pair(const char *name, const char *scope, size_t bytes, int word, int count, F f) {
     if (n < 2) return;
     shmem_barrier_all();
     if (me < 2) {
-      const double us = time([&] { f(count); });
+      const double us = time([&] {
+        f(flag + word, counted[word], count);
+        counted[word] += uint64_t(count);
+      });
       row(name, scope, 1, bytes, us / count / 2, "us one way");
     }
     shmem_barrier_all();
@@ -241,22 +247,27 @@ struct Bench {
   template <class S> void put_signals(Scope scope, int threads) {
     for (size_t bytes = 8; bytes <= std::min(o.largest, size_t(1) << 20); bytes *= 8) {
       if (scope == Scope::thread && bytes > 4096) break;
-      pair("put_signal ping-pong", scope_names[int(scope)], bytes, o.count / 10, [&](int count) {
-        hipLaunchKernelGGL(put_signal_ping_pong<S>, dim3(1), dim3(threads), 0, stream, dest, source,
-                           bytes, flag + 16, peer, me == 0, count);
-      });
+      pair("put_signal ping-pong", scope_names[int(scope)], bytes, 16, o.count / 10,
+           [&](uint64_t *word, uint64_t start, int count) {
+             hipLaunchKernelGGL(put_signal_ping_pong<S>, dim3(1), dim3(threads), 0, stream, dest,
+                                source, bytes, word, start, peer, me == 0, count);
+           });
     }
   }
 
   void latencies() {
     auto *theirs = static_cast<uint64_t *>(shmem_ptr(flag, peer));
     if (n > 1 && theirs)
-      pair("raw flag ping-pong", "thread", 8, o.count, [&](int count) {
-        hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, flag + 32, theirs + 32, me == 0, count);
-      });
-    pair("p + wait ping-pong", "thread", 8, o.count, [&](int count) {
-      hipLaunchKernelGGL(p_ping_pong, dim3(1), dim3(1), 0, stream, flag, peer, me == 0, count);
-    });
+      pair("raw flag ping-pong", "thread", 8, 32, o.count,
+           [&](uint64_t *word, uint64_t start, int count) {
+             hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, word, theirs + 32,
+                                start, me == 0, count);
+           });
+    pair("p + wait ping-pong", "thread", 8, 0, o.count,
+         [&](uint64_t *word, uint64_t start, int count) {
+           hipLaunchKernelGGL(p_ping_pong, dim3(1), dim3(1), 0, stream, word, start, peer, me == 0,
+                              count);
+         });
     put_signals<shmem::Thread>(Scope::thread, 1);
     put_signals<shmem::Wave>(Scope::wave, int(shmem::arch::wave_size));
     put_signals<shmem::Workgroup>(Scope::wg, o.threads);
@@ -267,7 +278,8 @@ struct Bench {
       hipLaunchKernelGGL(g_kernel, dim3(1), dim3(1), 0, stream, flag + 64, peer, count, out);
     });
     alone("fetch_add", o.count, [&](int count) {
-      hipLaunchKernelGGL(fetch_add_kernel, dim3(1), dim3(1), 0, stream, flag + 80, peer, count, out);
+      hipLaunchKernelGGL(fetch_add_kernel, dim3(1), dim3(1), 0, stream, flag + 80, peer, count,
+                         out);
     });
     alone("add", o.count, [&](int count) {
       hipLaunchKernelGGL(add_kernel, dim3(1), dim3(1), 0, stream, flag + 96, peer, count);
@@ -288,7 +300,8 @@ struct Bench {
       const int wgs = (o.workgroups + n - 1) / n * n;
       shmem_barrier_all();
       const double us = time([&] {
-        hipLaunchKernelGGL(all_to_all_kernel, dim3(wgs), dim3(o.threads), 0, stream, dest, source, bytes);
+        hipLaunchKernelGGL(all_to_all_kernel, dim3(wgs), dim3(o.threads), 0, stream, dest, source,
+                           bytes);
       });
       static double mine, rate[1024];
       mine = double(bytes) * (n - 1) / us / 1e3;
@@ -310,7 +323,8 @@ extern "C" void device_perf(const struct device_options *options) {
     hipDeviceProp_t prop;
     HIP(hipGetDevice(&device));
     HIP(hipGetDeviceProperties(&prop, device));
-    printf("# %d PEs, %s\n%-22s %-7s %4s %12s %10s\n", b.n, prop.name, "test", "scope", "wgs", "bytes", "value");
+    printf("# %d PEs, %s\n%-22s %-7s %4s %12s %10s\n", b.n, prop.name, "test", "scope", "wgs",
+           "bytes", "value");
   }
   b.latencies();
   b.barriers<shmem::Thread>(Scope::thread, 1);
