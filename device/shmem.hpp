@@ -19,7 +19,10 @@ namespace shmem {
 
 namespace device {
 
-// Tells the library about this module's State, while the module is loaded.
+// Tells the library about this module's State, while the module is loaded. In an unnamed namespace:
+// were publish one function of the program, it would know the State of one module only.
+#if !defined __CUDA_ARCH__ && !defined __HIP_DEVICE_COMPILE__
+namespace {
 struct Registrar {
   Module module;
   Registrar() : module{publish, sizeof(State), nullptr} { shmemx_module_add(&module); }
@@ -27,12 +30,9 @@ struct Registrar {
   static int publish(const State *s) {
     return int(hipMemcpyToSymbol(HIP_SYMBOL(state), s, sizeof *s, 0, hipMemcpyHostToDevice));
   }
-};
-namespace {
-#if !defined __CUDA_ARCH__ && !defined __HIP_DEVICE_COMPILE__
-Registrar registrar;
-#endif
+} registrar;
 } // namespace
+#endif
 
 } // namespace device
 

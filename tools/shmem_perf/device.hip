@@ -135,7 +135,7 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    room = std::max(o.largest, size_t(4096)) * size_t(n);
+    room = std::max(o.largest, size_t(65536) * size_t(n));
     source = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
     dest = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
     flag = static_cast<uint64_t *>(shmem_malloc_with_hints(4096, SHMEMX_MALLOC_DEVICE));
@@ -296,7 +296,8 @@ struct Bench {
   // All PEs at once, each to all others and itself: what each of them moved, and all together.
   void matrix() {
     if (n < 2) return;
-    for (size_t bytes = std::max(o.smallest, size_t(65536)); bytes <= o.largest; bytes *= o.step) {
+    for (size_t bytes = std::max(o.smallest, size_t(65536)); bytes * size_t(n) <= room;
+         bytes *= o.step) {
       const int wgs = (o.workgroups + n - 1) / n * n;
       shmem_barrier_all();
       const double us = time([&] {
