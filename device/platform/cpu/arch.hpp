@@ -59,7 +59,10 @@ SHMEM_FETCH_(xor)
 
 SHMEM_D_ void wait_stores() {}
 SHMEM_D_ void fence_release() {}
-SHMEM_D_ void fence_acquire() {}
+// Comes after a wait that has seen what it waited for: the next one's pauses are short again.
+SHMEM_D_ void fence_acquire() {
+  hip_cpu::progress();
+}
 // An exchange, not a fence, for ThreadSanitizer as above.
 SHMEM_D_ void fence_all() {
   int any;

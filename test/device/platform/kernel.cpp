@@ -311,14 +311,41 @@ void ends(void **) {
         }) == 128 + SIGABRT);
 }
 
+// Threads of one block race where nothing orders them: without the first meeting TSan must speak,
+// with it it must not.
+__global__ void neighbours(int *v, bool meet) {
+  const int me = int(threadIdx.x);
+  v[me] = me;
+  if (meet)
+    __syncthreads();
+  else
+    hip_cpu::pause(); // so that each has a fiber of its own
+  const int other = v[(me + 1) % int(blockDim.x)];
+  __syncthreads();
+  v[me] += other;
+}
+int run_neighbours(bool meet) {
+  int *v;
+  if (hipMalloc(&v, 70 * sizeof *v)) return 2;
+  hipLaunchKernelGGL(neighbours, 1, 70, 0, nullptr, v, meet);
+  return hipDeviceSynchronize() == hipSuccess && v[68] == 68 + 69 ? 0 : 3;
+}
+const char *self;
+void races(void **) {
+  CHECK(run_again(self, "meet") == 0);
+  CHECK(run_again(self, "race") == (with_tsan ? 66 : 0));
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  self = argv[0];
+  if (argc > 1) return run_neighbours(strcmp(argv[1], "meet") == 0);
   // TSan wants to fork before there are threads
   const CMUnitTest tests[] = {
-      cmocka_unit_test(processes), cmocka_unit_test(ends),     cmocka_unit_test(geometry),
-      cmocka_unit_test(shared),    cmocka_unit_test(waves),    cmocka_unit_test(waiting),
-      cmocka_unit_test(updates),   cmocka_unit_test(mistakes),
+      cmocka_unit_test(races),    cmocka_unit_test(processes), cmocka_unit_test(ends),
+      cmocka_unit_test(geometry), cmocka_unit_test(shared),    cmocka_unit_test(waves),
+      cmocka_unit_test(waiting),  cmocka_unit_test(updates),   cmocka_unit_test(mistakes),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -224,7 +224,52 @@ void ipc_no_peer(void **) {
           STEP(hipIpcOpenMemHandle(&q, handle, 0) == hipSuccess);
           return 0;
         }) == 0);
+  CHECK(in_child([&] {
+          setenv("SHMEM_CPU_NO_PEER", "0-0", 1);
+          void *q;
+          STEP(hipIpcOpenMemHandle(&q, handle, 0) == hipErrorPeerAccessUnsupported);
+          return 0;
+        }) == 0);
   OK(hipFree(p));
+}
+
+// Nothing of it has a name that could be left behind: not for the process, not for the memory.
+void no_names(void **) {
+  void *p;
+  OK(hipMalloc(&p, 10000));
+  FILE *maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  int seen = 0;
+  while (fgets(line, sizeof line, maps))
+    if (uintptr_t(p) == strtoull(line, nullptr, 16)) {
+      seen++;
+      CHECK(strstr(line, "/memfd:") && strstr(line, "(deleted)"));
+    }
+  fclose(maps);
+  CHECK(seen == 1);
+  OK(hipFree(p));
+}
+
+// A store beyond an allocation ends the program; ASan sees the first byte, without it the page
+// does.
+void overruns(void **) {
+#ifdef __SANITIZE_ADDRESS__
+  static const size_t beyond = 5000;
+#else
+  static const size_t beyond = 8192;
+#endif
+  CHECK(in_child([] {
+          volatile char *mine;
+          STEP(hipMalloc(const_cast<char **>(&mine), 5000) == hipSuccess);
+          mine[4999] = 1;
+          return 0;
+        }) == 0);
+  CHECK(in_child([] {
+          volatile char *mine;
+          STEP(hipMalloc(const_cast<char **>(&mine), 5000) == hipSuccess);
+          mine[beyond] = 1;
+          return 0;
+        }) != 0);
 }
 
 void failures(void **) {
@@ -251,17 +296,12 @@ int main(int argc, char **argv) {
   setenv("SHMEM_CPU_DEVICES", "2", 1);
   static char *self = argv[0];
   auto env_failures = [](void **) {
-    CHECK(in_child([] {
-            setenv("SHMEM_CPU_FAIL",
-                   "hipMalloc:2:hipErrorOutOfMemory,hipGetDeviceCount:1:hipErrorNotReady", 1);
-            execl(self, self, "env", nullptr);
-            return 1;
-          }) == 0);
-    CHECK(in_child([] {
-            setenv("SHMEM_CPU_FAIL", "hipMalloc:2:hipErrorOutOfMemry", 1);
-            execl(self, self, "env", nullptr);
-            return 1;
-          }) == 128 + SIGABRT);
+    setenv("SHMEM_CPU_FAIL", "hipMalloc:2:hipErrorOutOfMemory,hipGetDeviceCount:1:hipErrorNotReady",
+           1);
+    CHECK(run_again(self, "env") == 0);
+    setenv("SHMEM_CPU_FAIL", "hipMalloc:2:hipErrorOutOfMemry", 1);
+    CHECK(run_again(self, "env") == 128 + SIGABRT);
+    unsetenv("SHMEM_CPU_FAIL");
   };
   const CMUnitTest tests[] = {
       cmocka_unit_test(devices),
@@ -274,6 +314,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ipc),
       cmocka_unit_test(ipc_no_peer),
       cmocka_unit_test(failures),
+      cmocka_unit_test(no_names),
+      cmocka_unit_test(overruns),
       {"env_failures", env_failures, nullptr, nullptr, nullptr},
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -19,10 +19,11 @@ extern "C" {
 
 // TSan takes 10 us for each switch between threads of a kernel.
 #ifdef __SANITIZE_THREAD__
-inline constexpr bool slow = true;
+inline constexpr bool with_tsan = true;
 #else
-inline constexpr bool slow = false;
+inline constexpr bool with_tsan = false;
 #endif
+inline constexpr bool slow = with_tsan;
 
 // A call that must succeed, or fail in just this way.
 #define OK(call) expect(call, hipSuccess, #call, __FILE__, __LINE__)
@@ -49,11 +50,23 @@ inline void expect(hipError_t got, hipError_t want, const char *call, const char
 template <class F> int in_child(F f) {
   fflush(stdout);
   pid_t pid = fork();
-  if (pid == 0) _exit(f());
+  if (pid == 0) {
+#ifndef __SANITIZE_ADDRESS__
+    signal(SIGSEGV, SIG_DFL); // CMocka's handler would go on with the next test
+#endif
+    _exit(f());
+  }
   int status;
   while (waitpid(pid, &status, 0) < 0) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+// The exit status of this program, run again with that argument.
+inline int run_again(const char *self, const char *argument) {
+  return in_child([&] {
+    execl(self, self, argument, nullptr);
+    return 1;
+  });
 }
 // In a child: a step that fails ends it with the number of the line.
 #define STEP(condition)                                                                            \

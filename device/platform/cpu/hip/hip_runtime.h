@@ -35,10 +35,10 @@
   type *name = static_cast<type *>(::hip_cpu::dynamic_shared());
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 
-#pragma GCC visibility push(default)
 namespace hip_cpu {
 
 struct Lane;
+#pragma GCC visibility push(default)
 // The first access is a load from a fixed place of the thread, in the library too.
 #define HIP_CPU_THREAD __attribute__((tls_model("initial-exec")))
 extern __thread Lane *lane HIP_CPU_THREAD;
@@ -50,8 +50,8 @@ inline bool in_kernel() {
 // In the loop of a poll that has not seen what it waits for: the others' turn. Any thread may call
 // it.
 void pause();
-// After a poll that has: the next pauses are short again. Nothing breaks without it, but a thread that
-// waits often then takes its naps of up to 1 ms.
+// After a poll that has: the next pauses are short again. Nothing breaks without it, but a thread
+// that waits often then takes its naps of up to 1 ms.
 void progress();
 
 void *dynamic_shared();
@@ -65,6 +65,7 @@ int lane_number();
 
 // TSan knows no fences, but it knows read-modify-writes of one word.
 extern uint32_t fence_word;
+#pragma GCC visibility pop
 inline void fence() {
 #if defined __SANITIZE_THREAD__
   __atomic_fetch_add(&fence_word, 0, __ATOMIC_SEQ_CST);
@@ -97,12 +98,12 @@ template <class T, class F> T atomic_update(T *p, F f) {
   return old;
 }
 
-// A kernel with its arguments.
+// A kernel with its arguments. Hidden: each library has its own kernels.
 struct Kernel {
   void (*run)(const Kernel *);
   void (*destroy)(Kernel *);
 };
-template <class... P> struct KernelOf : Kernel {
+template <class... P> struct __attribute__((visibility("hidden"))) KernelOf : Kernel {
   static_assert((!std::is_reference_v<P> && ...), "a kernel's parameters are values");
   static_assert((std::is_trivially_copyable_v<P> && ...),
                 "a kernel's arguments are copied as bytes");
@@ -123,8 +124,10 @@ Kernel *make_kernel(void (*f)(P...), void **arguments, std::index_sequence<I...>
   return new KernelOf<P...>(f, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
 }
 // Takes the kernel over.
+#pragma GCC visibility push(default)
 hipError_t launch(Kernel *kernel, dim3 grid, dim3 block, size_t shared, hipStream_t stream,
                   bool cooperative);
+#pragma GCC visibility pop
 
 inline namespace names {
 
@@ -156,8 +159,10 @@ HIP_CPU_VECTORS(float, float)
 HIP_CPU_VECTORS(double, double)
 #undef HIP_CPU_VECTORS
 
+#pragma GCC visibility push(default)
 extern __thread uint3 threadIdx HIP_CPU_THREAD, blockIdx HIP_CPU_THREAD;
 extern __thread dim3 blockDim HIP_CPU_THREAD, gridDim HIP_CPU_THREAD;
+#pragma GCC visibility pop
 inline constexpr int warpSize = 64;
 
 // Launches. The form with an array of pointers needs the kernel with its type too.
@@ -340,4 +345,3 @@ template <class T> T atomicCAS_system(T *p, Same<T> old, Same<T> next) {
 
 } // namespace names
 } // namespace hip_cpu
-#pragma GCC visibility pop

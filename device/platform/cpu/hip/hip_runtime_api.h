@@ -240,6 +240,7 @@ hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream);
 hipError_t hipGraphExecDestroy(hipGraphExec_t exec);
 hipError_t hipGraphDestroy(hipGraph_t graph);
 
+#pragma GCC visibility pop
 template <class T> hipError_t hipMalloc(T **p, size_t bytes) {
   return hipMalloc(reinterpret_cast<void **>(p), bytes);
 }
@@ -290,8 +291,7 @@ hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kern
 
 // The nth call of that name in this process, counted from now, does nothing and returns the error.
 // Launches are "hipLaunchKernel". Without a name: none fails any more.
-void fail_call(const char *call, int nth, hipError_t error);
+__attribute__((visibility("default"))) void fail_call(const char *call, int nth, hipError_t error);
 
 } // namespace hip_cpu
-#pragma GCC visibility pop
 using namespace hip_cpu::names;
