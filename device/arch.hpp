@@ -5,9 +5,10 @@
 // included before:
 //   load<Order, Range>(p)  store<Order, Range>(p, v)      of 1 to 8 bytes
 //   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
+//   poll(p), then polled()      what was released before the value that poll gave is loaded after
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
-//   lane  wave_size  wave_sync  wg_sync  clock  pause  trap
+//   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>
 

@@ -30,7 +30,7 @@ struct Wave {
         Workgroup{}.size() - Workgroup{}.rank() / arch::wave_size * arch::wave_size;
     return rest < arch::wave_size ? rest : arch::wave_size;
   }
-  SHMEM_D_ void sync() const { arch::wave_sync(); }
+  SHMEM_D_ void sync() const { arch::wave_sync(size()); }
 };
 
 namespace device {

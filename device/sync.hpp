@@ -31,14 +31,14 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
     if (i == t.me) continue;
     const uint64_t *from = state.arrived + row + i;
     Patience patience;
-    while (arch::load(from) < epoch) {
+    while (arch::poll(from) < epoch) {
       if (patience.over())
         fail(Report::wait_limit, fn, "team", from, 8, 8, t.start + i * t.stride, SHMEM_CMP_GE,
              epoch, arch::load(from));
       arch::pause();
     }
   }
-  arch::fence_acquire(); // the epochs of the others, before what they stored before
+  arch::polled(); // the epochs of the others, before what they stored before
   scope.sync();
   if (scope.rank() == 0) arch::store<Order::relaxed, Range::device>(state.epoch + id, epoch);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Point-to-point synchronization: wait and test, of one thread. A poll is a relaxed load at system
-// scope; one acquire follows the poll that satisfied.
+// Point-to-point synchronization: wait and test, of one thread, at system scope.
 #pragma once
 #include "address.hpp"
 #include "scope.hpp"
@@ -47,15 +46,15 @@ template <class T>
 SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
   check_own(fn, arg, p, sizeof(T), alignof(T));
   Patience patience;
-  T seen = arch::load(p);
+  T seen = arch::poll(p);
   while (!holds(seen, cmp, value)) {
     if (patience.over())
       fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp, uint64_t(value),
            uint64_t(seen));
     arch::pause();
-    seen = arch::load(p);
+    seen = arch::poll(p);
   }
-  arch::fence_acquire();
+  arch::polled();
   return seen;
 }
 
@@ -67,8 +66,8 @@ template <class T> SHMEM_D_ void wait(const char *fn, T *ivar, T cmp_value, Thre
 }
 template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
   check_own(fn, "ivar", ivar, sizeof(T), alignof(T));
-  if (!holds(arch::load(ivar), cmp, cmp_value)) return 0;
-  arch::fence_acquire();
+  if (!holds(arch::poll(ivar), cmp, cmp_value)) return 0;
+  arch::polled();
   return 1;
 }
 
@@ -91,8 +90,8 @@ SHMEM_D_ bool any_counts(const int *status, size_t n) {
 template <class T, class V>
 SHMEM_D_ int all_hold(T *ivars, size_t n, const int *status, int cmp, const V &values) {
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && !holds(arch::load(ivars + i), cmp, T(values[i]))) return 0;
-  arch::fence_acquire();
+    if (counts(status, i) && !holds(arch::poll(ivars + i), cmp, T(values[i]))) return 0;
+  arch::polled();
   return 1;
 }
 // Begins at a place that the clock chooses, so that no satisfied element is passed over for ever.
@@ -101,8 +100,8 @@ SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, const 
   if (!n) return SIZE_MAX;
   size_t i = size_t(arch::clock() / 32 % n);
   for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
-    if (counts(status, i) && holds(arch::load(ivars + i), cmp, T(values[i]))) {
-      arch::fence_acquire();
+    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i]))) {
+      arch::polled();
       return i;
     }
   return SIZE_MAX;
@@ -112,8 +111,8 @@ SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status
                           const V &values) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && holds(arch::load(ivars + i), cmp, T(values[i]))) indices[found++] = i;
-  if (found) arch::fence_acquire();
+    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i]))) indices[found++] = i;
+  if (found) arch::polled();
   return found;
 }
 

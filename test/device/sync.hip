@@ -43,13 +43,13 @@ struct Pair {
   __device__ unsigned size() const { return 2 * shmem::arch::wave_size; }
   __device__ void sync() const {
     using namespace shmem;
-    arch::wave_sync();
+    arch::wave_sync(arch::wave_size);
     if (threadIdx.x % arch::wave_size == 0) {
       arch::wait_stores();
       const unsigned ticket = arch::fetch_add<Order::acq_rel, Range::device>(counter, 1u);
       while (arch::load<Order::acquire, Range::device>(counter) < ticket / 2 * 2 + 2) arch::pause();
     }
-    arch::wave_sync();
+    arch::wave_sync(arch::wave_size);
   }
 };
 

@@ -55,9 +55,15 @@ SHMEM_D_ void fence_release() {
   // memory model says that the wave waits for it (2026-11, test/isa).
   wait_stores();
 }
-// Orders the load that saw the flag before all loads that follow.
 SHMEM_D_ void fence_acquire() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
+}
+// An acquire empties caches, so it comes once, after the last poll.
+template <class T> SHMEM_D_ T poll(const T *p) {
+  return load(p);
+}
+SHMEM_D_ void polled() {
+  fence_acquire();
 }
 // Orders this wave's earlier stores before its later loads as well.
 SHMEM_D_ void fence_all() {
@@ -136,7 +142,7 @@ inline constexpr unsigned wave_size = __AMDGCN_WAVEFRONT_SIZE;
 inline constexpr unsigned wave_size = 64;
 #endif
 // A wave runs in step, but the compiler must not move accesses over the meeting.
-SHMEM_D_ void wave_sync() {
+SHMEM_D_ void wave_sync(unsigned) {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");

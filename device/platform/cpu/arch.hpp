@@ -59,8 +59,12 @@ SHMEM_FETCH_(xor)
 
 SHMEM_D_ void wait_stores() {}
 SHMEM_D_ void fence_release() {}
-// Comes after a wait that has seen what it waited for: the next one's pauses are short again.
-SHMEM_D_ void fence_acquire() {
+SHMEM_D_ void fence_acquire() {}
+template <class T> SHMEM_D_ T poll(const T *p) {
+  return load(p);
+}
+// A wait has seen what it waited for: the next one's pauses are short again.
+SHMEM_D_ void polled() {
   hip_cpu::progress();
 }
 // An exchange, not a fence, for ThreadSanitizer as above.
@@ -77,7 +81,7 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
 }
 
 inline constexpr unsigned wave_size = 64;
-SHMEM_D_ void wave_sync() {
+SHMEM_D_ void wave_sync(unsigned) {
   __ballot(1);
 }
 SHMEM_D_ void wg_sync() {
