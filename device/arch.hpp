@@ -7,15 +7,21 @@
 //   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
 //   poll(p), then polled()      what was released before the value that poll gave is loaded after
 //   fence_release  fence_acquire  fence_all  wait_stores
+//   fence_stream                  what earlier kernels stored before what this one stores
+//   progress()                    a poll that needs no polled() is over
+//   half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
+//   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
+// SHMEM_UNROLL_ goes before a loop whose arrays are to be registers.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
+#define SHMEM_UNROLL_ _Pragma("unroll")
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
@@ -24,6 +30,7 @@
 #endif
 #else
 #define SHMEM_HD_
+#define SHMEM_UNROLL_
 #define SHMEM_D_ inline
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// What elements are combined in, and packs of 16 bytes of them.
+#pragma once
+#include "arch.hpp"
+#include "op.hpp"
+#include <cstddef>
+#include <type_traits>
+
+namespace shmem {
+
+namespace device {
+
+// What T is combined in, and the ways there and back.
+template <class T> struct Sums { using type = T; };
+template <> struct Sums<Half> { using type = float; };
+template <> struct Sums<Bfloat16> { using type = float; };
+template <class T> using SumOf = typename Sums<T>::type;
+
+template <class T> SHMEM_D_ T widen(T v) {
+  return v;
+}
+SHMEM_D_ float widen(Half v) {
+  return arch::half_to_float(v.bits);
+}
+SHMEM_D_ float widen(Bfloat16 v) {
+  const uint32_t bits = uint32_t(v.bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, sizeof f);
+  return f;
+}
+template <class T> SHMEM_D_ T narrow(SumOf<T> v) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return {arch::float_to_half(v)};
+  } else if constexpr (std::is_same_v<T, Bfloat16>) { // to nearest, ties to even
+    uint32_t bits;
+    __builtin_memcpy(&bits, &v, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000) return {uint16_t(bits >> 16 | 0x40)};
+    return {uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+  } else {
+    return v;
+  }
+}
+
+using Pack = arch::WordOf<16>::type;
+
+template <class T> struct Lanes {
+  static constexpr int n = int(16 / sizeof(T));
+  SumOf<T> v[n];
+};
+template <class T> SHMEM_D_ Lanes<T> unpack(Pack pack) {
+  T e[Lanes<T>::n];
+  __builtin_memcpy(e, &pack, sizeof e);
+  Lanes<T> lanes;
+      SHMEM_UNROLL_
+  for (int i = 0; i < Lanes<T>::n; i++) lanes.v[i] = widen(e[i]);
+  return lanes;
+}
+template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
+  T e[Lanes<T>::n];
+      SHMEM_UNROLL_
+  for (int i = 0; i < Lanes<T>::n; i++) e[i] = narrow<T>(lanes.v[i]);
+  Pack p;
+  __builtin_memcpy(&p, e, sizeof p);
+  return p;
+}
+template <class T, class Op> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Op op) {
+      SHMEM_UNROLL_
+  for (int i = 0; i < Lanes<T>::n; i++) acc.v[i] = op(acc.v[i], in.v[i]);
+}
+
+// Private memory, or memory that was acquired: as plain accesses, of the width that the address
+// allows, of the first `left` bytes from there, if that is less than 16.
+SHMEM_D_ Pack load_pack(const char *p, size_t left) {
+  uint32_t w[4] = {0, 0, 0, 0};
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+    __builtin_memcpy(w, __builtin_assume_aligned(p, 16), 16);
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 || (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+      SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
+  } else {
+      SHMEM_UNROLL_
+    for (int i = 0; i < 16; i++)
+      if (size_t(i) < left) w[i / 4] |= uint32_t(uint8_t(p[i])) << i % 4 * 8;
+  }
+  Pack v;
+  __builtin_memcpy(&v, w, 16);
+  return v;
+}
+SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
+  uint32_t w[4];
+  __builtin_memcpy(w, &v, 16);
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+    __builtin_memcpy(__builtin_assume_aligned(p, 16), w, 16);
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 || (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+      SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (size_t(4 * i) < left) __builtin_memcpy(__builtin_assume_aligned(p + 4 * i, 4), &w[i], 4);
+  } else {
+      SHMEM_UNROLL_
+    for (int i = 0; i < 16; i++)
+      if (size_t(i) < left) p[i] = char(w[i / 4] >> i % 4 * 8);
+  }
+}
+
+// An operator known to the compiler, and one that the call brings.
+template <class Op> struct Fixed {
+  template <class A> SHMEM_D_ A operator()(A a, A b) const { return Op::op(a, b); }
+};
+enum class Combine : int { and_, or_, xor_, max, min, sum, prod };
+template <class A> struct IsComplex : std::false_type {};
+template <class R> struct IsComplex<Complex<R>> : std::true_type {};
+struct Chosen {
+  Combine which;
+  template <class A> SHMEM_D_ A operator()(A a, A b) const {
+    if constexpr (std::is_unsigned_v<A>) {
+      if (which == Combine::and_) return And::op(a, b);
+      if (which == Combine::or_) return Or::op(a, b);
+      if (which == Combine::xor_) return Xor::op(a, b);
+    }
+    if constexpr (!IsComplex<A>::value) {
+      if (which == Combine::max) return Max::op(a, b);
+      if (which == Combine::min) return Min::op(a, b);
+    }
+    return which == Combine::prod ? Prod::op(a, b) : Sum::op(a, b);
+  }
+};
+
+} // namespace device
+} // namespace shmem
