@@ -27,8 +27,7 @@ struct Channel {
 };
 
 template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) +
-                               (state.delta[pe] & ~uintptr_t(1)));
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~uintptr_t(1)));
 }
 template <class T> SHMEM_D_ T *flag_at(T *p, int pe) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe]);
@@ -43,10 +42,11 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
   c.fn = fn, c.t = t;
   const uintptr_t part = w.at + id * w.team_bytes;
   c.head = part + index * w.head_bytes;
-  c.lines = part + unsigned(w.channels) * w.head_bytes +
-            size_t(index) * 4 * unsigned(state.n) * w.room;
+  c.lines =
+      part + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
   scope.sync(); // the epoch that another thread stored at the end of the last collective
-  c.epoch = t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
+  c.epoch =
+      t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
   return c;
 }
 template <class Scope> SHMEM_D_ void close(const Channel &c, Scope scope) {
@@ -123,20 +123,21 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
   const uint64_t *from = lines_of(c, first) + 4 * p;
   const size_t step = state.work.room / 4; // words, from member to member
+  const int last = c.t.n - 1 - first;
   const uint32_t flag = uint32_t(c.epoch);
   uint64_t w[n][4];
   Patience patience;
   for (;;) {
     bool all = true;
-      SHMEM_UNROLL_
+    SHMEM_UNROLL_
     for (int i = 0; i < n; i++) {
-      arch::load_lines(w[i][0], w[i][1], from + i * step);
-      arch::load_lines(w[i][2], w[i][3], from + i * step + 2);
+      const uint64_t *one = from + unsigned(i < last ? i : last) * step;
+      arch::load_lines(w[i][0], w[i][1], one);
+      arch::load_lines(w[i][2], w[i][3], one + 2);
     }
-      SHMEM_UNROLL_
-    for (int i = 0; i < n; i++)
-      SHMEM_UNROLL_
-      for (int k = 0; k < 4; k++) all &= uint32_t(w[i][k] >> 32) == flag;
+    SHMEM_UNROLL_
+    for (int i = 0; i < n; i++) SHMEM_UNROLL_
+    for (int k = 0; k < 4; k++) all &= uint32_t(w[i][k] >> 32) == flag;
     if (all) break;
     if (patience.over())
       fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
@@ -144,25 +145,22 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     arch::pause();
   }
   arch::progress();
-      SHMEM_UNROLL_
+  SHMEM_UNROLL_
   for (int i = 0; i < n; i++) {
     const uint32_t words[4] = {uint32_t(w[i][0]), uint32_t(w[i][1]), uint32_t(w[i][2]),
                                uint32_t(w[i][3])};
     __builtin_memcpy(&v[i], words, 16);
   }
 }
-// f(i, pack p of member i), in the order of the members.
-template <int n, class F> SHMEM_D_ void receive_some(const Channel &c, int first, size_t p, F &&f) {
-  Pack v[n];
-  receive(c, first, p, v);
-      SHMEM_UNROLL_
-  for (int i = 0; i < n; i++) f(first + i, v[i]);
-}
+// f(i, pack p of member i), in the order of the members. Beyond the last, the last again.
 template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) {
-  int i = 0;
-  for (; i + 4 <= c.t.n; i += 4) receive_some<4>(c, i, p, f);
-  for (; i + 2 <= c.t.n; i += 2) receive_some<2>(c, i, p, f);
-  if (i < c.t.n) receive_some<1>(c, i, p, f);
+  for (int first = 0; first < c.t.n; first += 4) {
+    Pack v[4];
+    receive(c, first, p, v);
+    SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (first + i < c.t.n) f(first + i, v[i]);
+  }
 }
 
 } // namespace shmem::device

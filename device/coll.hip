@@ -57,8 +57,7 @@ __global__ void __launch_bounds__(512) alltoalls(Args a, Strides by) {
 
 __global__ void copy(char *dest, const char *source, size_t n) {
   const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
-  device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from,
-                                        Workgroup{});
+  device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
 // In one store, so that a waiter never sees half of it.
 __global__ void store(void *dest, uint64_t value, int bytes) {

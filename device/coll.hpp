@@ -48,8 +48,7 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
     for (size_t p = scope.rank(); p < packs; p += scope.size())
       for (int k = 0; k < c.t.n; k++) {
         const int i = c.peer(k);
-        if (const char *from = give(i, at))
-          send(c, i, p, load_pack(from + 16 * p, bytes - 16 * p));
+        if (const char *from = give(i, at)) send(c, i, p, load_pack(from + 16 * p, bytes - 16 * p));
       }
     for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
   }
@@ -65,10 +64,9 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
   for (; i + 3 * size < n; i += 4 * size) {
     const W v[4] = {s[i], s[i + size], s[i + 2 * size], s[i + 3 * size]};
     for (int k = 0; k < dests; k++)
-      if (char *d = dest(k))
-      SHMEM_UNROLL_
-        for (int j = 0; j < 4; j++)
-          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
+      if (char *d = dest(k)) SHMEM_UNROLL_
+    for (int j = 0; j < 4; j++)
+      arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
   }
   for (; i < n; i += size) {
     const W v = s[i];
@@ -102,7 +100,9 @@ SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *sour
   if (s.algorithm == Algorithm::lines) {
     pass(
         c, scope, part(0, bytes, part_unit, s.index, s.count),
-        [&](int i, size_t at) { return sends && (i != root || dest != source) ? source + at : nullptr; },
+        [&](int i, size_t at) {
+          return sends && (i != root || dest != source) ? source + at : nullptr;
+        },
         [&](size_t p, size_t at, size_t left) {
           if (sends && dest == source) return;
           Pack v[1];

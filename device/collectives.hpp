@@ -30,8 +30,7 @@ SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *sour
                        int root, Scope scope) {
   const size_t bytes = n * sizeof(T);
   return collective(fn, team, bytes, scope, [&](Channel &c, const Share &s) {
-    if (unsigned(root) >= unsigned(c.t.n))
-      fail(Report::bad_pe, fn, "PE_root", nullptr, 0, 0, root);
+    if (unsigned(root) >= unsigned(c.t.n)) fail(Report::bad_pe, fn, "PE_root", nullptr, 0, 0, root);
     check_both(fn, dest, bytes, source, bytes, alignof(T));
     broadcast(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,
               root, scope);
@@ -98,7 +97,8 @@ SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source,
   return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Share &s) {
     const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
     check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
-    const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n, shape};
+    const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,
+                         shape};
     reduce(c, s, r, Fixed<Op>{}, scope);
   });
 }

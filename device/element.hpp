@@ -51,35 +51,31 @@ template <class T> SHMEM_D_ Lanes<T> unpack(Pack pack) {
   T e[Lanes<T>::n];
   __builtin_memcpy(e, &pack, sizeof e);
   Lanes<T> lanes;
-      SHMEM_UNROLL_
+  SHMEM_UNROLL_
   for (int i = 0; i < Lanes<T>::n; i++) lanes.v[i] = widen(e[i]);
   return lanes;
 }
 template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
   T e[Lanes<T>::n];
-      SHMEM_UNROLL_
+  SHMEM_UNROLL_
   for (int i = 0; i < Lanes<T>::n; i++) e[i] = narrow<T>(lanes.v[i]);
   Pack p;
   __builtin_memcpy(&p, e, sizeof p);
   return p;
 }
-template <class T, class Op> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Op op) {
-      SHMEM_UNROLL_
-  for (int i = 0; i < Lanes<T>::n; i++) acc.v[i] = op(acc.v[i], in.v[i]);
-}
-
 // Private memory, or memory that was acquired: as plain accesses, of the width that the address
 // allows, of the first `left` bytes from there, if that is less than 16.
 SHMEM_D_ Pack load_pack(const char *p, size_t left) {
   uint32_t w[4] = {0, 0, 0, 0};
   if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
     __builtin_memcpy(w, __builtin_assume_aligned(p, 16), 16);
-  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 || (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
-      SHMEM_UNROLL_
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
+             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+    SHMEM_UNROLL_
     for (int i = 0; i < 4; i++)
       if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
   } else {
-      SHMEM_UNROLL_
+    SHMEM_UNROLL_
     for (int i = 0; i < 16; i++)
       if (size_t(i) < left) w[i / 4] |= uint32_t(uint8_t(p[i])) << i % 4 * 8;
   }
@@ -92,39 +88,51 @@ SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
   __builtin_memcpy(w, &v, 16);
   if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
     __builtin_memcpy(__builtin_assume_aligned(p, 16), w, 16);
-  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 || (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
-      SHMEM_UNROLL_
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
+             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+    SHMEM_UNROLL_
     for (int i = 0; i < 4; i++)
       if (size_t(4 * i) < left) __builtin_memcpy(__builtin_assume_aligned(p + 4 * i, 4), &w[i], 4);
   } else {
-      SHMEM_UNROLL_
+    SHMEM_UNROLL_
     for (int i = 0; i < 16; i++)
       if (size_t(i) < left) p[i] = char(w[i / 4] >> i % 4 * 8);
   }
 }
 
-// An operator known to the compiler, and one that the call brings.
-template <class Op> struct Fixed {
-  template <class A> SHMEM_D_ A operator()(A a, A b) const { return Op::op(a, b); }
-};
+// An operator known to the compiler, and one that the call brings: it is asked for once a pack, not
+// once an element, for the sake of compile time (nvcc 13, sm_90, all types: see below).
 enum class Combine : int { and_, or_, xor_, max, min, sum, prod };
+template <class Op> struct Fixed {
+  static constexpr int deep = 2; // packs of a member that a thread has in flight
+};
+struct Chosen {
+  static constexpr int deep = 1;
+  Combine which;
+};
+template <class Op, class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Fixed<Op>) {
+  SHMEM_UNROLL_
+  for (int i = 0; i < Lanes<T>::n; i++) acc.v[i] = Op::op(acc.v[i], in.v[i]);
+}
 template <class A> struct IsComplex : std::false_type {};
 template <class R> struct IsComplex<Complex<R>> : std::true_type {};
-struct Chosen {
-  Combine which;
-  template <class A> SHMEM_D_ A operator()(A a, A b) const {
-    if constexpr (std::is_unsigned_v<A>) {
-      if (which == Combine::and_) return And::op(a, b);
-      if (which == Combine::or_) return Or::op(a, b);
-      if (which == Combine::xor_) return Xor::op(a, b);
-    }
-    if constexpr (!IsComplex<A>::value) {
-      if (which == Combine::max) return Max::op(a, b);
-      if (which == Combine::min) return Min::op(a, b);
-    }
-    return which == Combine::prod ? Prod::op(a, b) : Sum::op(a, b);
+template <class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Chosen op) {
+  if constexpr (std::is_unsigned_v<T>) {
+    if (op.which == Combine::and_) return combine(acc, in, Fixed<And>{});
+    if (op.which == Combine::or_) return combine(acc, in, Fixed<Or>{});
+    if (op.which == Combine::xor_) return combine(acc, in, Fixed<Xor>{});
   }
-};
+  if constexpr (!IsComplex<T>::value) {
+    if (op.which == Combine::max) return combine(acc, in, Fixed<Max>{});
+    if (op.which == Combine::min) return combine(acc, in, Fixed<Min>{});
+  }
+  // Sums and products of signed integers are those of unsigned ones; sums of the others without a
+  // kernel of their own.
+  if constexpr (!std::is_integral_v<T> || std::is_unsigned_v<T>) {
+    if (op.which == Combine::prod) return combine(acc, in, Fixed<Prod>{});
+    if constexpr (std::is_integral_v<T> || IsComplex<T>::value) combine(acc, in, Fixed<Sum>{});
+  }
+}
 
 } // namespace device
 } // namespace shmem

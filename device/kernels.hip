@@ -49,8 +49,7 @@ hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t con
 }
 
 namespace {
-template <class W>
-__global__ void one_atomic_to(Atomic op, W *p, W value, W cond, W *fetch) {
+template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W cond, W *fetch) {
   const W seen = apply(op, p, value, cond);
   if (fetch) *fetch = seen;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The library's own kernels, as lib/ calls them.
 #pragma once
+#include "state.hpp"
 #include <cstddef>
 #include <cstdint>
-#include "state.hpp"
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::kernels {

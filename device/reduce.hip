@@ -28,9 +28,8 @@ template <class T, class Op> __global__ void __launch_bounds__(512) reduce(Args 
   device::Channel c = device::open("a reduction on a stream", a.id, a.team, blockIdx.x, scope);
   const device::Reduction<T> r{static_cast<T *>(a.dest), static_cast<const T *>(a.source), a.n,
                                a.shape};
-  device::reduce(
-      c, device::Share{a.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream}, r, op,
-      scope);
+  device::reduce(c, device::Share{a.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream}, r,
+                 op, scope);
   device::close(c, scope);
 }
 
@@ -75,8 +74,12 @@ template <class F> hipError_t with_kernel(Combine op, Type type, F f) {
 } // namespace
 
 hipError_t reduce(Combine op, Type type, Shape shape, const Collective &c) {
-  const Args a{c.team,  c.id,   c.direct ? device::Algorithm::direct : device::Algorithm::lines,
-               device::Shape(int(shape)), c.dest, c.source,
+  const Args a{c.team,
+               c.id,
+               c.direct ? device::Algorithm::direct : device::Algorithm::lines,
+               device::Shape(int(shape)),
+               c.dest,
+               c.source,
                c.n};
   return with_kernel(op, type, [&](auto *kernel, auto how) {
     hipLaunchKernelGGL(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, a, how);
@@ -91,7 +94,8 @@ hipError_t residents(int device, unsigned threads, unsigned *blocks) {
   for (int type = 0; type <= int(Type::c64) && !error; type++)
     error = with_kernel(Combine::sum, Type(type), [&](auto *kernel, auto) {
       int each = 0;
-      const hipError_t e = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
+      const hipError_t e =
+          hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
       least = each < least ? each : least;
       return e;
     });

@@ -33,19 +33,20 @@ template <class T, class Op> struct Combiner {
       for (int k = 0; k < 4; k++)
         if (first + k < c.t.n) {
           const Pack *from = reinterpret_cast<const Pack *>(at_peer(s, c.pe(first + k)));
-      SHMEM_UNROLL_
+          SHMEM_UNROLL_
           for (int j = 0; j < u; j++) v[k][j] = from[i + j * step];
         }
       SHMEM_UNROLL_
       for (int k = 0; k < 4; k++)
         if (first + k < c.t.n) {
-      SHMEM_UNROLL_
-          for (int j = 0; j < u; j++) add(acc[j], v[k][j], first + k, reinterpret_cast<Pack *>(d) + i + j * step);
+          SHMEM_UNROLL_
+          for (int j = 0; j < u; j++)
+            add(acc[j], v[k][j], first + k, reinterpret_cast<Pack *>(d) + i + j * step);
         }
     }
-    if (shape == Shape::all || shape == Shape::scatter)
-      SHMEM_UNROLL_
-      for (int j = 0; j < u; j++) put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
+    if (shape == Shape::all || shape == Shape::scatter) SHMEM_UNROLL_
+    for (int j = 0; j < u; j++)
+      put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
   }
   // Of a scan, dest may be source: what is stored has been loaded.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
@@ -63,17 +64,22 @@ template <class T, class Op> struct Combiner {
     for (int k = 0; k < c.t.n; k++) arch::store_remote(at_peer(d, c.pe(c.peer(k))), v);
   }
 
+  // The first of a pack's lanes is the element.
   SHMEM_D_ void one(T *d, const T *s) const {
-    SumOf<T> acc{};
+    Lanes<T> acc{};
     for (int i = 0; i < c.t.n; i++) {
-      const SumOf<T> in = widen(*at_peer(s, c.pe(i)));
-      if (shape == Shape::exscan) *at_peer(d, c.pe(i)) = i ? narrow<T>(acc) : T{};
-      acc = i ? op(acc, in) : in;
-      if (shape == Shape::inscan) *at_peer(d, c.pe(i)) = narrow<T>(acc);
+      Lanes<T> in{};
+      in.v[0] = widen(*at_peer(s, c.pe(i)));
+      if (shape == Shape::exscan) *at_peer(d, c.pe(i)) = i ? narrow<T>(acc.v[0]) : T{};
+      if (i)
+        combine(acc, in, op);
+      else
+        acc = in;
+      if (shape == Shape::inscan) *at_peer(d, c.pe(i)) = narrow<T>(acc.v[0]);
     }
-    if (shape == Shape::scatter) *d = narrow<T>(acc);
+    if (shape == Shape::scatter) *d = narrow<T>(acc.v[0]);
     if (shape == Shape::all)
-      for (int k = 0; k < c.t.n; k++) *at_peer(d, c.pe(c.peer(k))) = narrow<T>(acc);
+      for (int k = 0; k < c.t.n; k++) *at_peer(d, c.pe(c.peer(k))) = narrow<T>(acc.v[0]);
   }
 
   template <class Scope> SHMEM_D_ void run(T *d, const T *s, size_t n, Scope scope) const {
@@ -84,11 +90,13 @@ template <class T, class Op> struct Combiner {
         off % sizeof(T) == 0)
       head = (16 - off) % 16 / sizeof(T);
     if (head > n) head = n;
-    const size_t packs_n = (n - head) / size_t(Lanes<T>::n), end = head + packs_n * size_t(Lanes<T>::n);
+    const size_t packs_n = (n - head) / size_t(Lanes<T>::n),
+                 end = head + packs_n * size_t(Lanes<T>::n);
     T *pd = d + head;
     const T *ps = s + head;
     size_t i = scope.rank();
-    for (; i + size < packs_n; i += 2 * size) packs<2>(pd, ps, i, size);
+    if constexpr (Op::deep == 2)
+      for (; i + size < packs_n; i += 2 * size) packs<2>(pd, ps, i, size);
     for (; i < packs_n; i += size) packs<1>(pd, ps, i, size);
     for (size_t k = scope.rank(); k < head; k += size) one(d + k, s + k);
     for (size_t k = end + scope.rank(); k < n; k += size) one(d + k, s + k);

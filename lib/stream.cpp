@@ -31,8 +31,7 @@ void check_object(const char *fn, const char *arg, const void *p, size_t bytes) 
     fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric heap", fn, arg, p,
           bytes);
 }
-template <class T>
-T *there(const char *fn, const char *arg, T *p, size_t bytes, int pe) {
+template <class T> T *there(const char *fn, const char *arg, T *p, size_t bytes, int pe) {
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
@@ -50,7 +49,8 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Stream s
   const size_t packs = (bytes + 15) / 16;
   const auto threads = unsigned(std::min<size_t>((packs + 63) / 64 * 64, 512));
   const auto blocks = unsigned(std::min<size_t>((packs + 4 * threads - 1) / (4 * threads), 64));
-  MUST(kernels::copy_on_stream(dest, source, bytes, blocks, threads, s), "%s: %zu bytes", fn, bytes);
+  MUST(kernels::copy_on_stream(dest, source, bytes, blocks, threads, s), "%s: %zu bytes", fn,
+       bytes);
 }
 
 // The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too.
@@ -99,9 +99,11 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, ui
 }
 void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
-  void *object = const_cast<void *>(there(fn, op == gpu::op_fetch ? "source" : "dest", p, bytes, pe));
+  void *object =
+      const_cast<void *>(there(fn, op == gpu::op_fetch ? "source" : "dest", p, bytes, pe));
   OnDevice on;
-  MUST(kernels::atomic_on_stream(kernels::Atomic(op), object, bytes, value, cond, fetch, s), "%s", fn);
+  MUST(kernels::atomic_on_stream(kernels::Atomic(op), object, bytes, value, cond, fetch, s), "%s",
+       fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   check_ready(fn);

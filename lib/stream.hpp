@@ -110,7 +110,8 @@ ATOMIC(xor, op_xor)
 template <class T> inline void atomic_inc(const char *fn, T *dest, int pe, Stream s) {
   atomic_add(fn, dest, T(1), pe, s);
 }
-template <class T> inline void atomic_fetch_inc(const char *fn, T *fetch, T *dest, int pe, Stream s) {
+template <class T>
+inline void atomic_fetch_inc(const char *fn, T *fetch, T *dest, int pe, Stream s) {
   atomic_fetch_add(fn, fetch, dest, T(1), pe, s);
 }
 template <class T> inline void atomic_set(const char *fn, T *dest, T value, int pe, Stream s) {
@@ -141,13 +142,14 @@ inline int team_sync(const char *fn, shmem_team_t team, Stream s) {
   return stream::sync(fn, team, s);
 }
 template <class T>
-inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n, int root,
-                     Stream s) {
+inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
+                     int root, Stream s) {
   return stream::move(fn, stream::broadcast, team, dest, source, n * sizeof(T), root, s);
 }
 #define MOVE(name)                                                                                 \
   template <class T>                                                                               \
-  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n, Stream s) { \
+  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
+                  Stream s) {                                                                      \
     return stream::move(fn, stream::name, team, dest, source, n * sizeof(T), 0, s);                \
   }
 MOVE(collect)
@@ -185,7 +187,8 @@ REDUCTION(prod, 6, true)
 #undef REDUCTION
 #define SCAN(name, shape)                                                                          \
   template <class T>                                                                               \
-  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n, Stream s) { \
+  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
+                  Stream s) {                                                                      \
     constexpr int type = stream::type_of<T>();                                                     \
     return stream::reduce(fn, 5, type < 8 ? type | 1 : type, stream::shape, team, dest, source, n, \
                           sizeof(T), s);                                                           \

@@ -45,7 +45,8 @@ const char *add(std::vector<Row> *to, const char *kind, const char *gpu, long pe
   if (pes < 1 || blocks < 1 || blocks > 64 || threads < 1 || threads > 512)
     return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
   if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
-    to->push_back({k, int(std::min(pes, 1l << 30)), bytes, {direct, unsigned(blocks), unsigned(threads)}});
+    to->push_back(
+        {k, int(std::min(pes, 1l << 30)), bytes, {direct, unsigned(blocks), unsigned(threads)}});
   return nullptr;
 }
 
@@ -62,10 +63,11 @@ const char *parse(const char *text, std::vector<Row> *to, int *line) {
     long pes, blocks, threads;
     size_t bytes;
     if (row[strspn(row, " \t\r")] == '\0') continue;
-    if (sscanf(row, "%31s %63s %ld %zu %31s %ld %ld %1s", kind, gpu, &pes, &bytes, algorithm, &blocks,
-               &threads, rest) != 7)
+    if (sscanf(row, "%31s %63s %ld %zu %31s %ld %ld %1s", kind, gpu, &pes, &bytes, algorithm,
+               &blocks, &threads, rest) != 7)
       return "expected: collective architecture PEs bytes algorithm workgroups threads";
-    if (const char *wrong = add(to, kind, gpu, pes, bytes, algorithm, blocks, threads)) return wrong;
+    if (const char *wrong = add(to, kind, gpu, pes, bytes, algorithm, blocks, threads))
+      return wrong;
   }
   return nullptr;
 }

@@ -5,7 +5,16 @@
 
 namespace shmem::tune {
 
-enum class Kind : int { reduce, reduce_scatter, scan, broadcast, collect, fcollect, alltoall, alltoalls };
+enum class Kind : int {
+  reduce,
+  reduce_scatter,
+  scan,
+  broadcast,
+  collect,
+  fcollect,
+  alltoall,
+  alltoalls
+};
 
 struct Choice {
   bool direct; // or by lines, see device/coll.hpp

@@ -163,7 +163,7 @@ void rma(void) {
   shmemx_quiet_on_stream(stream);
   shmemx_fence_on_stream(stream);
   shmemx_signal_set_on_stream(sig, 9, right, stream);
-  shmemx_signal_wait_until_on_stream(sig, SHMEM_CMP_EQ, 9, stream);
+  shmemx_signal_wait_until_on_stream(sig, SHMEM_CMP_GE, 9, stream);
   shmemx_signal_add_on_stream(sig, 1, right, stream);
   shmemx_signal_wait_until_on_stream(sig, SHMEM_CMP_EQ, 10, stream);
   for (int k = 0; k < 10; k++) {

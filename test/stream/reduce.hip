@@ -30,7 +30,7 @@ template <class T, int exponent_bits> struct Small { // a sign, an exponent, a p
     int e;
     const double size = std::fabs(double(f));
     std::frexp(size, &e);
-    if (e < 2 - bias) e = 2 - bias;
+    if (size == 0 || e < 2 - bias) e = 2 - bias;
     const double unit = std::ldexp(1, e - 1 - part_bits), steps = std::nearbyint(size / unit);
     const int bits = int(steps) + ((e - 2 + bias) << part_bits);
     return T{uint16_t((std::signbit(f) ? 0x8000 : 0) | bits)};

@@ -101,7 +101,8 @@ SHMEM_D_ uint16_t float_to_half(float f) { // to nearest, ties to even
   const uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   if (size > 0x7f800000) return uint16_t(sign | 0x7e00 | (size >> 13 & 1023));
   if (size >= 0x477ff000) return uint16_t(sign | 0x7c00);
-  if (size >= 0x38800000) return uint16_t(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+  if (size >= 0x38800000)
+    return uint16_t(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
   // Below the normal ones: an addition rounds at the place of the last bit.
   return uint16_t(sign | (to_bits(from_bits<float>(size) + 0.5f) - to_bits(0.5f)));
 }

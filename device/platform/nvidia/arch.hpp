@@ -162,7 +162,10 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
 
 // Two words next to each other, each of them whole.
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(a), "=l"(b)
+               : "l"(p)
+               : "memory");
 }
 SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
