@@ -16,9 +16,7 @@ struct Bfloat16 {
 };
 // Of _Complex's layout. Products are those of the formula, without the C standard's care of
 // infinities.
-template <class R> struct Complex {
-  R re, im;
-};
+template <class R> struct Complex { R re, im; };
 template <class R> SHMEM_HD_ inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
   return {a.re + b.re, a.im + b.im};
 }

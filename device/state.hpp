@@ -37,7 +37,15 @@ inline constexpr int id_shift = 48;
 // The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.
 struct Report {
-  enum Kind : uint32_t { none, bad_pe, not_symmetric, past_end, misaligned, wait_limit, many_teams };
+  enum Kind : uint32_t {
+    none,
+    bad_pe,
+    not_symmetric,
+    past_end,
+    misaligned,
+    wait_limit,
+    many_teams
+  };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
   int32_t pe;      // that the call was for

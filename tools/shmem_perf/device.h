@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device, which is HIP and C++, for the C program around it.
+// shmem_perf --device and --stream, which are HIP and C++, for the C program around it.
 #ifndef SHMEM_PERF_DEVICE_H
 #define SHMEM_PERF_DEVICE_H
 
@@ -21,5 +21,10 @@ extern "C"
 #endif
     void
     device_perf(const struct device_options *options);
+#ifdef __cplusplus
+extern "C"
+#endif
+    void
+    stream_perf(const struct device_options *options);
 
 #endif

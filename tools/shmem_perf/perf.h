@@ -82,7 +82,7 @@ struct options {
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
   bool json, list, bind;
-  bool device, scopes;
+  bool device, scopes, stream;
 };
 
 bool measure_setup(void);
