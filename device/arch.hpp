@@ -11,6 +11,7 @@
 //   progress()                    a poll that needs no polled() is over
 //   half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
+//   load_global(p)                plain, of memory that nobody writes
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once

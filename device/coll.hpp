@@ -62,14 +62,18 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
   const W *s = reinterpret_cast<const W *>(source + from);
   size_t i = scope.rank();
   for (; i + 3 * size < n; i += 4 * size) {
-    const W v[4] = {s[i], s[i + size], s[i + 2 * size], s[i + 3 * size]};
+    W v[4];
+    SHMEM_UNROLL_
+    for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
     for (int k = 0; k < dests; k++)
-      if (char *d = dest(k)) SHMEM_UNROLL_
-    for (int j = 0; j < 4; j++)
-      arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
+      if (char *d = dest(k)) {
+        SHMEM_UNROLL_
+        for (int j = 0; j < 4; j++)
+          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
+      }
   }
   for (; i < n; i += size) {
-    const W v = s[i];
+    const W v = arch::load_global(s + i);
     for (int k = 0; k < dests; k++)
       if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
   }

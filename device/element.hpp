@@ -34,8 +34,8 @@ template <class T> SHMEM_D_ T narrow(SumOf<T> v) {
   } else if constexpr (std::is_same_v<T, Bfloat16>) { // to nearest, ties to even
     uint32_t bits;
     __builtin_memcpy(&bits, &v, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000) return {uint16_t(bits >> 16 | 0x40)};
-    return {uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+    const bool number = (bits & 0x7fffffff) <= 0x7f800000;
+    return {uint16_t(number ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40)};
   } else {
     return v;
   }
@@ -47,28 +47,43 @@ template <class T> struct Lanes {
   static constexpr int n = int(16 / sizeof(T));
   SumOf<T> v[n];
 };
+// Small ones by shifts of words: an array of them became private memory (clang 15, gfx90a).
 template <class T> SHMEM_D_ Lanes<T> unpack(Pack pack) {
-  T e[Lanes<T>::n];
-  __builtin_memcpy(e, &pack, sizeof e);
   Lanes<T> lanes;
-  SHMEM_UNROLL_
-  for (int i = 0; i < Lanes<T>::n; i++) lanes.v[i] = widen(e[i]);
+  if constexpr (sizeof(T) <= 2) {
+    constexpr int each = int(4 / sizeof(T)), bits = int(8 * sizeof(T));
+    uint32_t w[4];
+    __builtin_memcpy(w, &pack, sizeof w);
+    SHMEM_UNROLL_
+    for (int i = 0; i < Lanes<T>::n; i++)
+      lanes.v[i] = widen(arch::from_bits<T>(arch::Bits<T>(w[i / each] >> i % each * bits)));
+  } else {
+    __builtin_memcpy(lanes.v, &pack, sizeof pack);
+  }
   return lanes;
 }
 template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
-  T e[Lanes<T>::n];
-  SHMEM_UNROLL_
-  for (int i = 0; i < Lanes<T>::n; i++) e[i] = narrow<T>(lanes.v[i]);
   Pack p;
-  __builtin_memcpy(&p, e, sizeof p);
+  if constexpr (sizeof(T) <= 2) {
+    constexpr int each = int(4 / sizeof(T)), bits = int(8 * sizeof(T));
+    uint32_t w[4] = {0, 0, 0, 0};
+    SHMEM_UNROLL_
+    for (int i = 0; i < Lanes<T>::n; i++)
+      w[i / each] |= uint32_t(arch::to_bits(narrow<T>(lanes.v[i]))) << i % each * bits;
+    __builtin_memcpy(&p, w, sizeof p);
+  } else {
+    __builtin_memcpy(&p, lanes.v, sizeof p);
+  }
   return p;
 }
+
 // Private memory, or memory that was acquired: as plain accesses, of the width that the address
 // allows, of the first `left` bytes from there, if that is less than 16.
 SHMEM_D_ Pack load_pack(const char *p, size_t left) {
   uint32_t w[4] = {0, 0, 0, 0};
   if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
-    __builtin_memcpy(w, __builtin_assume_aligned(p, 16), 16);
+    const Pack v = arch::load_global(reinterpret_cast<const Pack *>(p));
+    __builtin_memcpy(w, &v, 16);
   } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
              (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
     SHMEM_UNROLL_

@@ -34,7 +34,7 @@ template <class T, class Op> struct Combiner {
         if (first + k < c.t.n) {
           const Pack *from = reinterpret_cast<const Pack *>(at_peer(s, c.pe(first + k)));
           SHMEM_UNROLL_
-          for (int j = 0; j < u; j++) v[k][j] = from[i + j * step];
+          for (int j = 0; j < u; j++) v[k][j] = arch::load_global(from + i + j * step);
         }
       SHMEM_UNROLL_
       for (int k = 0; k < 4; k++)
@@ -44,9 +44,11 @@ template <class T, class Op> struct Combiner {
             add(acc[j], v[k][j], first + k, reinterpret_cast<Pack *>(d) + i + j * step);
         }
     }
-    if (shape == Shape::all || shape == Shape::scatter) SHMEM_UNROLL_
-    for (int j = 0; j < u; j++)
-      put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
+    if (shape == Shape::all || shape == Shape::scatter) {
+      SHMEM_UNROLL_
+      for (int j = 0; j < u; j++)
+        put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
+    }
   }
   // Of a scan, dest may be source: what is stored has been loaded.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {

@@ -43,6 +43,13 @@ template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T
   return __builtin_bit_cast(T,
                             __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
 }
+template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
+  return __builtin_bit_cast(T, b);
+}
+// A plain load of global memory that nobody writes.
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  return *(const __attribute__((address_space(1))) W *)(p);
+}
 // Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only.
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");

@@ -77,6 +77,11 @@ SHMEM_D_ void fence_all() {
   __atomic_exchange_n(&any, 0, __ATOMIC_SEQ_CST);
 }
 
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  W v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   for (int k = 0; k < n; k++) __builtin_memcpy(&v[k], p + k * step, sizeof(W));
 }

@@ -137,6 +137,10 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 }
 #undef SHMEM_ASM_
 
+// A plain load of global memory that nobody writes.
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  return *p;
+}
 // A peer's lines must not come from the L1. n loads are in flight at once.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16) {
