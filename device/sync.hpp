@@ -14,12 +14,14 @@ namespace shmem::device {
 template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope scope) {
   const Team t = team_of(id);
   arch::wait_stores();
-  scope
-      .sync(); // all threads' stores so far, and the epoch of the last barrier, before what follows
+  // All threads' stores so far, and the epoch of the last barrier, before what follows.
+  scope.sync();
   // Read before the release: the way to the epoch and the release's wait overlap.
   const uint64_t epoch = arch::load<Order::relaxed, Range::device>(state.epoch + id) + 1;
   const size_t row = size_t(id) * unsigned(state.n);
-  arch::fence_release(); // what this PE stored before, before the epoch at the others
+  // What this PE stored before, before the epoch at the others. Only by threads that store one: of
+  // all 1024 of a workgroup it cost 0.6 us more (H200, 2026-11).
+  if (scope.rank() < unsigned(t.n)) arch::fence_release();
   for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
     if (i == t.me) continue;
     const uintptr_t delta = state.flag_delta[t.start + i * t.stride];
@@ -38,7 +40,8 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
       arch::pause();
     }
   }
-  arch::polled(); // the epochs of the others, before what they stored before
+  // The epochs of the others, before what they stored before.
+  if (scope.rank() < unsigned(t.n)) arch::polled();
   scope.sync();
   if (scope.rank() == 0) arch::store<Order::relaxed, Range::device>(state.epoch + id, epoch);
 }
