@@ -3,7 +3,8 @@
 """Makes the manual. Usage: gen_man.py ROOT VERSION OUTPUT PAGE.SECTION.in...
 
 OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7), in which `x` is what a user types and <x>
-an argument, and {x} a name that other libraries have and this one has not. A line that is one of these is replaced:
+an argument, and {x} a name that other libraries have and this one has not. Between .EX and .EE text stands as it is. A line
+that is one of these is replaced:
   @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without shmem_, type and size (put,
                       atomic_add), of the functions x of shmemx.h, or of the names shmem::x of device/shmem.hpp
   @DEPRECATED@        the deprecated ones among them, with their successors
@@ -109,7 +110,7 @@ class Page:
         return found | {p for x in self.extras for p in x.params}
 
     def text(self, version):
-        out, example, source = [], False, self.source.split("\n")[:-1]
+        out, example, table, source = [], False, False, self.source.split("\n")[:-1]
         while source:
             line = source.pop(0)
             m = re.fullmatch(r"@(\w+)(?: (.*))?@", line)
@@ -129,7 +130,10 @@ class Page:
                 out += pages(self.manual)
             else:
                 example = line == ".EX" or example and line != ".EE"
+                table = line == ".TS" or table and line != ".TE"
                 line = line.replace("@VERSION@", version)
+                if table and "\t" in line:
+                    line = row(line)
                 out += code(line) if example and line != ".EX" else [marks(line)]
         text = "\n".join(out) + "\n"
         text = re.sub(r"^(\.TH .*)$", r"\1\n.nh\n.ad l", text, count=1, flags=re.M)
@@ -259,8 +263,13 @@ def code(line):
     return [roff(text) for text in lines]
 
 
+def row(line):
+    """A row of a table, with long cells as text that is filled."""
+    return "\t".join(f"T{{\n{c}\nT}}" if " " in c and len(c) > 20 else c for c in line.split("\t"))
+
+
 def marks(text):
-    text = re.sub(r"`([^`]+)`|\{([\w: .*]+)\}", lambda m: "\\fB" + (m[1] or m[2]).replace("-", "\\-") + "\\fP", text)
+    text = re.sub(r"`([^`]+)`|\{([\w: .*()-]+)\}", lambda m: "\\fB" + (m[1] or m[2]).replace("-", "\\-") + "\\fP", text)
     return re.sub(r"<(\w+)>", r"\\fI\1\\fP", text)
 
 
