@@ -136,7 +136,7 @@ class Page:
                     line = row(line)
                 out += code(line) if example and line != ".EX" else [marks(line)]
         text = "\n".join(out) + "\n"
-        text = re.sub(r"^(\.TH .*)$", r"\1\n.nh\n.ad l", text, count=1, flags=re.M)
+        text = re.sub(r"^(\.TH .*)$", r"\1\n.ad l", text, count=1, flags=re.M)
         return re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.M)
 
     def synopsis(self, tokens):
@@ -151,8 +151,7 @@ class Page:
         yield rf"\fB#include <{header}>\fP"
         yield ""
         for line in lines:
-            space = "" if line.result.endswith("*") else " "
-            yield prototype(f"{line.result}{space}{line.name}({', '.join(line.params) or 'void'});")
+            yield prototype(spelled(line))
         for x in extras:
             yield prototype(x.prototype)
         yield ".fi"
@@ -182,19 +181,19 @@ class Page:
             yield f"SIZE is {sizes.pop().replace(',', ', ')}: the bits of an element. Elements of the mem form are bytes."
 
     def deprecated(self):
-        types = {}
+        groups, types = {}, {}
         for line in self.old:
-            yield ".PP"
-            since = f"Since {line.tags['dep']}."
             now = [x.name for x in self.current if x.plain == line.tags.get("as")]
-            yield since + (f" Use \\fB{now[0]}\\fP:" if now else "")
-            yield ".PP\n.nf"
-            space = "" if line.result.endswith("*") else " "
-            yield prototype(f"{line.result}{space}{line.name}({', '.join(line.params) or 'void'});")
-            yield ".fi"
+            groups.setdefault((line.tags["dep"], now[0] if now else ""), []).append(line)
             if line.tclass:
                 names = ", ".join(t.name for t in self.manual.types if line.tclass in t.classes)
                 types.setdefault(names, []).append(line.name)
+        for (since, now), lines in groups.items():
+            yield ".PP"
+            yield f"Since {since}" + (f", in favour of {bold(now)}:" if now else ":")
+            yield ".PP\n.nf"
+            yield from (prototype(spelled(line)) for line in lines)
+            yield ".fi"
         for names, of in types.items():
             yield ".PP"
             yield "TYPENAME of"
@@ -225,8 +224,14 @@ class Page:
                 yield "The forms with a context are named in the same way, shmemx_ctx_..."
 
 
+def spelled(line):
+    """The prototype of a line, with TYPENAME, TYPE and SIZE."""
+    space = "" if line.result.endswith("*") else " "
+    return f"{line.result}{space}{line.name}({', '.join(line.params) or 'void'});"
+
+
 def listing(names):
-    return textwrap.fill(", ".join(f"\\fB{n}\\fP" for n in names), 98)
+    return textwrap.fill(", ".join(map(bold, names)), 98, break_on_hyphens=False)
 
 
 def sentence(words, names):
@@ -268,8 +273,12 @@ def row(line):
     return "\t".join(f"T{{\n{c}\nT}}" if " " in c and len(c) > 20 else c for c in line.split("\t"))
 
 
+def bold(text):
+    return "\\fB\\%" + text.replace("-", "\\-") + "\\fP"
+
+
 def marks(text):
-    text = re.sub(r"`([^`]+)`|\{([\w: .*()-]+)\}", lambda m: "\\fB" + (m[1] or m[2]).replace("-", "\\-") + "\\fP", text)
+    text = re.sub(r"`([^`]+)`|\{([\w: .*()-]+)\}", lambda m: bold(m[1] or m[2]), text)
     return re.sub(r"<(\w+)>", r"\\fI\1\\fP", text)
 
 
@@ -300,7 +309,8 @@ def pages(manual):
     place = lambda page: min([order[id(line)] for line in page.lines] + [len(order)])
     for page in sorted((p for n, p in manual.pages.items() if n.endswith(".3")), key=place):
         yield ".TP"
-        yield f".BR {page.name[:-2]} (3)"
+        first, *names = page.head()[0]
+        yield ", ".join([bold(first) + "(3)"] + [bold(n) for n in names])
         yield marks(page.head()[1])
 
 

@@ -86,7 +86,7 @@ def case_names():
     for name, group in m.missing():
         token = next((line.plain for line in m.lines if line.name == name), name)
         expect(False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a page in man/, or write "
-               f"man/{name.replace('::', '_')}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
+               f"man/shmem_{token.removeprefix('shmem::').removeprefix('shmem_')}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
     # What there is: routines with their kernels' forms and generics, families, macros, variables, tools, headers.
     known = set(FOREIGN) | {"shmem", "shmem_device", "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
     for page in m.pages.values():
