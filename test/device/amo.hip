@@ -50,7 +50,7 @@ void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size
   }
   const int right = (me + 1) % npes;
   HIP(hipMemset(words, 0x77, 256));
-  HIP(hipMemcpy(words, old, size, hipMemcpyHostToDevice));
+  to_device(words, old, size);
   finish_all();
   AmoCall c = {op, with_ctx, ctx, words, words + 128, value, cond, with_ctx ? npes - 1 - right : right};
   launch(c);
