@@ -85,8 +85,9 @@ def case_names():
     m = manual()
     for name, group in m.missing():
         token = next((line.plain for line in m.lines if line.name == name), name)
+        page = token if token.startswith("shmemx_") else "shmem_" + token.removeprefix("shmem::")
         expect(False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a page in man/, or write "
-               f"man/shmem_{token.removeprefix('shmem::').removeprefix('shmem_')}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
+               f"man/{page}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
     # What there is: routines with their kernels' forms and generics, families, macros, variables, tools, headers.
     known = set(FOREIGN) | {"shmem", "shmem_device", "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
     for page in m.pages.values():
@@ -96,8 +97,10 @@ def case_names():
             known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx for s in ("_wave", "_wg")])
     known |= {"p" + name for name in known}
     headers = "".join((SOURCE / p).read_text() for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp", "device/arch.hpp"))
-    macros = set(re.findall(r"#define (SHMEMX?_\w*[A-Z])\b", headers))
-    known |= macros | set(re.findall(r"\bshmem_\w+_t\b", headers))
+    macros = set(re.findall(r"#define (SHMEMX?_\w+)", headers))
+    for names in re.findall(r"^typedef enum \{(.*?)\}", headers, re.M | re.S):
+        macros |= set(re.findall(r"\bSHMEMX?_\w+", names))
+    known |= macros | set(re.findall(r"\bshmemx?_\w+_t\b", headers))
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
     known |= {prefix + v[0] for v in gen_man.variables(SOURCE) for prefix in ("SHMEM_", "SMA_")}
     seen = set()
@@ -119,6 +122,7 @@ def case_names():
     for name in sorted(macros - not_public - old - seen):
         expect(name in parts, f"{name} of shmem.h is on no page")
     for name, page in m.pages.items():
+        expect(not page.unknown, f"man/{name}.in, @SYNOPSIS@: there is no {page.unknown}")
         if not name.endswith(".3"):
             continue
         section = re.search(r"^\.SH ARGUMENTS\n(.*?)(?=^\.SH )", page.source, re.M | re.S)
