@@ -242,12 +242,14 @@ def prototype(text):
     out = []
     for part in text.split("\n"):
         words = re.split(r"(?<=,) ", part)
+        if len(words[0]) > 70:
+            words[:1] = re.split(r"(?<=\() ?", words[0], maxsplit=1)
         line = ""
         for word in words:
             if line and len(line) + len(word) > 70:
                 out.append(line.rstrip())
                 line = "    "
-            line += word + " "
+            line += word + ("" if word.endswith("(") else " ")
         out.append(line.rstrip())
     text = "\n".join(out)
     text = re.sub(r"(\w+)(?=[,)])", r"\\fI\1\\fB", text)

@@ -239,5 +239,6 @@ def code(text):
 
 
 if __name__ == "__main__":
+    assert all(path.exists() for path in MADE.values()), f"{BUILD}/man is not built"
     globals()["case_" + sys.argv[1]]()
     sys.exit(bool(faults))
