@@ -147,7 +147,7 @@ void three(void) {
   if (npes < 3) return;
   Buffers b;
   for (int late = 0; late < 3; late++) {
-    HIP(hipMemset(b.sig, 0, 8));
+    HIP(hipMemsetAsync(b.sig, 0, 8, stream));
     finish_all();
     if (me < 3) hipLaunchKernelGGL(three_pes, dim3(1), dim3(1), 0, stream, b.words, b.sig, me, 0, 1, 2, rounds(), late, b.bad);
     finish_all();

@@ -7,7 +7,7 @@ hipStream_t stream;
 void *device_alloc(size_t bytes, int fill) {
   void *p = shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
   CHECK(p, "no %zu bytes of device heap", bytes);
-  HIP(hipMemset(p, fill, bytes));
+  HIP(hipMemsetAsync(p, fill, bytes, stream));
   finish_all();
   return p;
 }
@@ -105,7 +105,7 @@ void barriers(void) {
   const size_t n = pe_teams(teams, COUNT(teams));
   for (size_t t = 0; t < n; t++)
     for (int scope = thread; scope <= wg; scope++) {
-      HIP(hipMemset(slots, 0, 64 * 8));
+      HIP(hipMemsetAsync(slots, 0, 64 * 8, stream));
       finish_all();
       // Two launches with nothing between: epochs go on.
       if (teams[t].me >= 0)
