@@ -109,8 +109,9 @@ void say_devices() {
         hipDeviceGetAttribute(&integrated, hipDeviceAttributeIntegrated, device) == hipSuccess &&
         integrated;
   }
-  say("default_heap", near && strcmp(SHMEM_GPU, "cpu") ? "device" : "host");
-  say("other_heap", count > 0 ? (near && strcmp(SHMEM_GPU, "cpu") ? "host" : "device") : "none");
+  if (!strcmp(SHMEM_GPU, "cpu")) near = 0; // by default programs for the host stay there
+  say("default_heap", near ? "device" : "host");
+  say("other_heap", count == 0 ? "none" : near ? "host" : "device");
   end();
 }
 
