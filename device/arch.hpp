@@ -14,9 +14,11 @@
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
+// SHMEM_UNROLL_ before a loop over registers.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
+#define SHMEM_UNROLL_ _Pragma("unroll")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
 #else
@@ -25,6 +27,7 @@
 #else
 #define SHMEM_HD_
 #define SHMEM_D_ inline
+#define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
     kernel;                                                                                        \
@@ -57,8 +60,11 @@ template <class T> using Bits = typename WordOf<sizeof(T)>::type;
 
 #if defined __CUDACC__
 #include "platform/nvidia/arch.hpp"
+#define SHMEM_GEMM_ "../platform/nvidia/gemm.hpp"
 #elif defined __HIPCC__
 #include "platform/amd/arch.hpp"
+#define SHMEM_GEMM_ "../platform/amd/gemm.hpp"
 #elif defined __HIP_PLATFORM_CPU__
 #include "platform/cpu/arch.hpp"
+#define SHMEM_GEMM_ "../platform/cpu/gemm.hpp"
 #endif

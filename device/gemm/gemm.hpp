@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// The tile engine: persistent workgroups, each of which takes tiles of C = A B in an order that the
+// caller chooses, and hands the sums, in fp32, to an epilogue that the caller writes. Nothing here
+// knows where a tile goes.
+//
+// A core is what multiplies. It has
+//   threads               of a workgroup
+//   tile_m  tile_n        rows and columns of a tile
+//   unit                  tiles, one below the other, that as many neighbouring workgroups take
+//   Operands              the arrays as it takes them
+//   run(operands, order, epilogue)        by all threads of the workgroup
+//   launch(kernel, blocks, stream, operands, order, epilogue)      by the host
+// Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
+//
+// An order is a copyable object of
+//   bool operator()(block, blocks, i, Tile &) const      the i-th unit of a block, false at the end
+//   static constexpr bool waits, void ready(Tile, scope) const       if waits, called by the
+//   threads
+//                         of the scope before they load the rows of A for the tile
+// An epilogue is one of
+//   void operator()(Tile, row, col, float (&v)[8]) const      elements col to col + 7 of the row of
+//                         C, each once; the row and the first of them are in C
+//   void done(Tile, scope) const      by all threads that had a part in the tile, after the last
+#pragma once
+#include <hip/hip_runtime.h>
+
+#include "../scope.hpp"
+#include "number.hpp"
+
+namespace shmem::gemm {
+
+inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
+
+// Counted in tiles.
+struct Tile {
+  unsigned m, n;
+};
+
+// C is m x n, A m x k, B k x n. Arrays are by rows, ld elements from one to the next; a transposed
+// one holds its operand's columns as rows.
+template <class T> struct Matrices {
+  const T *a, *b;
+  size_t lda, ldb;
+  unsigned m, n, k;
+  bool trans_a, trans_b;
+};
+template <class T> SHMEM_D_ T element_a(const Matrices<T> &x, unsigned row, unsigned k) {
+  if (row >= x.m || k >= x.k) return T{};
+  return x.a[x.trans_a ? k * x.lda + row : row * x.lda + k];
+}
+template <class T> SHMEM_D_ T element_b(const Matrices<T> &x, unsigned k, unsigned col) {
+  if (col >= x.n || k >= x.k) return T{};
+  return x.b[x.trans_b ? col * x.ldb + k : k * x.ldb + col];
+}
+
+// The plain order. Tiles that are computed at the same time share rows of A and columns of B: they
+// are taken in columns of `group` units, not along C's rows.
+struct Grouped {
+  static constexpr bool waits = false;
+  unsigned rows, columns, group; // of units
+  SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
+    const size_t at = size_t(i) * blocks + block;
+    if (at >= size_t(rows) * columns) return false;
+    const unsigned of_group = group * columns, first = unsigned(at / of_group) * group,
+                   rest = unsigned(at % of_group),
+                   high = rows - first < group ? rows - first : group;
+    tile = {first + rest % high, rest / high};
+    return true;
+  }
+  template <class Scope> SHMEM_D_ void ready(Tile, Scope) const {}
+};
+
+// An order of units as tiles: workgroup r of a unit takes the r-th of it.
+template <class Core, class Order> struct Tiles {
+  const Order &order;
+  SHMEM_D_ bool operator()(unsigned i, Tile &tile) const {
+    if (!order(blockIdx.x / Core::unit, gridDim.x / Core::unit, i, tile)) return false;
+    tile.m = tile.m * Core::unit + blockIdx.x % Core::unit;
+    return true;
+  }
+};
+
+} // namespace shmem::gemm
+
+#include SHMEM_GEMM_
+
+namespace shmem::gemm {
+
+template <class Core, class Order, class Epilogue>
+__global__ void __launch_bounds__(Core::threads)
+    multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands, Order order,
+             Epilogue epilogue) {
+  Core::run(operands, order, epilogue);
+}
+
+// At most `blocks` workgroups; all of them must find room on the GPU at once if the order waits.
+template <class Core, class Order, class Epilogue>
+hipError_t launch(const typename Core::Operands &operands, unsigned blocks, hipStream_t stream,
+                  const Order &order, const Epilogue &epilogue) {
+  return Core::launch(multiply<Core, Order, Epilogue>, blocks, stream, operands, order, epilogue);
+}
+template <class Core> Grouped grouped(unsigned m, unsigned n, unsigned group) {
+  const unsigned high = Core::tile_m * Core::unit;
+  return {(m + high - 1) / high, (n + Core::tile_n - 1) / Core::tile_n, group};
+}
+
+} // namespace shmem::gemm
