@@ -21,24 +21,19 @@ SHMEM_D_ float activate(Activation act, float v) {
   }
 }
 
-// 16 bytes, or 8 of T that is one, in one access where that is possible, else elements; n count.
+// In accesses of 16 bytes, or one of 8 where T has one, if `wide`, else by elements; n of them
+// count.
 template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsigned n, bool wide) {
-  constexpr unsigned each = 16 / sizeof(T) < chunk ? 16 / sizeof(T) : chunk;
-  struct alignas(each * sizeof(T)) Line {
-    T at[each];
-  };
+  struct alignas(sizeof(T) == 1 ? 8 : 16) Row {
+    T at[chunk];
+  } row;
+  Rounding<T>::of(v, row.at);
   if (wide && n >= chunk) {
-    SHMEM_UNROLL_
-    for (unsigned i = 0; i < chunk; i += each) {
-      Line line;
-      SHMEM_UNROLL_
-      for (unsigned e = 0; e < each; e++) line.at[e] = from_float<T>(v[i + e]);
-      *reinterpret_cast<Line *>(to + i) = line;
-    }
+    *reinterpret_cast<Row *>(to) = row;
   } else {
     SHMEM_UNROLL_
     for (unsigned e = 0; e < chunk; e++)
-      if (e < n) to[e] = from_float<T>(v[e]);
+      if (e < n) to[e] = row.at[e];
   }
 }
 
@@ -90,11 +85,17 @@ struct Store {
   void *c;
   size_t ldc;
   unsigned n;
-  bool wide; // the address and the rows are multiples of 16 bytes, of 8 for f8
+  bool wide; // the address and the rows are multiples of 16 bytes
   Finish finish;
+  int plain; // finish.type if nothing is to be done and wide, else -1
+  // The common case comes first and is short: it runs once a tile, with cold caches of
+  // instructions.
   SHMEM_D_ void operator()(Tile, unsigned row, unsigned col, float (&v)[chunk]) const {
+    const size_t at = row * ldc + col;
+    if (__builtin_expect(plain == int(Type::bf16) && n - col >= chunk, 1))
+      return store_row(static_cast<Bfloat16 *>(c) + at, v, chunk, true);
     finish(col, n - col, v);
-    store_as(finish.type, c, row * ldc + col, v, n - col, wide);
+    store_as(finish.type, c, at, v, n - col, wide);
   }
   template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
 };

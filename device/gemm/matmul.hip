@@ -17,11 +17,10 @@ template <class T> hipError_t run(const Matmul &call, hipStream_t stream) {
                       call.trans_a,
                       call.trans_b};
   const size_t bytes = call.out == Type::f32 ? 4 : call.out == Type::f8 ? 1 : 2;
-  const Store store{call.c,
-                    call.ldc,
-                    x.n,
-                    (reinterpret_cast<uintptr_t>(call.c) | call.ldc * bytes) % 16 == 0,
-                    {call.out, call.act, call.bias}};
+  const bool wide = (reinterpret_cast<uintptr_t>(call.c) | call.ldc * bytes) % 16 == 0,
+             plain = wide && !call.bias && call.act == Activation::none;
+  const Store store{
+      call.c, call.ldc, x.n, wide, {call.out, call.act, call.bias}, plain ? int(call.out) : -1};
   int device, units;
   hipError_t error = hipGetDevice(&device);
   if (!error) error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);

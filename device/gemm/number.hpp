@@ -83,4 +83,12 @@ template <class T> SHMEM_HD_ inline T from_float(float v) {
   return FromFloat<T>::of(v);
 }
 
+// Eight at once. Platforms that have instructions for it specialize this.
+template <class T> struct Rounding {
+  static SHMEM_D_ void of(const float (&v)[8], T (&to)[8]) {
+    SHMEM_UNROLL_
+    for (unsigned e = 0; e < 8; e++) to[e] = from_float<T>(v[e]);
+  }
+};
+
 } // namespace shmem::gemm

@@ -9,6 +9,19 @@
 
 namespace shmem::gemm {
 
+#define SHMEM_ROUNDING_(type, instruction)                                                         \
+  template <> struct Rounding<type> {                                                              \
+    static SHMEM_D_ void of(const float (&v)[8], type (&to)[8]) {                                  \
+      uint32_t line[4];                                                                            \
+      for (unsigned i = 0; i < 4; i++)                                                             \
+        asm(instruction " %0, %1, %2;" : "=r"(line[i]) : "f"(v[2 * i + 1]), "f"(v[2 * i]));        \
+      __builtin_memcpy(to, line, sizeof line);                                                     \
+    }                                                                                              \
+  }
+SHMEM_ROUNDING_(Half, "cvt.rn.f16x2.f32");
+SHMEM_ROUNDING_(Bfloat16, "cvt.rn.bf16x2.f32");
+#undef SHMEM_ROUNDING_
+
 // Who brings the operands: TMA, which wants addresses and rows of 16 bytes; or threads, which take
 // any matrix and turn it so that k comes first.
 enum class Load { tma, threads };
@@ -134,7 +147,7 @@ struct Wgmma {
           order.ready(tile, Producers{});
       }
       for (unsigned k0 = 0; k0 < x.x.k; k0 += bk, ring.next()) {
-        sm90::barrier_wait<cluster>(ring.empty_at(), ring.round ^ 1);
+        sm90::barrier_wait(ring.empty_at(), ring.round ^ 1);
         if constexpr (load == Load::tma) {
           load_stage(x, ring, m0, n0, k0);
         } else {
@@ -169,7 +182,7 @@ struct Wgmma {
         for (unsigned e = 0; e < bn / 2; e++) d[e] = 0;
       uint32_t last = 0;
       for (unsigned k0 = 0; k0 < x.x.k; k0 += bk, ring.next()) {
-        sm90::barrier_wait<cluster>(ring.full_at(), ring.round);
+        sm90::barrier_wait(ring.full_at(), ring.round);
         // Without mn_a, a step along k is 32 bytes of a row; with it, 16 rows.
         const uint64_t a = sm90::matrix(ring.a_at() + group * 64 * 128, 64 * 128);
         const uint64_t b = sm90::matrix(ring.b_at(), 64 * 128);
@@ -200,18 +213,21 @@ struct Wgmma {
     const uint32_t turn = turns + warp * turn_bytes;
     const unsigned row0 = tile.m * tile_m + warp * 16;
     if (row0 >= x.x.m) return;
-#pragma unroll
+      // One copy of the epilogue's code: it runs once a tile, from cold caches of instructions.
+#pragma unroll 1
     for (unsigned c0 = 0; c0 < bn; c0 += 64) {
       __syncwarp();
 #pragma unroll
-      for (unsigned j = 0; j < 8; j++)
+      for (unsigned q = 0; q < bn; q += 64)
+        if (q == c0) {
 #pragma unroll
-        for (unsigned h = 0; h < 2; h++) {
-          const unsigned r = lane / 4 + 8 * h, e = (c0 / 8 + j) * 4 + 2 * h;
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(
-                           turn + r * 256 + place(r, 2 * j + lane % 4 / 2) + lane % 2 * 8),
-                       "f"(d[e]), "f"(d[e + 1])
-                       : "memory");
+          for (unsigned j = 0; j < 16; j++) {
+            const unsigned r = lane / 4 + j % 2 * 8, e = q / 2 + j * 2;
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(
+                             turn + r * 256 + place(r, j / 2 * 2 + lane % 4 / 2) + lane % 2 * 8),
+                         "f"(d[e]), "f"(d[e + 1])
+                         : "memory");
+          }
         }
       __syncwarp();
 #pragma unroll 2

@@ -29,7 +29,7 @@ SHMEM_D_ void barrier_arrive(uint32_t bar, unsigned rank) {
   asm volatile("{\n\t"
                ".reg .b32 there;\n\t"
                "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
                "}" ::"r"(bar),
                "r"(rank)
                : "memory");
@@ -38,21 +38,17 @@ SHMEM_D_ void barrier_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
-template <unsigned cluster> SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
-#define SHMEM_WAIT_(scope)                                                                         \
-  asm volatile("{\n\t"                                                                             \
-               ".reg .pred done;\n"                                                                \
-               "again:\n\t"                                                                        \
-               "mbarrier.try_wait.parity" scope ".shared::cta.b64 done, [%0], %1;\n\t"             \
-               "@!done bra again;\n\t"                                                             \
-               "}" ::"r"(bar),                                                                     \
-               "r"(phase)                                                                          \
-               : "memory")
-  if constexpr (cluster > 1)
-    SHMEM_WAIT_(".acquire.cluster");
-  else
-    SHMEM_WAIT_("");
-#undef SHMEM_WAIT_
+// What it orders is done by TMA and wgmma, in a cluster as well: an acquire of the cluster would
+// empty the L1 each time and halve the speed (H200, 2026-11).
+SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
+  asm volatile("{\n\t"
+               ".reg .pred done;\n"
+               "again:\n\t"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+               "@!done bra again;\n\t"
+               "}" ::"r"(bar),
+               "r"(phase)
+               : "memory");
 }
 SHMEM_D_ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
