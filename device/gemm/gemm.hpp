@@ -6,6 +6,7 @@
 // A core is what multiplies. It has
 //   threads               of a workgroup
 //   tile_m  tile_n        rows and columns of a tile
+//   resident              workgroups that find room on a compute unit
 //   unit                  tiles, one below the other, that as many neighbouring workgroups take
 //   Operands              the arrays as it takes them
 //   run(operands, order, epilogue)        by all threads of the workgroup

@@ -29,7 +29,7 @@ template <class T> hipError_t run(const Matmul &call, hipStream_t stream) {
     using Core = decltype(core);
     const Grouped order = grouped<Core>(x.m, x.n, 8);
     const size_t tiles = size_t(order.rows) * order.columns * Core::unit;
-    const unsigned most = unsigned(units) / Core::unit * Core::unit;
+    const unsigned most = unsigned(units) * Core::resident / Core::unit * Core::unit;
     return launch<Core>(operands, tiles < most ? unsigned(tiles) : most, stream, order, store);
   });
 }

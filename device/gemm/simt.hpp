@@ -7,7 +7,8 @@
 namespace shmem::gemm {
 
 template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned tn> struct Simt {
-  static constexpr unsigned threads = bm / tm * (bn / tn), tile_m = bm, tile_n = bn, unit = 1;
+  static constexpr unsigned threads = bm / tm * (bn / tn), tile_m = bm, tile_n = bn, unit = 1,
+                            resident = 1;
   static_assert(tn % chunk == 0);
   using Operands = Matrices<T>;
 

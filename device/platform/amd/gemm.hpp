@@ -5,6 +5,7 @@
 #include "../../gemm/gemm.hpp"
 #include "../../gemm/simt.hpp"
 #include <cstring>
+#include <utility>
 
 #define SHMEM_GRID_CONSTANT_
 
@@ -21,6 +22,7 @@ namespace mfma {
 
 using Line = arch::WordOf<16>::type; // along k
 typedef float Sums __attribute__((ext_vector_type(16)));
+typedef float Four __attribute__((ext_vector_type(4)));
 
 // sums += the products of 32 rows, of which each lane has 16 bytes: lanes 0 to 31 those of the
 // first half of k, the others those of the second. Any order of k will do as long as both have it.
@@ -69,6 +71,7 @@ template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_
           unsigned stages, bool wide>
 struct Mfma {
   static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn, unit = 1;
+  static constexpr unsigned resident = wide ? 512 / threads : 1; // two waves a SIMD
   static constexpr unsigned bk = row_bytes / sizeof(T), lines = row_bytes / 16,
                             each = 16 / sizeof(T);
   static constexpr unsigned blocks_m = bm / waves_m / 32, blocks_n = bn / waves_n / 32;
@@ -79,6 +82,8 @@ struct Mfma {
                             shared_bytes = stages * stage_bytes > turns_bytes ? stages *stage_bytes
                                                                               : turns_bytes;
   static_assert(blocks_n % 2 == 0 && bm * lines % threads == 0 && bn * lines % threads == 0);
+  // The sums are named by constants, so that they are in registers before loops are unrolled.
+  using Blocks = std::make_integer_sequence<unsigned, blocks_m * blocks_n>;
   using Operands = Matrices<T>;
   using Line = mfma::Line;
 
@@ -115,6 +120,10 @@ struct Mfma {
         load_some(k0);
       }
     }
+    SHMEM_D_ void arrive() {
+      SHMEM_UNROLL_
+      for (unsigned i = 0; i < n; i++) asm volatile("" : "+v"(line[i]));
+    }
     // Of a stage that k ends in.
     SHMEM_D_ void load_some(unsigned k0) {
       SHMEM_UNROLL_
@@ -129,12 +138,13 @@ struct Mfma {
           const unsigned height = n * threads / lines;
           const unsigned r = first + (along_k ? at / lines : at % height),
                          from = k0 + (along_k ? at % lines : at / height) * each;
-          T v[each] = {};
+          line[i] = Line{0, 0, 0, 0};
           SHMEM_UNROLL_
           for (unsigned e = 0; e < each; e++)
             if (r < rows && from + e < k)
-              v[e] = p[along_k ? r * ld + from + e : (from + e) * ld + r];
-          __builtin_memcpy(&line[i], v, sizeof v);
+              line[i][e * sizeof(T) / 4] |=
+                  uint32_t(arch::to_bits(p[along_k ? r * ld + from + e : (from + e) * ld + r]))
+                  << e * sizeof(T) % 4 * 8;
         }
       }
     }
@@ -153,7 +163,7 @@ struct Mfma {
     return r * row_bytes + (c ^ (lines == 8 ? r : r / 2) % lines) * 16;
   }
 
-  static SHMEM_D_ void multiply_stage(mfma::Sums (&sums)[blocks_m][blocks_n], const char *stage) {
+  static SHMEM_D_ void multiply_stage(mfma::Sums (&sums)[blocks_m * blocks_n], const char *stage) {
     const unsigned lane = threadIdx.x % 64, wave = threadIdx.x / 64;
     const unsigned row = wave / waves_n * blocks_m * 32 + lane % 32,
                    col = wave % waves_n * blocks_n * 32 + lane % 32;
@@ -167,11 +177,15 @@ struct Mfma {
       for (unsigned j = 0; j < blocks_n; j++)
         b[j] = *reinterpret_cast<const Line *>(stage + bm * row_bytes +
                                                place(col + j * 32, 2 * s + lane / 32));
-      // The columns first: a lane then has neighbours of one row of C, four at a time.
-      SHMEM_UNROLL_
-      for (unsigned i = 0; i < blocks_m; i++) SHMEM_UNROLL_
-      for (unsigned j = 0; j < blocks_n; j++) mfma::multiply<T>(sums[i][j], b[j], a[i]);
+      multiply_lines(sums, a, b, Blocks{});
     }
+  }
+  // The columns first: a lane then has neighbours of one row of C, four at a time.
+  template <unsigned... q>
+  static SHMEM_D_ void multiply_lines(mfma::Sums (&sums)[blocks_m * blocks_n],
+                                      const Line (&a)[blocks_m], const Line (&b)[blocks_n],
+                                      std::integer_sequence<unsigned, q...>) {
+    (mfma::multiply<T>(sums[q], b[q % blocks_n], a[q / blocks_n]), ...);
   }
 
   template <class Order, class Epilogue>
@@ -180,8 +194,12 @@ struct Mfma {
     const Tiles<Mfma, Order> tiles{order};
     Tile tile;
     for (unsigned t = 0; tiles(t, tile); t++) {
+      // The division in the order ran in vector registers; what is the same in all lanes belongs in
+      // scalar ones, from where loads take their base.
+      tile.m = __builtin_amdgcn_readfirstlane(tile.m);
+      tile.n = __builtin_amdgcn_readfirstlane(tile.n);
       if constexpr (Order::waits) order.ready(tile, Workgroup{});
-      mfma::Sums sums[blocks_m][blocks_n] = {};
+      mfma::Sums sums[blocks_m * blocks_n] = {};
       Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.m * bm, x.m, x.k);
       Loader<lines_b> b(x.b, x.ldb, x.trans_b, tile.n * bn, x.n, x.k);
       const unsigned whole = x.k / bk;
@@ -193,19 +211,24 @@ struct Mfma {
         }
         for (unsigned i = 0; i < whole; i++) {
           const unsigned next = (i + 1 < whole ? i + 1 : i) * bk; // the last loads twice
+          char *const now = shared + i % stages * stage_bytes, *const other =
+                                                                   shared +
+                                                                   (i + 1) % stages * stage_bytes;
+          if constexpr (stages == 1) {
+            __syncthreads();
+            a.store(now), b.store(now + bm * row_bytes);
+            __syncthreads();
+          }
+          // The loads first, then what hides them; compilers would move them to where they are
+          // used.
+          a.load(next), b.load(next);
+          __builtin_amdgcn_sched_barrier(0);
+          multiply_stage(sums, now);
+          __builtin_amdgcn_sched_barrier(0);
+          a.arrive(), b.arrive();
           if constexpr (stages == 2) {
-            char *const now = shared + i % 2 * stage_bytes,
-                        *other = shared + (i + 1) % 2 * stage_bytes;
-            a.load(next), b.load(next);
-            multiply_stage(sums, now);
             a.store(other), b.store(other + bm * row_bytes);
             __syncthreads();
-          } else {
-            __syncthreads();
-            a.store(shared), b.store(shared + bm * row_bytes);
-            __syncthreads();
-            a.load(next), b.load(next);
-            multiply_stage(sums, shared);
           }
         }
       }
@@ -223,33 +246,39 @@ struct Mfma {
     }
   }
 
+  template <unsigned... q, class At>
+  static SHMEM_D_ void turn_pair(const mfma::Sums (&sums)[blocks_m * blocks_n], unsigned pair,
+                                 const At &at, std::integer_sequence<unsigned, q...>) {
+    ((pair == q / 2 ? turn_block<q>(sums[q], at) : void()), ...);
+  }
+  template <unsigned q, class At>
+  static SHMEM_D_ void turn_block(const mfma::Sums &s, const At &at) {
+    const unsigned lane = threadIdx.x % 64, piece = q % 2 * 8 + lane / 32;
+    SHMEM_UNROLL_
+    for (unsigned g = 0; g < 4; g++)
+      *at(lane % 32, piece + g * 2) =
+          mfma::Four{s[g * 4], s[g * 4 + 1], s[g * 4 + 2], s[g * 4 + 3]};
+    // Not to be merged with that for another q: the sums would go to memory to be chosen there.
+    asm volatile("; sums %0" ::"n"(q));
+  }
   // A lane has of row lane % 32 four neighbouring sums in every eight, as its half of the wave
   // says.
   template <class Epilogue>
   static SHMEM_D_ void hand_over(const Operands &x, char *shared, Tile tile,
-                                 const mfma::Sums (&sums)[blocks_m][blocks_n],
+                                 const mfma::Sums (&sums)[blocks_m * blocks_n],
                                  const Epilogue &epilogue) {
-    typedef float Four __attribute__((ext_vector_type(4)));
+    using mfma::Four;
     const unsigned lane = threadIdx.x % 64, wave = threadIdx.x / 64;
     char *const turn = shared + wave * turn_bytes;
     const auto at = [&](unsigned r, unsigned piece) {
       return reinterpret_cast<Four *>(turn + r * 256 + (piece ^ r % 8 ^ piece >> 3) * 16);
     };
-    // One copy of the epilogue's code for all blocks.
+    // One copy of the epilogue's code for all pairs of blocks.
 #pragma unroll 1
-    for (unsigned block = 0; block < blocks_m * blocks_n / 2; block++) {
-      const unsigned i = block / (blocks_n / 2), j = block % (blocks_n / 2) * 2;
+    for (unsigned pair = 0; pair < blocks_m * blocks_n / 2; pair++) {
+      const unsigned i = pair / (blocks_n / 2), j = pair % (blocks_n / 2) * 2;
       arch::wave_sync(64);
-      SHMEM_UNROLL_
-      for (unsigned q = 0; q < blocks_m * blocks_n / 2; q++)
-        if (q == block) {
-          SHMEM_UNROLL_
-          for (unsigned e = 0; e < 8; e++) {
-            const mfma::Sums &s = sums[q / (blocks_n / 2)][q % (blocks_n / 2) * 2 + e / 4];
-            const unsigned g = e % 4 * 4;
-            *at(lane % 32, e * 2 + lane / 32) = Four{s[g], s[g + 1], s[g + 2], s[g + 3]};
-          }
-        }
+      turn_pair(sums, pair, at, Blocks{});
       arch::wave_sync(64);
 #pragma unroll 1
       for (unsigned s = 0; s < 4; s++) {

@@ -30,7 +30,7 @@ enum class Load { tma, threads };
 // workgroups shares B: each loads half of it for both.
 template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b, unsigned cluster>
 struct Wgmma {
-  static constexpr unsigned tile_m = 128, tile_n = bn, unit = cluster, threads = 384;
+  static constexpr unsigned tile_m = 128, tile_n = bn, unit = cluster, resident = 1, threads = 384;
   static constexpr unsigned bk = 128 / sizeof(T), steps = 4; // of 32 bytes
   static constexpr unsigned a_bytes = tile_m * 128, b_bytes = bn * 128;
   // Where a warp turns 16 rows of 64 sums, so that a lane has eight of a row.
