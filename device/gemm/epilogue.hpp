@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Bias, activation, and the plain epilogue, which stores C.
+// Bias, activation, and where a product goes: to C here, to the members who own its shards, or to
+// all of them. One order and one epilogue serve all of these, because each pair of them is a kernel
+// for each core.
 #pragma once
 #include "gemm.hpp"
 #include "matmul.hpp"
+#include "members.hpp"
 #include <cmath>
 
 namespace shmem::gemm {
@@ -81,23 +84,86 @@ SHMEM_D_ void store_as(Type type, void *c, size_t at, const float (&v)[chunk], u
   }
 }
 
+// C in shards of as many rows, one for each member; the tiles of a shard in columns of `group`
+// units, not along C's rows, so that those of the same time share rows of A and columns of B in the
+// L2. The own shard comes last, when the others' are on their way, or first, where A comes from
+// them.
+struct Shards {
+  Members members;
+  unsigned m, n, rows;      // of C, of a shard
+  unsigned high, wide;      // of a unit
+  unsigned group, of_shard; // units
+  bool own_first, all;      // all: every member's shard, else the whole is one
+  bool waits;               // for the rows of A
+
+  SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
+    const unsigned count = all ? unsigned(members.n) : 1;
+    const size_t at = size_t(i) * blocks + block;
+    if (at >= size_t(of_shard) * count) return false;
+    const unsigned step = unsigned(at / of_shard), in_shard = unsigned(at % of_shard);
+    tile.shard = all ? (unsigned(members.me) + step + !own_first) % count : 0;
+    const unsigned units_high = (rows + high - 1) / high,
+                   of_group = group * ((n + wide - 1) / wide);
+    const unsigned first = in_shard / of_group * group, rest = in_shard % of_group,
+                   tall = units_high - first < group ? units_high - first : group;
+    tile.row = tile.shard * rows + (first + rest % tall) * high;
+    tile.col = rest / tall * wide;
+    tile.end = m - tile.shard * rows < rows || tile.shard * rows >= m ? m : (tile.shard + 1) * rows;
+    return true;
+  }
+  template <class Scope> SHMEM_D_ void ready(Tile tile, Scope scope) const {
+    if (!waits) return;
+    if (scope.rank() == 0) Members::wait_one(members.own->arrived[tile.shard], members.epoch());
+    scope.sync();
+  }
+};
+
 struct Store {
-  void *c;
-  size_t ldc;
+  Members members;
+  // Element (row, col) of shard s goes to to[s] + row * ld + col, or if `all` to each of them.
+  void *to[max_members];
+  bool all;
+  size_t ld;
+  size_t odd; // bytes: in calls with odd epochs it goes so much further
   unsigned n;
-  bool wide; // the address and the rows are multiples of 16 bytes
+  bool wide; // addresses and rows are multiples of 16 bytes
   Finish finish;
   int plain; // finish.type if nothing is to be done and wide, else -1
-  // The common case comes first and is short: it runs once a tile, with cold caches of
-  // instructions.
-  SHMEM_D_ void operator()(Tile, unsigned row, unsigned col, float (&v)[chunk]) const {
-    const size_t at = row * ldc + col;
-    if (__builtin_expect(plain == int(Type::bf16) && n - col >= chunk, 1))
-      return store_row(static_cast<Bfloat16 *>(c) + at, v, chunk, true);
+  enum Wait : int { nothing, credit, entry } wait;
+
+  SHMEM_D_ void put(unsigned shard, unsigned row, unsigned col, float (&v)[chunk],
+                    size_t further = 0) const {
+    const size_t at = row * ld + col;
+    // The common case comes first and is short: it runs once a tile, from cold caches of
+    // instructions.
+    if (__builtin_expect(!all && plain == int(Type::bf16) && n - col >= chunk, 1))
+      return store_row(place<Bfloat16>(shard, further) + at, v, chunk, true);
     finish(col, n - col, v);
-    store_as(finish.type, c, at, v, n - col, wide);
+    const unsigned first = all ? 0 : shard, count = all ? unsigned(members.n) : 1;
+    for (unsigned i = first; i < first + count; i++)
+      store_as(finish.type, place<char>(i, further), at, v, n - col, wide);
   }
-  template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
+  template <class T> SHMEM_D_ T *place(unsigned shard, size_t further) const {
+    return reinterpret_cast<T *>(static_cast<char *>(to[shard]) + further);
+  }
+
+  // As it is in the call that runs. A reference: a kernel that changed its argument would copy it.
+  struct Bound {
+    const Store &store;
+    size_t further;
+    SHMEM_D_ void operator()(Tile tile, unsigned row, unsigned col, float (&v)[chunk]) const {
+      store.put(tile.shard, row, col, v, further);
+    }
+    template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
+  };
+  SHMEM_D_ Bound begin() const {
+    if (wait == nothing) return {*this, 0};
+    const uint64_t epoch = members.epoch();
+    // What was sent in the call before the last one has been used up, as the boxes are two.
+    if (wait == credit) members.wait(members.own->consumed, epoch < 2 ? 0 : epoch - 2, Workgroup{});
+    if (wait == entry) members.wait(members.own->entered, epoch, Workgroup{});
+    return {*this, epoch % 2 ? odd : 0};
+  }
 };
 
 } // namespace shmem::gemm

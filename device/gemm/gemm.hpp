@@ -15,12 +15,13 @@
 //
 // An order is a copyable object of
 //   bool operator()(block, blocks, i, Tile &) const      the i-th unit of a block, false at the end
-//   static constexpr bool waits, void ready(Tile, scope) const       if waits, called by the
-//   threads
-//                         of the scope before they load the rows of A for the tile
+//   void ready(Tile, scope) const      called by the threads of the scope before they load the rows
+//                         of A for the tile
 // An epilogue is one of
-//   void operator()(Tile, row, col, float (&v)[8]) const      elements col to col + 7 of the row of
-//                         C, each once; the row and the first of them are in C
+//   auto begin() const    by all threads of the workgroup, before anything else; what it returns
+//   has void operator()(Tile, row, col, float (&v)[8]) const      elements col to col + 7 of the
+//   row of
+//                         C, each once; the row is the tile's, and the first of them is in C
 //   void done(Tile, scope) const      by all threads that had a part in the tile, after the last
 #pragma once
 #include <hip/hip_runtime.h>
@@ -32,9 +33,10 @@ namespace shmem::gemm {
 
 inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
 
-// Counted in tiles.
+// The first row and column; rows from `end` on belong to another tile or to none. Shards are for
+// the caller.
 struct Tile {
-  unsigned m, n;
+  unsigned row, col, end, shard;
 };
 
 // C is m x n, A m x k, B k x n. Arrays are by rows, ld elements from one to the next; a transposed
@@ -54,29 +56,18 @@ template <class T> SHMEM_D_ T element_b(const Matrices<T> &x, unsigned k, unsign
   return x.b[x.trans_b ? col * x.ldb + k : k * x.ldb + col];
 }
 
-// The plain order. Tiles that are computed at the same time share rows of A and columns of B: they
-// are taken in columns of `group` units, not along C's rows.
-struct Grouped {
-  static constexpr bool waits = false;
-  unsigned rows, columns, group; // of units
-  SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
-    const size_t at = size_t(i) * blocks + block;
-    if (at >= size_t(rows) * columns) return false;
-    const unsigned of_group = group * columns, first = unsigned(at / of_group) * group,
-                   rest = unsigned(at % of_group),
-                   high = rows - first < group ? rows - first : group;
-    tile = {first + rest % high, rest / high};
-    return true;
-  }
-  template <class Scope> SHMEM_D_ void ready(Tile, Scope) const {}
-};
-
-// An order of units as tiles: workgroup r of a unit takes the r-th of it.
-template <class Core, class Order> struct Tiles {
+// The units of a workgroup, one after the other, and of a unit the tile that is this workgroup's.
+template <class Core, class Order> class Tiles {
   const Order &order;
-  SHMEM_D_ bool operator()(unsigned i, Tile &tile) const {
-    if (!order(blockIdx.x / Core::unit, gridDim.x / Core::unit, i, tile)) return false;
-    tile.m = tile.m * Core::unit + blockIdx.x % Core::unit;
+  unsigned i = 0;
+
+public:
+  SHMEM_D_ explicit Tiles(const Order &o) : order(o) {}
+  SHMEM_D_ bool next(Tile &tile) {
+    do
+      if (!order(blockIdx.x / Core::unit, gridDim.x / Core::unit, i++, tile)) return false;
+    while (tile.row >= tile.end);
+    tile.row += blockIdx.x % Core::unit * Core::tile_m;
     return true;
   }
 };
@@ -89,20 +80,16 @@ namespace shmem::gemm {
 
 template <class Core, class Order, class Epilogue>
 __global__ void __launch_bounds__(Core::threads)
-    multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands, Order order,
-             Epilogue epilogue) {
-  Core::run(operands, order, epilogue);
+    multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
+             SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
+  Core::run(operands, order, epilogue.begin());
 }
 
-// At most `blocks` workgroups; all of them must find room on the GPU at once if the order waits.
+// `blocks` workgroups; all of them must find room on the GPU at once if something waits.
 template <class Core, class Order, class Epilogue>
 hipError_t launch(const typename Core::Operands &operands, unsigned blocks, hipStream_t stream,
                   const Order &order, const Epilogue &epilogue) {
   return Core::launch(multiply<Core, Order, Epilogue>, blocks, stream, operands, order, epilogue);
-}
-template <class Core> Grouped grouped(unsigned m, unsigned n, unsigned group) {
-  const unsigned high = Core::tile_m * Core::unit;
-  return {(m + high - 1) / high, (n + Core::tile_n - 1) / Core::tile_n, group};
 }
 
 } // namespace shmem::gemm

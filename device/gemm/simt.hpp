@@ -16,11 +16,11 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     __shared__ float a[bk][bm], b[bk][bn];
     const unsigned me = threadIdx.x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
-    const Tiles<Simt, Order> tiles{order};
+    Tiles<Simt, Order> tiles(order);
     Tile tile;
-    for (unsigned i = 0; tiles(i, tile); i++) {
-      const unsigned m0 = tile.m * bm, n0 = tile.n * bn;
-      if constexpr (Order::waits) order.ready(tile, Workgroup{});
+    while (tiles.next(tile)) {
+      const unsigned m0 = tile.row, n0 = tile.col;
+      order.ready(tile, Workgroup{});
       float sum[tm][tn] = {};
       for (unsigned k0 = 0; k0 < x.k; k0 += bk) {
         // Neighbouring threads load neighbouring addresses.
@@ -43,7 +43,7 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
       for (unsigned c = 0; c < tn; c += chunk) {
         float v[chunk];
         for (unsigned e = 0; e < chunk; e++) v[e] = sum[r][c + e];
-        if (m0 + row0 + r < x.m && n0 + col0 + c < x.n)
+        if (m0 + row0 + r < tile.end && n0 + col0 + c < x.n)
           epilogue(tile, m0 + row0 + r, n0 + col0 + c, v);
       }
       epilogue.done(tile, Workgroup{});

@@ -191,17 +191,18 @@ struct Mfma {
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
-    const Tiles<Mfma, Order> tiles{order};
+    Tiles<Mfma, Order> tiles(order);
     Tile tile;
-    for (unsigned t = 0; tiles(t, tile); t++) {
+    while (tiles.next(tile)) {
       // The division in the order ran in vector registers; what is the same in all lanes belongs in
       // scalar ones, from where loads take their base.
-      tile.m = __builtin_amdgcn_readfirstlane(tile.m);
-      tile.n = __builtin_amdgcn_readfirstlane(tile.n);
-      if constexpr (Order::waits) order.ready(tile, Workgroup{});
+      tile.row = __builtin_amdgcn_readfirstlane(tile.row);
+      tile.col = __builtin_amdgcn_readfirstlane(tile.col);
+      tile.end = __builtin_amdgcn_readfirstlane(tile.end);
+      order.ready(tile, Workgroup{});
       mfma::Sums sums[blocks_m * blocks_n] = {};
-      Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.m * bm, x.m, x.k);
-      Loader<lines_b> b(x.b, x.ldb, x.trans_b, tile.n * bn, x.n, x.k);
+      Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
+      Loader<lines_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
       const unsigned whole = x.k / bk;
       if (whole) {
         a.load(0), b.load(0);
@@ -283,8 +284,8 @@ struct Mfma {
 #pragma unroll 1
       for (unsigned s = 0; s < 4; s++) {
         const unsigned r = s * 8 + lane / 8, c = lane % 8;
-        const unsigned row = tile.m * bm + (wave / waves_n * blocks_m + i) * 32 + r,
-                       col = tile.n * bn + (wave % waves_n * blocks_n + j) * 32 + c * 8;
+        const unsigned row = tile.row + (wave / waves_n * blocks_m + i) * 32 + r,
+                       col = tile.col + (wave % waves_n * blocks_n + j) * 32 + c * 8;
         float v[chunk];
         SHMEM_UNROLL_
         for (unsigned h = 0; h < 2; h++) {
@@ -292,7 +293,7 @@ struct Mfma {
           v[4 * h] = four[0], v[4 * h + 1] = four[1], v[4 * h + 2] = four[2],
                 v[4 * h + 3] = four[3];
         }
-        if (row < x.m && col < x.n) epilogue(tile, row, col, v);
+        if (row < tile.end && col < x.n) epilogue(tile, row, col, v);
       }
     }
   }

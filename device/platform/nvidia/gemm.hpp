@@ -136,15 +136,15 @@ struct Wgmma {
   template <class Order>
   static SHMEM_D_ void produce(const Operands &x, const Order &order, Ring ring) {
     if (load == Load::tma && threadIdx.x) return;
-    const Tiles<Wgmma, Order> tiles{order};
+    Tiles<Wgmma, Order> tiles(order);
     Tile tile;
-    for (unsigned i = 0; tiles(i, tile); i++) {
-      const unsigned m0 = tile.m * tile_m, n0 = tile.n * bn;
-      if constexpr (Order::waits) {
-        if constexpr (load == Load::tma)
-          order.ready(tile, Thread{}), sm90::fence_async();
-        else
-          order.ready(tile, Producers{});
+    while (tiles.next(tile)) {
+      const unsigned m0 = tile.row, n0 = tile.col;
+      if constexpr (load == Load::tma) {
+        order.ready(tile, Thread{});
+        sm90::fence_async(); // what it waited for, threads have stored
+      } else {
+        order.ready(tile, Producers{});
       }
       for (unsigned k0 = 0; k0 < x.x.k; k0 += bk, ring.next()) {
         sm90::barrier_wait(ring.empty_at(), ring.round ^ 1);
@@ -173,9 +173,9 @@ struct Wgmma {
   static SHMEM_D_ void consume(const Operands &x, const Order &order, const Epilogue &epilogue,
                                Ring ring) {
     const unsigned group = threadIdx.x / 128 - 1;
-    const Tiles<Wgmma, Order> tiles{order};
+    Tiles<Wgmma, Order> tiles(order);
     Tile tile;
-    for (unsigned i = 0; tiles(i, tile); i++) {
+    while (tiles.next(tile)) {
       float d[bn / 2];
       if (!x.x.k)
 #pragma unroll
@@ -211,8 +211,8 @@ struct Wgmma {
                                  const float (&d)[bn / 2], const Epilogue &epilogue) {
     const unsigned warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32;
     const uint32_t turn = turns + warp * turn_bytes;
-    const unsigned row0 = tile.m * tile_m + warp * 16;
-    if (row0 >= x.x.m) return;
+    const unsigned row0 = tile.row + warp * 16;
+    if (row0 >= tile.end) return;
       // One copy of the epilogue's code: it runs once a tile, from cold caches of instructions.
 #pragma unroll 1
     for (unsigned c0 = 0; c0 < bn; c0 += 64) {
@@ -233,7 +233,7 @@ struct Wgmma {
 #pragma unroll 2
       for (unsigned s = 0; s < 4; s++) {
         const unsigned r = s * 4 + lane / 8, c = lane % 8;
-        const unsigned row = row0 + r, col = tile.n * bn + c0 + c * 8;
+        const unsigned row = row0 + r, col = tile.col + c0 + c * 8;
         float v[chunk];
 #pragma unroll
         for (unsigned h = 0; h < 2; h++)
@@ -241,7 +241,7 @@ struct Wgmma {
                        : "=f"(v[4 * h]), "=f"(v[4 * h + 1]), "=f"(v[4 * h + 2]), "=f"(v[4 * h + 3])
                        : "r"(turn + r * 256 + place(r, 2 * c + h))
                        : "memory");
-        if (row < x.x.m && col < x.x.n) epilogue(tile, row, col, v);
+        if (row < tile.end && col < x.x.n) epilogue(tile, row, col, v);
       }
     }
   }
