@@ -11,17 +11,15 @@
 namespace shmem::gemm {
 
 // gelu is the exact one, x times the normal distribution's integral.
-SHMEM_D_ float activate(Activation act, float v) {
-  switch (act) {
-  case Activation::relu:
-    return v > 0 ? v : 0;
-  case Activation::gelu:
-    return 0.5f * v * (1 + erff(v * 0.70710678f));
-  case Activation::silu:
-    return v / (1 + expf(-v));
-  default:
-    return v;
-  }
+template <Activation act> SHMEM_D_ void activate(float (&v)[chunk]) {
+  SHMEM_UNROLL_
+  for (unsigned e = 0; e < chunk; e++)
+    if constexpr (act == Activation::relu)
+      v[e] = v[e] > 0 ? v[e] : 0;
+    else if constexpr (act == Activation::gelu)
+      v[e] = 0.5f * v[e] * (1 + erff(v[e] * 0.70710678f));
+    else if constexpr (act == Activation::silu)
+      v[e] = v[e] / (1 + expf(-v[e]));
 }
 
 // In accesses of 16 bytes, or one of 8 where T has one, if `wide`, else by elements; n of them
@@ -46,27 +44,37 @@ struct Finish {
   Type type;
   Activation act;
   const void *bias; // n elements of the type, or NULL
-  SHMEM_D_ static float load(const void *p, Type type, unsigned i) {
-    switch (type) {
-    case Type::f16:
-      return to_float(static_cast<const Half *>(p)[i]);
-    case Type::bf16:
-      return to_float(static_cast<const Bfloat16 *>(p)[i]);
-    case Type::f8:
-      return to_float(static_cast<const Float8 *>(p)[i]);
-    default:
-      return static_cast<const float *>(p)[i];
-    }
+  template <class T> SHMEM_D_ void add(unsigned col, unsigned n, float (&v)[chunk]) const {
+    const T *p = static_cast<const T *>(bias) + col;
+    float b[chunk]; // all loads are on their way before the first is used
+    SHMEM_UNROLL_
+    for (unsigned e = 0; e < chunk; e++) b[e] = to_float(p[e < n ? e : 0]);
+    SHMEM_UNROLL_
+    for (unsigned e = 0; e < chunk; e++) v[e] += b[e];
   }
   SHMEM_D_ void operator()(unsigned col, unsigned n, float (&v)[chunk]) const {
-    if (bias) {
-      SHMEM_UNROLL_
-      for (unsigned e = 0; e < chunk; e++)
-        if (e < n) v[e] += load(bias, type, col + e);
-    }
-    if (act != Activation::none) {
-      SHMEM_UNROLL_
-      for (unsigned e = 0; e < chunk; e++) v[e] = activate(act, v[e]);
+    if (bias) switch (type) {
+      case Type::f16:
+        add<Half>(col, n, v);
+        break;
+      case Type::bf16:
+        add<Bfloat16>(col, n, v);
+        break;
+      case Type::f8:
+        add<Float8>(col, n, v);
+        break;
+      default:
+        add<float>(col, n, v);
+      }
+    switch (act) {
+    case Activation::relu:
+      return activate<Activation::relu>(v);
+    case Activation::gelu:
+      return activate<Activation::gelu>(v);
+    case Activation::silu:
+      return activate<Activation::silu>(v);
+    default:
+      return;
     }
   }
 };
@@ -93,15 +101,14 @@ struct Shards {
   unsigned m, n, rows;      // of C, of a shard
   unsigned high, wide;      // of a unit
   unsigned group, of_shard; // units
-  bool own_first, all;      // all: every member's shard, else the whole is one
-  bool waits;               // for the rows of A
+  bool all;                 // all: every member's shard, else the whole is one
 
   SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
     const unsigned count = all ? unsigned(members.n) : 1;
-    const size_t at = size_t(i) * blocks + block;
-    if (at >= size_t(of_shard) * count) return false;
-    const unsigned step = unsigned(at / of_shard), in_shard = unsigned(at % of_shard);
-    tile.shard = all ? (unsigned(members.me) + step + !own_first) % count : 0;
+    const unsigned at = i * blocks + block;
+    if (at >= of_shard * count) return false;
+    const unsigned step = at / of_shard, in_shard = at % of_shard;
+    tile.shard = all ? (unsigned(members.me) + 1 + step) % count : 0;
     const unsigned units_high = (rows + high - 1) / high,
                    of_group = group * ((n + wide - 1) / wide);
     const unsigned first = in_shard / of_group * group, rest = in_shard % of_group,
@@ -111,11 +118,7 @@ struct Shards {
     tile.end = m - tile.shard * rows < rows || tile.shard * rows >= m ? m : (tile.shard + 1) * rows;
     return true;
   }
-  template <class Scope> SHMEM_D_ void ready(Tile tile, Scope scope) const {
-    if (!waits) return;
-    if (scope.rank() == 0) Members::wait_one(members.own->arrived[tile.shard], members.epoch());
-    scope.sync();
-  }
+  template <class Scope> SHMEM_D_ void ready(Tile, Scope) const {}
 };
 
 struct Store {
@@ -129,7 +132,6 @@ struct Store {
   bool wide; // addresses and rows are multiples of 16 bytes
   Finish finish;
   int plain; // finish.type if nothing is to be done and wide, else -1
-  enum Wait : int { nothing, credit, entry } wait;
 
   SHMEM_D_ void put(unsigned shard, unsigned row, unsigned col, float (&v)[chunk],
                     size_t further = 0) const {
@@ -156,14 +158,7 @@ struct Store {
     }
     template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
   };
-  SHMEM_D_ Bound begin() const {
-    if (wait == nothing) return {*this, 0};
-    const uint64_t epoch = members.epoch();
-    // What was sent in the call before the last one has been used up, as the boxes are two.
-    if (wait == credit) members.wait(members.own->consumed, epoch < 2 ? 0 : epoch - 2, Workgroup{});
-    if (wait == entry) members.wait(members.own->entered, epoch, Workgroup{});
-    return {*this, epoch % 2 ? odd : 0};
-  }
+  SHMEM_D_ Bound begin() const { return {*this, odd && epoch_of(members) % 2 ? odd : 0}; }
 };
 
 } // namespace shmem::gemm

@@ -46,10 +46,11 @@ hipError_t run(const Matmul &call, Shards order, const Store &store, hipStream_t
     using Core = decltype(core);
     order.high = Core::tile_m * Core::unit;
     order.wide = Core::tile_n;
-    order.of_shard =
-        (order.rows + order.high - 1) / order.high * ((x.n + order.wide - 1) / order.wide);
-    const size_t blocks =
-        size_t(order.of_shard) * (order.all ? size_t(order.members.n) : 1) * Core::unit;
+    const size_t down = (order.rows + order.high - 1) / order.high,
+                 across = (x.n + order.wide - 1) / order.wide,
+                 blocks = down * across * (order.all ? size_t(order.members.n) : 1) * Core::unit;
+    if (blocks > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
+    order.of_shard = unsigned(down * across);
     const unsigned most = units * Core::resident / Core::unit * Core::unit;
     return launch<Core>(operands, blocks < most ? unsigned(blocks) : most, stream, order, store);
   });
@@ -91,31 +92,46 @@ Store plain_store(void *c, size_t ld, Type type, const Matmul &call) {
   return store;
 }
 
-// C in shards here.
-Store plain_store_in_shards(const Matmul &call, int members) {
-  Store store = plain_store(call.c, call.ldc, call.out, call);
-  for (int s = 1; s < members; s++) store.to[s] = call.c;
-  return store;
+// Where members wait for each other: one workgroup, so that it keeps nobody from a compute unit.
+// The kernels that fill the GPU never wait: those of two calls on two streams could stop each other
+// for good. What came before in the stream is complete. `back`: for the flags of so many calls
+// before.
+struct Meeting {
+  Flag (Signals::*tell)[max_members], (Signals::*wait)[max_members];
+  uint64_t back;
+};
+__global__ void meet(Members members, Meeting first, Meeting second, bool over) {
+  const uint64_t epoch = epoch_of(members);
+  for (const Meeting &m : {first, second}) {
+    if (m.tell) tell(members, m.tell, epoch, threadIdx.x);
+    if (m.wait && epoch > m.back)
+      wait_all(members, members.own->*m.wait, epoch - m.back, Workgroup{});
+  }
+  arch::wg_sync();
+  if (over && threadIdx.x == 0) members.own->epoch = epoch;
 }
+constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
+    all_arrived{&Signals::arrived, &Signals::arrived, 0},
+    all_gathered{&Signals::gathered, &Signals::gathered, 0},
+    all_consumed{&Signals::consumed, nullptr, 0};
+// What this PE sent in the last call, or in the one before, has been used up.
+constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
+    two_boxes{nullptr, &Signals::consumed, 2};
 
-// Tells that this PE has come to the call.
-__global__ void enter(Members members) {
-  members.tell(&Signals::entered, members.epoch(), threadIdx.x);
+void launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
+                 const Meeting &second = no_meeting, bool over = false) {
+  hipLaunchKernelGGL(meet, dim3(1), dim3(64), 0, stream, members, first, second, over);
 }
 
 // This PE's rows of A to all members' boxes.
 __global__ void __launch_bounds__(512)
     send_rows(Members members, const char *from, size_t ld, size_t row_bytes, size_t rows,
               char *box, size_t pitch) {
-  const uint64_t epoch = members.epoch();
-  members.wait(members.own->consumed, epoch - 1,
-               Workgroup{}); // there is one box: TMA has its place
   for (size_t r = blockIdx.x; r < rows; r += gridDim.x)
     for (int k = 0; k < members.n; k++)
       device::copy<device::Remote::dest, 1>(
-          members.at(box + r * pitch, (members.me + k) % members.n), from + r * ld, row_bytes,
+          at(members, box + r * pitch, (members.me + k) % members.n), from + r * ld, row_bytes,
           Workgroup{});
-  if (members.last()) members.tell(&Signals::arrived, epoch, threadIdx.x);
 }
 
 template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
@@ -141,10 +157,7 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
 __global__ void __launch_bounds__(512)
     reduce(Members members, const char *boxes, size_t box_bytes, size_t pitch, size_t odd,
            unsigned first, unsigned rows, Store store) {
-  const uint64_t epoch = members.epoch();
-  if (blockIdx.x == 0) members.tell(&Signals::arrived, epoch, threadIdx.x);
-  members.wait(members.own->arrived, epoch, Workgroup{});
-  boxes += epoch % 2 ? odd : 0;
+  boxes += epoch_of(members) % 2 ? odd : 0;
   const unsigned across = (store.n + chunk - 1) / chunk;
   const size_t each = store.finish.type == Type::f32 ? 4 : store.finish.type == Type::f8 ? 1 : 2;
   for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < size_t(rows) * across;
@@ -155,18 +168,6 @@ __global__ void __launch_bounds__(512)
       add_as(store.finish.type, sum, boxes + k * box_bytes + (row * pitch + col) * each);
     store.put(0, first + row, col, sum);
   }
-}
-
-// The end of a call, by one more kernel: the last one's stores are complete.
-__global__ void leave(Members members, bool gathers) {
-  const uint64_t epoch = members.epoch();
-  members.tell(&Signals::consumed, epoch, threadIdx.x);
-  if (gathers) {
-    members.tell(&Signals::gathered, epoch, threadIdx.x);
-    members.wait(members.own->gathered, epoch, Workgroup{});
-  }
-  arch::wg_sync();
-  if (threadIdx.x == 0) members.own->epoch = epoch;
 }
 
 // For all members as where the product goes.
@@ -185,27 +186,22 @@ hipError_t matmul(const Matmul &call, hipStream_t stream) {
   return run(call, plain_order(call), plain_store(call.c, call.ldc, call.out, call), stream);
 }
 
-size_t signal_bytes() {
-  return sizeof(Signals);
-}
-size_t box_bytes(Fused op, Type type, Type out, size_t m, size_t n, size_t k, int members) {
-  const size_t rows = rows_of(m, members);
-  const size_t bytes =
-      op == Fused::gather_matmul ? rows * size_t(members) * padded(k, type) * bytes_of(type)
-      : op == Fused::all_gather  ? 0
-                                 : rows * size_t(members) * padded(n, out) * bytes_of(out);
-  return (bytes + 127) / 128 * 128;
+size_t box_bytes(Fused op, const Matmul &shape, int members) {
+  if (op == Fused::all_gather) return 0;
+  const size_t row = op == Fused::gather_matmul ? padded(shape.k, shape.type) * bytes_of(shape.type)
+                                                : padded(shape.n, shape.out) * bytes_of(shape.out);
+  return (rows_of(shape.m, members) * size_t(members) * row + 127) / 128 * 128;
 }
 
-hipError_t fused(const Workspace &w, const Matmul &whole, hipStream_t stream) {
+hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &whole,
+                 hipStream_t stream) {
   if (too_large(whole)) return hipErrorInvalidValue;
-  const Members &members = *w.members;
   const unsigned rows = unsigned(rows_of(whole.m, members.n)), me = unsigned(members.me);
   const unsigned first = me * rows < whole.m ? me * rows : unsigned(whole.m);
   const unsigned own = unsigned(whole.m) - first < rows ? unsigned(whole.m) - first : rows;
-  const size_t odd = box_bytes(w.op, whole.type, whole.out, whole.m, whole.n, whole.k, members.n);
+  const size_t odd = box_bytes(op, whole, members.n);
   const size_t bytes = bytes_of(whole.out), pitch = padded(whole.n, whole.out);
-  const dim3 one(1), few(64), many(512);
+  const dim3 many(512);
   unsigned units;
   hipError_t error = compute_units(&units);
   if (error) return error;
@@ -213,53 +209,54 @@ hipError_t fused(const Workspace &w, const Matmul &whole, hipStream_t stream) {
   Shards order = plain_order(call);
   order.members = members;
 
-  if (w.op == Fused::reduce_scatter || w.op == Fused::all_reduce) {
+  if (op == Fused::reduce_scatter || op == Fused::all_reduce) {
     // Each shard of the product to its owner's box for this PE.
     call.bias = nullptr;
     call.act = Activation::none;
-    Store send = plain_store(w.boxes, pitch, call.out, call);
+    Store send = plain_store(boxes, pitch, call.out, call);
     for (unsigned s = 0; s < unsigned(members.n); s++)
       send.to[s] = reinterpret_cast<void *>(
-          reinterpret_cast<uintptr_t>(w.boxes) + uintptr_t(members.delta[s]) +
+          reinterpret_cast<uintptr_t>(boxes) + uintptr_t(members.delta[s]) +
           me * (rows * pitch * bytes) - s * (rows * pitch * bytes));
     send.members = members;
     send.odd = odd;
-    send.wait = Store::credit;
     order.rows = rows;
     order.all = true;
+    launch_meet(members, stream, two_boxes);
     if (whole.m && whole.n) error = run(call, order, send, stream);
     if (error) return error;
+    launch_meet(members, stream, all_arrived);
     Store store = plain_store(whole.c, whole.ldc, whole.out, whole);
     store.members = members;
-    const bool all = w.op == Fused::all_reduce;
+    const bool all = op == Fused::all_reduce;
     if (all) to_all(store, whole.c, members);
-    hipLaunchKernelGGL(reduce, dim3(units * 2), many, 0, stream, members, w.boxes,
+    hipLaunchKernelGGL(reduce, dim3(units * 2), many, 0, stream, members, boxes,
                        rows * pitch * bytes, pitch, odd, all ? first : 0, own, store);
-    hipLaunchKernelGGL(leave, one, few, 0, stream, members, all);
-  } else if (w.op == Fused::all_gather) {
-    hipLaunchKernelGGL(enter, one, few, 0, stream, members);
+    launch_meet(members, stream, all_consumed, all ? all_gathered : no_meeting, true);
+  } else if (op == Fused::all_gather) {
+    launch_meet(members, stream, all_entered);
     call.m = order.m = order.rows = own;
     Store store = plain_store(static_cast<char *>(whole.c) + first * whole.ldc * bytes, whole.ldc,
                               whole.out, whole);
     store.members = members;
-    store.wait = Store::entry;
     to_all(store, store.to[0], members);
     if (own && whole.n) error = run(call, order, store, stream);
     if (error) return error;
-    hipLaunchKernelGGL(leave, one, few, 0, stream, members, true);
+    launch_meet(members, stream, all_gathered, no_meeting, true);
   } else {
     const size_t a_bytes = bytes_of(whole.type), a_pitch = padded(whole.k, whole.type);
+    launch_meet(members, stream, one_box);
     hipLaunchKernelGGL(send_rows, dim3(units * 2), many, 0, stream, members,
                        static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes,
-                       size_t(own), w.boxes + first * a_pitch * a_bytes, a_pitch * a_bytes);
-    call.a = w.boxes;
+                       size_t(own), boxes + first * a_pitch * a_bytes, a_pitch * a_bytes);
+    launch_meet(members, stream, all_arrived);
+    call.a = boxes;
     call.lda = a_pitch;
-    order.rows = rows;
-    order.all = order.own_first = order.waits = true;
+    order.m = order.rows = unsigned(whole.m);
     if (whole.m && whole.n)
-      error = run(call, order, plain_store_in_shards(call, members.n), stream);
+      error = run(call, order, plain_store(call.c, call.ldc, call.out, call), stream);
     if (error) return error;
-    hipLaunchKernelGGL(leave, one, few, 0, stream, members, false);
+    launch_meet(members, stream, all_consumed, no_meeting, true);
   }
   return hipGetLastError();
 }

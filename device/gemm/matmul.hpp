@@ -2,6 +2,7 @@
 // Matrix products as lib/ calls them.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::gemm {
@@ -31,22 +32,33 @@ hipError_t matmul(const Matmul &call, hipStream_t stream);
 //   gather_matmul   each has a shard of A's rows; all compute with all of them
 enum class Fused : int { reduce_scatter, all_reduce, all_gather, gather_matmul };
 
-struct Members;
-struct Signals;
-// Where the members meet, made once for a shape. m is that of the whole.
-struct Workspace {
-  Fused op;
-  Type type, out;
-  size_t m, n, k;
-  const Members *members;
-  char
-      *boxes; // on each PE at the same place: box_bytes, twice, for calls of even and of odd number
-};
-size_t signal_bytes();
-size_t box_bytes(Fused op, Type type, Type out, size_t m, size_t n, size_t k, int members);
+// The PEs that share a product, and the flags by which their kernels know of each other. A flag is
+// an epoch, the number of the call; it only grows. Epochs are counted on the device, so that the
+// same launches can be replayed from a graph.
+inline constexpr int max_members = 8;
 
-// As Matmul says, but m is that of the whole and C, for all but reduce_scatter and gather_matmul,
-// on the symmetric heap. For reduce_scatter and all_reduce, bias and act come after the sum.
-hipError_t fused(const Workspace &workspace, const Matmul &call, hipStream_t stream);
+// In lines of its own: a peer stores it, this PE polls it.
+struct alignas(128) Flag {
+  uint64_t epoch;
+};
+// On each PE, at the same place. Member i writes the i-th of each at all others.
+struct Signals {
+  Flag entered[max_members];   // its stream has come to the call: what that writes may be written
+  Flag arrived[max_members];   // all that it sends to this PE is here
+  Flag gathered[max_members];  // so is all that follows the reduction
+  Flag consumed[max_members];  // it has no more use for what this PE sent
+  alignas(128) uint64_t epoch; // of the last call that is over here
+};
+struct Members {
+  int me, n;
+  Signals *own;
+  ptrdiff_t delta[max_members]; // from an object here to that of member i
+};
+
+// Boxes are on each PE at the same place: the shape's box_bytes, twice for calls of even and of odd
+// number. m is that of the whole; C of all_reduce and all_gather is on the symmetric heap.
+size_t box_bytes(Fused op, const Matmul &shape, int members);
+hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &call,
+                 hipStream_t stream);
 
 } // namespace shmem::gemm

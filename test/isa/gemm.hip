@@ -7,8 +7,8 @@ using namespace shmem::gemm;
 
 #define KERNEL(name, Core)                                                                         \
   extern "C" __global__ void __launch_bounds__(Core::threads)                                      \
-      name(Core::Operands operands, Grouped order, Store store) {                                  \
-    Core::run(operands, order, store);                                                             \
+      name(Core::Operands operands, Shards order, Store store) {                                   \
+    Core::run(operands, order, store.begin());                                                     \
   }
 using SmallBf16 = MfmaSmall<Bfloat16, true>;
 using LargeBf16 = MfmaLarge<Bfloat16, true>;

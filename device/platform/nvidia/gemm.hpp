@@ -174,8 +174,8 @@ struct Wgmma {
                                Ring ring) {
     const unsigned group = threadIdx.x / 128 - 1;
     Tiles<Wgmma, Order> tiles(order);
-    Tile tile;
-    while (tiles.next(tile)) {
+    Tile tile, next;
+    for (bool more = tiles.next(tile); more; tile = next) {
       float d[bn / 2];
       if (!x.x.k)
 #pragma unroll
@@ -196,6 +196,8 @@ struct Wgmma {
         if (k0) release(last); // what read it has ended, all but the last four
         last = ring.empty_at();
       }
+      // Divisions take their time: while the tensor cores are still at work.
+      more = tiles.next(next);
       sm90::wgmma_wait<0>();
       if (x.x.k) release(last);
       hand_over(x, ring.turns, tile, d, epilogue);
