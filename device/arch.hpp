@@ -14,11 +14,12 @@
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
-// SHMEM_UNROLL_ before a loop over registers.
+// SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
 #define SHMEM_UNROLL_ _Pragma("unroll")
+#define SHMEM_NO_UNROLL_ _Pragma("unroll 1")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
 #else
@@ -28,6 +29,7 @@
 #define SHMEM_HD_
 #define SHMEM_D_ inline
 #define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
+#define SHMEM_NO_UNROLL_ _Pragma("GCC unroll 1")
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
     kernel;                                                                                        \

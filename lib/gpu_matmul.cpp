@@ -141,9 +141,10 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
   if (t) {
     // Blocks start on 64 bytes, flags on 128.
     w->memory = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
-    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory), {}};
-    for (int i = 0; i < t->n; i++) w->members.delta[i] = self.device.delta[t->pe(i)];
-    gpu::zero(w->memory, sizeof(gemm::Signals));
+    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory)};
+    gemm::Signals signals{};
+    for (int i = 0; i < t->n; i++) signals.delta[i] = self.device.delta[t->pe(i)];
+    gpu::copy(w->memory, &signals, sizeof signals);
     gpu::finish();
   }
   sync(*self.world);

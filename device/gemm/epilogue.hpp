@@ -11,15 +11,20 @@
 namespace shmem::gemm {
 
 // gelu is the exact one, x times the normal distribution's integral.
+template <Activation act> SHMEM_D_ float activated(float v) {
+  if constexpr (act == Activation::relu) return v > 0 ? v : 0;
+  if constexpr (act == Activation::gelu) return 0.5f * v * (1 + erff(v * 0.70710678f));
+  return v / (1 + expf(-v));
+}
+// Two by two, which then go to the back: eight at once take more registers than sums leave.
 template <Activation act> SHMEM_D_ void activate(float (&v)[chunk]) {
-  SHMEM_UNROLL_
-  for (unsigned e = 0; e < chunk; e++)
-    if constexpr (act == Activation::relu)
-      v[e] = v[e] > 0 ? v[e] : 0;
-    else if constexpr (act == Activation::gelu)
-      v[e] = 0.5f * v[e] * (1 + erff(v[e] * 0.70710678f));
-    else if constexpr (act == Activation::silu)
-      v[e] = v[e] / (1 + expf(-v[e]));
+  SHMEM_NO_UNROLL_
+  for (unsigned i = 0; i < chunk; i += 2) {
+    const float a = activated<act>(v[0]), b = activated<act>(v[1]);
+    SHMEM_UNROLL_
+    for (unsigned e = 2; e < chunk; e++) v[e - 2] = v[e];
+    v[chunk - 2] = a, v[chunk - 1] = b;
+  }
 }
 
 // In accesses of 16 bytes, or one of 8 where T has one, if `wide`, else by elements; n of them
@@ -45,12 +50,23 @@ struct Finish {
   Activation act;
   const void *bias; // n elements of the type, or NULL
   template <class T> SHMEM_D_ void add(unsigned col, unsigned n, float (&v)[chunk]) const {
+    struct alignas(sizeof(T) == 1 ? 8 : 16) Row {
+      T at[chunk];
+    } row;
     const T *p = static_cast<const T *>(bias) + col;
-    float b[chunk]; // all loads are on their way before the first is used
-    SHMEM_UNROLL_
-    for (unsigned e = 0; e < chunk; e++) b[e] = to_float(p[e < n ? e : 0]);
-    SHMEM_UNROLL_
-    for (unsigned e = 0; e < chunk; e++) v[e] += b[e];
+    if (n >= chunk && reinterpret_cast<uintptr_t>(p) % alignof(Row) == 0) {
+      row = *reinterpret_cast<const Row *>(p);
+      SHMEM_UNROLL_
+      for (unsigned e = 0; e < chunk; e++) v[e] += to_float(row.at[e]);
+    } else {
+      SHMEM_NO_UNROLL_
+      for (unsigned e = 0; e < chunk; e++) { // the first one, which then goes to the back
+        const float a = e < n ? v[0] + to_float(p[e]) : v[0];
+        SHMEM_UNROLL_
+        for (unsigned f = 1; f < chunk; f++) v[f - 1] = v[f];
+        v[chunk - 1] = a;
+      }
+    }
   }
   SHMEM_D_ void operator()(unsigned col, unsigned n, float (&v)[chunk]) const {
     if (bias) switch (type) {
@@ -122,43 +138,45 @@ struct Shards {
 };
 
 struct Store {
-  Members members;
-  // Element (row, col) of shard s goes to to[s] + row * ld + col, or if `all` to each of them.
-  void *to[max_members];
-  bool all;
+  Members members;                       // none: to C here
+  void *c;                               // element (row, col) goes to row * ld + col from there, at
+  enum To : int { here, owner, all } to; // this PE, the owner of the tile's shard, or each member
   size_t ld;
-  size_t odd; // bytes: in calls with odd epochs it goes so much further
+  size_t shard; // bytes: owners have their own rows only, those of shard s so much times s before
+  size_t odd;   // bytes: in calls of odd number it goes so much further
   unsigned n;
   bool wide; // addresses and rows are multiples of 16 bytes
   Finish finish;
-  int plain; // finish.type if nothing is to be done and wide, else -1
+  int plain; // finish.type if nothing is to be done, wide, and not to all; else -1
 
-  SHMEM_D_ void put(unsigned shard, unsigned row, unsigned col, float (&v)[chunk],
-                    size_t further = 0) const {
-    const size_t at = row * ld + col;
-    // The common case comes first and is short: it runs once a tile, from cold caches of
-    // instructions.
-    if (__builtin_expect(!all && plain == int(Type::bf16) && n - col >= chunk, 1))
-      return store_row(place<Bfloat16>(shard, further) + at, v, chunk, true);
-    finish(col, n - col, v);
-    const unsigned first = all ? 0 : shard, count = all ? unsigned(members.n) : 1;
-    for (unsigned i = first; i < first + count; i++)
-      store_as(finish.type, place<char>(i, further), at, v, n - col, wide);
-  }
-  template <class T> SHMEM_D_ T *place(unsigned shard, size_t further) const {
-    return reinterpret_cast<T *>(static_cast<char *>(to[shard]) + further);
-  }
-
-  // As it is in the call that runs. A reference: a kernel that changed its argument would copy it.
+  // For the chunks of one tile.
   struct Bound {
     const Store &store;
-    size_t further;
-    SHMEM_D_ void operator()(Tile tile, unsigned row, unsigned col, float (&v)[chunk]) const {
-      store.put(tile.shard, row, col, v, further);
+    char *to;
+    SHMEM_D_ void operator()(unsigned row, unsigned col, float (&v)[chunk]) const {
+      store.put(to, row, col, v);
     }
-    template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
   };
-  SHMEM_D_ Bound begin() const { return {*this, odd && epoch_of(members) % 2 ? odd : 0}; }
+  SHMEM_D_ Bound begin(Tile tile) const {
+    char *p = static_cast<char *>(c);
+    if (to == owner) p = at(members, p, int(tile.shard)) - tile.shard * shard;
+    if (odd && epoch_of(members) % 2) p += odd;
+    return {*this, p};
+  }
+  template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
+
+  // The common case comes first and is short: it runs once a tile, from cold caches of
+  // instructions.
+  SHMEM_D_ void put(char *p, unsigned row, unsigned col, float (&v)[chunk]) const {
+    const size_t i = row * ld + col;
+    if (__builtin_expect(plain == int(Type::bf16) && n - col >= chunk, 1))
+      return store_row(reinterpret_cast<Bfloat16 *>(p) + i, v, chunk, true);
+    finish(col, n - col, v);
+    const int count = to == all ? members.n : 1;
+    SHMEM_NO_UNROLL_
+    for (int k = 0; k < count; k++)
+      store_as(finish.type, to == all ? at(members, p, k) : p, i, v, n - col, wide);
+  }
 };
 
 } // namespace shmem::gemm

@@ -7,10 +7,11 @@
 //   threads               of a workgroup
 //   tile_m  tile_n        rows and columns of a tile
 //   resident              workgroups that find room on a compute unit
-//   unit                  tiles, one below the other, that as many neighbouring workgroups take
-//   Operands              the arrays as it takes them
-//   run(operands, order, epilogue)        by all threads of the workgroup
-//   launch(kernel, blocks, stream, operands, order, epilogue)      by the host
+//   bound                 the same as the second number of __launch_bounds__ says it on the
+//   platform unit                  tiles, one below the other, that as many neighbouring workgroups
+//   take Operands              the arrays as it takes them run(operands, order, epilogue)        by
+//   all threads of the workgroup launch(kernel, blocks, stream, operands, order, epilogue)      by
+//   the host
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
 // An order is a copyable object of
@@ -18,10 +19,10 @@
 //   void ready(Tile, scope) const      called by the threads of the scope before they load the rows
 //                         of A for the tile
 // An epilogue is one of
-//   auto begin() const    by all threads of the workgroup, before anything else; what it returns
-//   has void operator()(Tile, row, col, float (&v)[8]) const      elements col to col + 7 of the
-//   row of
-//                         C, each once; the row is the tile's, and the first of them is in C
+//   auto begin(Tile) const      something to call with (row, col, float (&v)[8]) for elements col
+//   to
+//                         col + 7 of the row of C, each once; the row is the tile's, and the first
+//                         of them is in C
 //   void done(Tile, scope) const      by all threads that had a part in the tile, after the last
 #pragma once
 #include <hip/hip_runtime.h>
@@ -79,10 +80,10 @@ public:
 namespace shmem::gemm {
 
 template <class Core, class Order, class Epilogue>
-__global__ void __launch_bounds__(Core::threads)
+__global__ void __launch_bounds__(Core::threads, Core::bound)
     multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
              SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
-  Core::run(operands, order, epilogue.begin());
+  Core::run(operands, order, epilogue);
 }
 
 // `blocks` workgroups; all of them must find room on the GPU at once if something waits.

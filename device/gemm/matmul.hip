@@ -83,7 +83,7 @@ Shards plain_order(const Matmul &call) {
 }
 Store plain_store(void *c, size_t ld, Type type, const Matmul &call) {
   Store store{};
-  store.to[0] = c;
+  store.c = c;
   store.ld = ld;
   store.n = unsigned(call.n);
   store.wide = (reinterpret_cast<uintptr_t>(c) | ld * bytes_of(type)) % 16 == 0;
@@ -166,16 +166,14 @@ __global__ void __launch_bounds__(512)
     float sum[chunk] = {};
     for (int k = 0; k < members.n; k++)
       add_as(store.finish.type, sum, boxes + k * box_bytes + (row * pitch + col) * each);
-    store.put(0, first + row, col, sum);
+    store.put(static_cast<char *>(store.c), first + row, col, sum);
   }
 }
 
-// For all members as where the product goes.
-void to_all(Store &store, void *c, const Members &members) {
-  store.all = true;
-  for (int i = 0; i < members.n; i++)
-    store.to[i] =
-        reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(c) + uintptr_t(members.delta[i]));
+void to_all(Store &store, const Members &members) {
+  store.members = members;
+  store.to = Store::all;
+  store.plain = -1;
 }
 
 } // namespace
@@ -214,11 +212,10 @@ hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &wh
     call.bias = nullptr;
     call.act = Activation::none;
     Store send = plain_store(boxes, pitch, call.out, call);
-    for (unsigned s = 0; s < unsigned(members.n); s++)
-      send.to[s] = reinterpret_cast<void *>(
-          reinterpret_cast<uintptr_t>(boxes) + uintptr_t(members.delta[s]) +
-          me * (rows * pitch * bytes) - s * (rows * pitch * bytes));
     send.members = members;
+    send.to = Store::owner;
+    send.shard = rows * pitch * bytes;
+    send.c = boxes + me * send.shard;
     send.odd = odd;
     order.rows = rows;
     order.all = true;
@@ -227,9 +224,8 @@ hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &wh
     if (error) return error;
     launch_meet(members, stream, all_arrived);
     Store store = plain_store(whole.c, whole.ldc, whole.out, whole);
-    store.members = members;
     const bool all = op == Fused::all_reduce;
-    if (all) to_all(store, whole.c, members);
+    if (all) to_all(store, members);
     hipLaunchKernelGGL(reduce, dim3(units * 2), many, 0, stream, members, boxes,
                        rows * pitch * bytes, pitch, odd, all ? first : 0, own, store);
     launch_meet(members, stream, all_consumed, all ? all_gathered : no_meeting, true);
@@ -238,8 +234,7 @@ hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &wh
     call.m = order.m = order.rows = own;
     Store store = plain_store(static_cast<char *>(whole.c) + first * whole.ldc * bytes, whole.ldc,
                               whole.out, whole);
-    store.members = members;
-    to_all(store, store.to[0], members);
+    to_all(store, members);
     if (own && whole.n) error = run(call, order, store, stream);
     if (error) return error;
     launch_meet(members, stream, all_gathered, no_meeting, true);

@@ -43,16 +43,16 @@ struct alignas(128) Flag {
 };
 // On each PE, at the same place. Member i writes the i-th of each at all others.
 struct Signals {
-  Flag entered[max_members];   // its stream has come to the call: what that writes may be written
-  Flag arrived[max_members];   // all that it sends to this PE is here
-  Flag gathered[max_members];  // so is all that follows the reduction
-  Flag consumed[max_members];  // it has no more use for what this PE sent
-  alignas(128) uint64_t epoch; // of the last call that is over here
+  Flag entered[max_members];    // its stream has come to the call: what that writes may be written
+  Flag arrived[max_members];    // all that it sends to this PE is here
+  Flag gathered[max_members];   // so is all that follows the reduction
+  Flag consumed[max_members];   // it has no more use for what this PE sent
+  alignas(128) uint64_t epoch;  // of the last call that is over here
+  ptrdiff_t delta[max_members]; // from an object here to that of member i
 };
 struct Members {
   int me, n;
   Signals *own;
-  ptrdiff_t delta[max_members]; // from an object here to that of member i
 };
 
 // Boxes are on each PE at the same place: the shape's box_bytes, twice for calls of even and of odd

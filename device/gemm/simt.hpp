@@ -8,7 +8,7 @@ namespace shmem::gemm {
 
 template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned tn> struct Simt {
   static constexpr unsigned threads = bm / tm * (bn / tn), tile_m = bm, tile_n = bn, unit = 1,
-                            resident = 1;
+                            resident = 1, bound = 1;
   static_assert(tn % chunk == 0);
   using Operands = Matrices<T>;
 
@@ -38,13 +38,16 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
         for (unsigned c = 0; c < tn; c++) sum[r][c] += a[k][row0 + r] * b[k][col0 + c];
         __syncthreads();
       }
+      const auto put = epilogue.begin(tile);
       SHMEM_UNROLL_
-      for (unsigned r = 0; r < tm; r++) SHMEM_UNROLL_
-      for (unsigned c = 0; c < tn; c += chunk) {
-        float v[chunk];
-        for (unsigned e = 0; e < chunk; e++) v[e] = sum[r][c + e];
-        if (m0 + row0 + r < tile.end && n0 + col0 + c < x.n)
-          epilogue(tile, m0 + row0 + r, n0 + col0 + c, v);
+      for (unsigned r = 0; r < tm; r++) {
+        SHMEM_UNROLL_
+        for (unsigned c = 0; c < tn; c += chunk) {
+          float v[chunk];
+          SHMEM_UNROLL_
+          for (unsigned e = 0; e < chunk; e++) v[e] = sum[r][c + e];
+          if (m0 + row0 + r < tile.end && n0 + col0 + c < x.n) put(m0 + row0 + r, n0 + col0 + c, v);
+        }
       }
       epilogue.done(tile, Workgroup{});
     }

@@ -6,9 +6,9 @@
 using namespace shmem::gemm;
 
 #define KERNEL(name, Core)                                                                         \
-  extern "C" __global__ void __launch_bounds__(Core::threads)                                      \
+  extern "C" __global__ void __launch_bounds__(Core::threads, Core::bound)                         \
       name(Core::Operands operands, Shards order, Store store) {                                   \
-    Core::run(operands, order, store.begin());                                                     \
+    Core::run(operands, order, store);                                                             \
   }
 using SmallBf16 = MfmaSmall<Bfloat16, true>;
 using LargeBf16 = MfmaLarge<Bfloat16, true>;

@@ -71,7 +71,8 @@ template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_
           unsigned stages, bool wide>
 struct Mfma {
   static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn, unit = 1;
-  static constexpr unsigned resident = wide ? 512 / threads : 1; // two waves a SIMD
+  static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
+  static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
   static constexpr unsigned bk = row_bytes / sizeof(T), lines = row_bytes / 16,
                             each = 16 / sizeof(T);
   static constexpr unsigned blocks_m = bm / waves_m / 32, blocks_n = bn / waves_n / 32;
@@ -199,6 +200,7 @@ struct Mfma {
       tile.row = __builtin_amdgcn_readfirstlane(tile.row);
       tile.col = __builtin_amdgcn_readfirstlane(tile.col);
       tile.end = __builtin_amdgcn_readfirstlane(tile.end);
+      tile.shard = __builtin_amdgcn_readfirstlane(tile.shard);
       order.ready(tile, Workgroup{});
       mfma::Sums sums[blocks_m * blocks_n] = {};
       Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
@@ -271,6 +273,7 @@ struct Mfma {
     using mfma::Four;
     const unsigned lane = threadIdx.x % 64, wave = threadIdx.x / 64;
     char *const turn = shared + wave * turn_bytes;
+    const auto put = epilogue.begin(tile);
     const auto at = [&](unsigned r, unsigned piece) {
       return reinterpret_cast<Four *>(turn + r * 256 + (piece ^ r % 8 ^ piece >> 3) * 16);
     };
@@ -293,7 +296,7 @@ struct Mfma {
           v[4 * h] = four[0], v[4 * h + 1] = four[1], v[4 * h + 2] = four[2],
                 v[4 * h + 3] = four[3];
         }
-        if (row < tile.end && col < x.n) epilogue(tile, row, col, v);
+        if (row < tile.end && col < x.n) put(row, col, v);
       }
     }
   }

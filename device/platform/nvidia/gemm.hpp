@@ -30,7 +30,8 @@ enum class Load { tma, threads };
 // workgroups shares B: each loads half of it for both.
 template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b, unsigned cluster>
 struct Wgmma {
-  static constexpr unsigned tile_m = 128, tile_n = bn, unit = cluster, resident = 1, threads = 384;
+  static constexpr unsigned tile_m = 128, tile_n = bn, unit = cluster, resident = 1, bound = 1,
+                            threads = 384;
   static constexpr unsigned bk = 128 / sizeof(T), steps = 4; // of 32 bytes
   static constexpr unsigned a_bytes = tile_m * 128, b_bytes = bn * 128;
   // Where a warp turns 16 rows of 64 sums, so that a lane has eight of a row.
@@ -215,7 +216,8 @@ struct Wgmma {
     const uint32_t turn = turns + warp * turn_bytes;
     const unsigned row0 = tile.row + warp * 16;
     if (row0 >= tile.end) return;
-      // One copy of the epilogue's code: it runs once a tile, from cold caches of instructions.
+    const auto put = epilogue.begin(tile);
+    // One copy of the epilogue's code: it runs once a tile, from cold caches of instructions.
 #pragma unroll 1
     for (unsigned c0 = 0; c0 < bn; c0 += 64) {
       __syncwarp();
@@ -243,7 +245,7 @@ struct Wgmma {
                        : "=f"(v[4 * h]), "=f"(v[4 * h + 1]), "=f"(v[4 * h + 2]), "=f"(v[4 * h + 3])
                        : "r"(turn + r * 256 + place(r, 2 * c + h))
                        : "memory");
-        if (row < tile.end && col < x.x.n) epilogue(tile, row, col, v);
+        if (row < tile.end && col < x.x.n) put(row, col, v);
       }
     }
   }
