@@ -39,15 +39,19 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
         __syncthreads();
       }
       const auto put = epilogue.begin(tile);
-      SHMEM_UNROLL_
-      for (unsigned r = 0; r < tm; r++) {
+      // One copy of the epilogue's code, and no counter of a loop that is not unrolled in an index
+      // of the sums: they would go to memory.
+      SHMEM_NO_UNROLL_
+      for (unsigned at = 0; at < tm * tn; at += chunk) {
+        float v[chunk];
         SHMEM_UNROLL_
-        for (unsigned c = 0; c < tn; c += chunk) {
-          float v[chunk];
+        for (unsigned r = 0; r < tm; r++) {
           SHMEM_UNROLL_
-          for (unsigned e = 0; e < chunk; e++) v[e] = sum[r][c + e];
-          if (m0 + row0 + r < tile.end && n0 + col0 + c < x.n) put(m0 + row0 + r, n0 + col0 + c, v);
+          for (unsigned c = 0; c < tn; c++)
+            if (at == r * tn + c / chunk * chunk) v[c % chunk] = sum[r][c];
         }
+        const unsigned row = m0 + row0 + at / tn, col = n0 + col0 + at % tn;
+        if (row < tile.end && col < x.n) put(row, col, v);
       }
       epilogue.done(tile, Workgroup{});
     }
