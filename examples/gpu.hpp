@@ -32,8 +32,10 @@ template <class T> T *on_device(size_t count, const char *what) {
   return static_cast<T *>(p);
 }
 
-// Runs f, which launches on the stream, and waits for its end; in seconds.
+// Runs f, which launches on the stream, and waits for its end; in seconds. What this PE has copied
+// to its GPU is there before any PE begins: from pageable memory hipMemcpy may return before.
 template <class F> double timed(F f) {
+  HIP(hipDeviceSynchronize());
   shmem_barrier_all();
   const double start = now();
   f();

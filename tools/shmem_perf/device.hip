@@ -256,13 +256,12 @@ struct Bench {
   }
 
   void latencies() {
-    auto *theirs = static_cast<uint64_t *>(shmem_ptr(flag, peer));
-    if (n > 1 && theirs)
-      pair("raw flag ping-pong", "thread", 8, 32, o.count,
-           [&](uint64_t *word, uint64_t start, int count) {
-             hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, word, theirs + 32,
-                                start, me == 0, count);
-           });
+    pair("raw flag ping-pong", "thread", 8, 32, o.count,
+         [&](uint64_t *word, uint64_t start, int count) {
+           hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, word,
+                              static_cast<uint64_t *>(shmem_ptr(word, peer)), start, me == 0,
+                              count);
+         });
     pair("p + wait ping-pong", "thread", 8, 0, o.count,
          [&](uint64_t *word, uint64_t start, int count) {
            hipLaunchKernelGGL(p_ping_pong, dim3(1), dim3(1), 0, stream, word, start, peer, me == 0,
