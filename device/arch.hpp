@@ -20,19 +20,28 @@
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_UNROLL_ goes before a loop whose arrays are to be registers.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
+// SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
+// SHMEM_KERNEL_PASS_ is 1 where a compiler goes over the source for kernels alone.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_UNROLL_ _Pragma("unroll")
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
+#define SHMEM_UNROLL_ _Pragma("unroll")
+#define SHMEM_NO_UNROLL_ _Pragma("unroll 1")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
+#define SHMEM_KERNEL_PASS_ 1
 #else
 #define SHMEM_SPLIT_(kernel, on_host) on_host
+#define SHMEM_KERNEL_PASS_ 0
 #endif
 #else
 #define SHMEM_HD_
 #define SHMEM_UNROLL_
 #define SHMEM_D_ inline
+#define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
+#define SHMEM_NO_UNROLL_ _Pragma("GCC unroll 1")
+#define SHMEM_KERNEL_PASS_ 0
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
     kernel;                                                                                        \
@@ -65,8 +74,11 @@ template <class T> using Bits = typename WordOf<sizeof(T)>::type;
 
 #if defined __CUDACC__
 #include "platform/nvidia/arch.hpp"
+#define SHMEM_GEMM_ "../platform/nvidia/gemm.hpp"
 #elif defined __HIPCC__
 #include "platform/amd/arch.hpp"
+#define SHMEM_GEMM_ "../platform/amd/gemm.hpp"
 #elif defined __HIP_PLATFORM_CPU__
 #include "platform/cpu/arch.hpp"
+#define SHMEM_GEMM_ "../platform/cpu/gemm.hpp"
 #endif

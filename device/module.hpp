@@ -7,7 +7,7 @@ namespace shmem::device {
 
 // Tells the library about this module's State, while the module is loaded. In an unnamed namespace:
 // were publish one function of the program, it would know the State of one module only.
-#if !defined __CUDA_ARCH__ && !defined __HIP_DEVICE_COMPILE__
+#if !SHMEM_KERNEL_PASS_
 namespace {
 struct Registrar {
   Module module;

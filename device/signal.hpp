@@ -6,10 +6,7 @@
 
 namespace shmem::device {
 
-template <class C>
-SHMEM_D_ void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op,
-                      int pe) {
-  uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
+SHMEM_D_ void deliver(uint64_t *sig, uint64_t signal, int sig_op) {
   if (sig_op == SHMEM_SIGNAL_ADD)
     arch::fetch_add(sig, signal);
   else
@@ -21,11 +18,12 @@ SHMEM_D_ void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, 
 template <class C, class T, class Scope>
 SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n,
                          uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
+  uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
   put_nbi(fn, c, dest, source, n, pe, scope);
   settle(scope);
   if (scope.rank() == 0) {
     arch::fence_release(); // the data of put_nbi before the signal of deliver
-    deliver(fn, c, sig_addr, signal, sig_op, pe);
+    deliver(sig, signal, sig_op);
   }
 }
 template <class C, class T, class Scope>
@@ -37,11 +35,11 @@ SHMEM_D_ void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size
 // No order but their own: a fence comes from the caller.
 template <class C>
 SHMEM_D_ void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe, Thread) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe);
+  deliver(at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe)), signal, SHMEM_SIGNAL_ADD);
 }
 template <class C>
 SHMEM_D_ void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe, Thread) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
+  deliver(at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe)), signal, SHMEM_SIGNAL_SET);
 }
 SHMEM_D_ uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr, Thread) {
   check_own(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));

@@ -14,31 +14,35 @@ namespace shmem::device {
 template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope scope) {
   const Team t = team_of(id);
   arch::wait_stores();
-  scope
-      .sync(); // all threads' stores so far, and the epoch of the last barrier, before what follows
+  // All threads' stores so far, and the epoch of the last barrier, before what follows.
+  scope.sync();
   // Read before the release: the way to the epoch and the release's wait overlap.
   const uint64_t epoch = arch::load<Order::relaxed, Range::device>(state.epoch + id) + 1;
   const size_t row = size_t(id) * unsigned(state.n);
-  arch::fence_release(); // what this PE stored before, before the epoch at the others
-  for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
-    if (i == t.me) continue;
-    const uintptr_t delta = state.flag_delta[t.start + i * t.stride];
-    arch::store(reinterpret_cast<uint64_t *>(
-                    reinterpret_cast<uintptr_t>(state.arrived + row + t.me) + delta),
-                epoch);
-  }
-  for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
-    if (i == t.me) continue;
-    const uint64_t *from = state.arrived + row + i;
-    Patience patience;
-    while (arch::poll(from) < epoch) {
-      if (patience.over())
-        fail(Report::wait_limit, fn, "team", from, 8, 8, t.start + i * t.stride, SHMEM_CMP_GE,
-             epoch, arch::load(from));
-      arch::pause();
+  // Only threads that have a peer: fences of all 1024 of a workgroup cost 0.6 us more (H200,
+  // 2026-11).
+  if (scope.rank() < unsigned(t.n)) {
+    arch::fence_release(); // what this PE stored before, before its epoch at the others
+    for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
+      if (i == t.me) continue;
+      const uintptr_t delta = state.flag_delta[t.start + i * t.stride];
+      arch::store(reinterpret_cast<uint64_t *>(
+                      reinterpret_cast<uintptr_t>(state.arrived + row + t.me) + delta),
+                  epoch);
     }
+    for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
+      if (i == t.me) continue;
+      const uint64_t *from = state.arrived + row + i;
+      Patience patience;
+      while (arch::poll(from) < epoch) {
+        if (patience.over())
+          fail(Report::wait_limit, fn, "team", from, 8, 8, t.start + i * t.stride, SHMEM_CMP_GE,
+               epoch, arch::load(from));
+        arch::pause();
+      }
+    }
+    arch::polled(); // the epochs of the others, before what they stored before
   }
-  arch::polled(); // the epochs of the others, before what they stored before
   scope.sync();
   if (scope.rank() == 0) arch::store<Order::relaxed, Range::device>(state.epoch + id, epoch);
 }

@@ -12,7 +12,8 @@
 #define SHMEMX_MALLOC_HOST (1L << 17)
 
 /* What a stream of the GPU does, in its order: shmemx_..._on_stream, with the arguments of the routine
- * that they are named after and a stream, HIP's hipStream_t by another name. A call returns at once, and a
+ * that they are named after and a stream, HIP's hipStream_t by another name, NULL
+ * for the default one. A call returns at once, and a
  * graph may hold it. Symmetric objects are on the device heap; other memory is any that the GPU reaches.
  *
  * shmemx_tune replaces the table that chooses the algorithms of collectives on streams by rows as in a
@@ -28,5 +29,66 @@ int shmemx_tune(const char *text);
 }
 #endif
 #pragma GCC visibility pop
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* C = activation(A B + bias) on a stream. C is m x n, A m x k, B k x n, in device memory by rows,
+ * ld elements from one to the next; a transposed operand has its columns as rows. Sums are fp32 and
+ * rounded once. SHMEMX_F8 is E4M3 of the OCP; GPUs that have no instructions for it compute in
+ * fp32. */
+typedef enum { SHMEMX_F32, SHMEMX_F16, SHMEMX_BF16, SHMEMX_F8 } shmemx_type_t;
+typedef enum {
+  SHMEMX_ACTIVATION_NONE,
+  SHMEMX_ACTIVATION_RELU,
+  SHMEMX_ACTIVATION_GELU,
+  SHMEMX_ACTIVATION_SILU
+} shmemx_activation_t;
+typedef struct {
+  shmemx_type_t type, out; /* of A and B; of C and bias */
+  size_t m, n, k;
+  const void *a, *b;
+  void *c;
+  const void *bias; /* n elements, or NULL */
+  size_t lda, ldb, ldc;
+  int trans_a, trans_b;
+  shmemx_activation_t activation;
+} shmemx_matmul_t;
+void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream);
+
+/* The products of a team of at most 8. m is that of the whole: its rows are cut into as many shards
+ * as there are members, of ceil(m / members) each, the last ones maybe shorter.
+ *   reduce_scatter     each has a part of K; member i gets in C shard i of the sum of their
+ * products all_reduce         all get all of that sum all_gather         each has a shard of A's
+ * rows and the same B; all get all of C all_gather_matmul  each has a shard of A's rows; all
+ * multiply all of them, each with its own B bias and activation come after the sum; in a sum, each
+ * member's product is rounded to `out` once and the order is that of the members. C of all_reduce
+ * and all_gather is on the symmetric heap in device memory; A of all_gather_matmul is not
+ * transposed. The workspace is for one operation and shape, and for one call at a time. All PEs of
+ * the world make and free it at once, with their team, or SHMEM_TEAM_INVALID if they have none;
+ * sizes must agree within a team. */
+typedef enum {
+  SHMEMX_MATMUL_REDUCE_SCATTER,
+  SHMEMX_MATMUL_ALL_REDUCE,
+  SHMEMX_MATMUL_ALL_GATHER,
+  SHMEMX_ALL_GATHER_MATMUL
+} shmemx_matmul_op_t;
+typedef struct shmemx_matmul_workspace *shmemx_matmul_workspace_t;
+shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t team, shmemx_matmul_op_t op,
+                                                         const shmemx_matmul_t *shape);
+void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace);
+void shmemx_matmul_reduce_scatter_on_stream(shmemx_matmul_workspace_t workspace,
+                                            const shmemx_matmul_t *call, shmemx_stream_t stream);
+void shmemx_matmul_all_reduce_on_stream(shmemx_matmul_workspace_t workspace,
+                                        const shmemx_matmul_t *call, shmemx_stream_t stream);
+void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
+                                        const shmemx_matmul_t *call, shmemx_stream_t stream);
+void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
+                                        const shmemx_matmul_t *call, shmemx_stream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

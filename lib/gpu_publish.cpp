@@ -107,6 +107,8 @@ void publish(const Flags &flags) {
   const size_t bytes = device::max_teams * sizeof(device::Team);
   MUST(hipMalloc(&p, bytes), "hipMalloc of %zu bytes for the table of teams", bytes);
   MUST(hipMemset(p, 0, bytes), "hipMemset of the table of teams");
+  // It does not wait, and show_team has a stream of its own.
+  MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   {
     std::lock_guard guard(modules_mutex);
     teams = static_cast<device::Team *>(p);

@@ -114,13 +114,14 @@ void tear_down() {
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
   self.fast = self.word = {};
+  // Before close, which waits for the others: one that is in a barrier of its own waits in vain.
+  uint32_t none = 0;
+  self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
   gpu::close();
   segment::drop_heap();
   if (self.me == 0) forget_shares();
   slot.phase = Slot::done;
   stop_watch();
-  uint32_t none = 0;
-  self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
   destroy_teams();
   bootstrap::leave();
   debug("down");

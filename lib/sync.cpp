@@ -56,9 +56,9 @@ void asleep(Slot &slot, int change, Location where) {
   slot.awaits = threads == 0 ? 0 : threads == 1 && change > 0 ? name(where) : anything;
 }
 
-// Called by a sleeper each time it wakes for nothing. Once a PE has left, or is in exit(), whoever
-// waits for it waits in vain: that is certain when it has left, and when it is in exit() as soon as
-// everybody else sleeps and stays asleep.
+// Called by a sleeper each time it wakes for nothing. Once a PE has left, or is about to, whoever
+// waits for it waits in vain: that is certain when it has left, and when it is in exit() or
+// finalize as soon as everybody else sleeps and stays asleep.
 void check_departed(long *since) {
   uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
   if (!departed || !self.ready) return;
@@ -72,9 +72,10 @@ void check_departed(long *since) {
   else if (now_ns() - *since > 250000000) {
     uint32_t none = 0; // the first that is sure says it, for all
     if (!self.job->dead.compare_exchange_strong(none, departed)) return;
-    fatal(gone ? "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
-                 "calls?"
-               : "PE %d has called exit() without shmem_finalize, and this PE waits in vain",
+    fatal(self.slots[pe].phase == Slot::leaving
+              ? "PE %d has called exit() without shmem_finalize, and this PE waits in vain"
+              : "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
+                "calls?",
           pe);
   }
 }

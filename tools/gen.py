@@ -354,7 +354,7 @@ def main():
         for f in functions(types, lines):
             print(f"    {f.name}; p{f.name};")
         if header == ["cpu"]:
-            print('    extern "C++" { hip_cpu::*; };')
+            print("    _ZN7hip_cpu*; _ZNK7hip_cpu*;") # mangled, for a demangled name may begin with a type
         print("    shmemx_*;\n  local: *;\n};")
         return
     if what == "table":

@@ -1,24 +1,286 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fills in a manual page. Usage: gen_man.py PAGE SOURCE_ROOT VERSION > file
+"""Makes the manual. Usage: gen_man.py ROOT VERSION OUTPUT PAGE.SECTION.in...
 
-A line of PAGE that is one of these is replaced:
-  @VARIABLES@    the rows of lib/env.def
-  @ROUTINES@     the routines of include/shmem.def, by family
-  @FILE path@    the file at path, as an example
-and @VERSION@ anywhere.
+OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7), in which `x` is what a user types and <x>
+an argument, and {x} a name that other libraries have and this one has not. Between .EX and .EE text stands as it is. A line
+that is one of these is replaced:
+  @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without shmem_, type and size (put,
+                      atomic_add), of the functions x of shmemx.h, or of the names shmem::x of device/shmem.hpp
+  @DEPRECATED@        the deprecated ones among them, with their successors
+  @DEVICE@            which of them kernels call, and by which names
+  @PART x@            part x of man/parts.in
+  @FILE path@         the file at path
+  @VARIABLES@         the rows of lib/env.def
+  @PAGES@             the pages of section 3 and what they are about
+and @VERSION@ anywhere. Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in NAME.
 """
 import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 
-from gen import Line
+import gen
+
+
+class Extra:
+    """A function of shmemx.h, or of namespace shmem in device/shmem.hpp."""
+
+    def __init__(self, name, prototype, params):
+        self.name, self.prototype = name, re.sub(r"\s+", " ", prototype)
+        params = [re.sub(r"\s*=.*", "", p.strip()) for p in params.split(",")]
+        self.params = [gen.arg(p) for p in params if p and p != "void"]
+
+
+class Manual:
+    """What there is to describe, and where it is described."""
+
+    def __init__(self, root, sources):
+        self.root = root
+        self.types, self.lines = gen.parse(root / "include/shmem.def")
+        text = (root / "include/shmemx.h").read_text()
+        self.extras = [Extra(m[2], m[0], m[3])
+                       for m in re.finditer(r"^[\w][\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
+        text = (root / "device/shmem.hpp").read_text()
+        for m in re.finditer(r"^template <([^>]*)>\s*SHMEM_D_ ([\w ]+?[ *])(\w+)\(([^()]*)\) \{", text, re.M):
+            params = m[4].replace(" = {}", "")
+            self.extras.append(Extra(f"shmem::{m[3]}", f"template <{m[1]}>\n{m[2]}shmem::{m[3]}({params});", params))
+        text = (root / "man/parts.in").read_text()
+        self.parts = dict(re.findall(r"^@@ ([\w-]+)\n(.*?)(?=^@@ |\Z)", text, re.M | re.S))
+        self.sources = {Path(s).name[:-3]: Path(s).read_text() for s in sources}
+        self.pages = {name: Page(self, name, source) for name, source in self.sources.items()}
+
+    def missing(self):
+        """What there is and no page describes: (name, group)."""
+        covered = {id(x) for page in self.pages.values() for x in page.lines + page.extras}
+        yield from ((line.name, line.group) for line in self.lines if id(line) not in covered)
+        yield from ((x.name, "extensions") for x in self.extras if id(x) not in covered)
+
+    def aliases(self):
+        """Alias -> page, each with its section."""
+        found = {}
+        for page in self.pages.values():
+            section = page.name.rpartition(".")[2]
+            for name in page.names():
+                alias = f"{name}.{section}"
+                if alias != page.name and found.setdefault(alias, page.name) != page.name:
+                    sys.exit(f"man: both {found[alias]} and {page.name} describe {name}")
+        return {alias: page for alias, page in found.items() if alias not in self.pages}
+
+
+def scope_names(f):
+    return [re.sub("^shmem_", "shmemx_", f.name) + suffix for suffix in ("_wave", "_wg")]
+
+
+class Page:
+    def __init__(self, manual, name, source):
+        self.manual, self.name, self.source = manual, name, source
+        tokens = " ".join(re.findall(r"^@SYNOPSIS (.*)@$", source, re.M)).split()
+        self.lines = [line for line in manual.lines if line.plain in tokens]
+        self.extras = [x for x in manual.extras if x.name in tokens]
+        known = {line.plain for line in self.lines} | {x.name for x in self.extras}
+        self.unknown = [t for t in tokens if t not in known] # a fault, see test/man
+        self.current = [line for line in self.lines if "dep" not in line.tags]
+        self.old = [line for line in self.lines if "dep" in line.tags]
+        self.generics = gen.generic_lines(self.lines)
+
+    def head(self):
+        """The names and the description in NAME."""
+        names, _, text = re.search(r"^\.SH NAME\n(.*)$", self.source, re.M)[1].partition(" \\- ")
+        return names.split(", "), text
+
+    def names(self):
+        names = self.head()[0] + [x.name for x in self.extras] + list(self.generics)
+        names += [f.name for line in self.lines for f in line.functions(self.manual.types)]
+        for f in self.on_device():
+            if f.line.tags["dev"] == "scope":
+                names += scope_names(f)
+        return list(dict.fromkeys(names))
+
+    def on_device(self):
+        return gen.device_functions(self.manual.types, self.lines)
+
+    def arguments(self):
+        """Every argument of every prototype."""
+        found = {gen.arg(p) for line in self.lines for p in line.params if p != "..."}
+        if any("ctx" in line.tags for line in self.lines):
+            found.add("ctx")
+        return found | {p for x in self.extras for p in x.params}
+
+    def text(self, version):
+        out, example, table, source = [], False, False, self.source.split("\n")[:-1]
+        while source:
+            line = source.pop(0)
+            m = re.fullmatch(r"@(\w+)(?: (.*))?@", line)
+            if m and m[1] == "SYNOPSIS":
+                out += self.synopsis(m[2].split())
+            elif m and m[1] == "DEPRECATED":
+                out += self.deprecated()
+            elif m and m[1] == "DEVICE":
+                out += self.device()
+            elif m and m[1] == "PART":
+                source[:0] = self.manual.parts[m[2]].split("\n")[:-1]
+            elif m and m[1] == "FILE":
+                out += example_of(self.manual.root / m[2])
+            elif m and m[1] == "VARIABLES":
+                out += variable_rows(self.manual.root)
+            elif m and m[1] == "PAGES":
+                out += pages(self.manual)
+            else:
+                example = line == ".EX" or example and line != ".EE"
+                table = line == ".TS" or table and line != ".TE"
+                line = line.replace("@VERSION@", version)
+                if table and "\t" in line:
+                    line = row(line)
+                out += code(line) if example and line != ".EX" else [marks(line)]
+        text = "\n".join(out) + "\n"
+        text = re.sub(r"^(\.TH .*)$", r"\1\n.ad l", text, count=1, flags=re.M)
+        return re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", text, flags=re.M)
+
+    def synopsis(self, tokens):
+        lines = [line for line in self.current if line.plain in tokens]
+        extras = [x for x in self.extras if x.name in tokens]
+        header = "shmem.h"
+        if any(x.name.startswith("shmemx_") for x in lines + extras):
+            header = "shmemx.h"
+        elif extras:
+            header = "shmem/device/shmem.hpp"
+        yield ".nf"
+        yield rf"\fB#include <{header}>\fP"
+        yield ""
+        for line in lines:
+            yield prototype(spelled(line))
+        for x in extras:
+            yield prototype(x.prototype)
+        yield ".fi"
+        with_ctx = [line.name.replace("shmem_", "shmem_ctx_", 1) for line in lines if "ctx" in line.tags]
+        if with_ctx:
+            yield ".PP"
+            yield sentence("With \\fBshmem_ctx_t\\fP \\fIctx\\fP before the other arguments", with_ctx)
+        generics = {n: [x for x in group if x in lines] for n, group in self.generics.items()}
+        if names := [n for n, group in generics.items() if group]:
+            yield ".PP"
+            how = "by the type of the pointer" if any(x.tclass for n in names for x in generics[n]) else "by the arguments"
+            yield sentence(f"In C11 and C++, {how}", names)
+        classes = {}
+        for line in lines:
+            if line.tclass:
+                classes.setdefault(line.tclass, []).append(line.name)
+        for tclass, names in classes.items():
+            types = [t.name if t.name == t.ctype else f"{t.name} ({t.ctype})"
+                     for t in self.manual.types if tclass in t.classes]
+            yield ".PP"
+            yield "TYPENAME (and TYPE, where it is spelled otherwise)" + (" of" if len(classes) > 1 else " is one of")
+            if len(classes) > 1:
+                yield listing(names) + " is one of"
+            yield textwrap.fill(", ".join(types) + ".", 98)
+        if sizes := {line.tags["SIZE"] for line in lines if "SIZE" in line.tags}:
+            yield ".PP"
+            yield f"SIZE is {sizes.pop().replace(',', ', ')}: the bits of an element. Elements of the mem form are bytes."
+
+    def deprecated(self):
+        groups, types = {}, {}
+        for line in self.old:
+            now = [x.name for x in self.current if x.plain == line.tags.get("as")]
+            groups.setdefault((line.tags["dep"], now[0] if now else ""), []).append(line)
+            if line.tclass:
+                names = ", ".join(t.name for t in self.manual.types if line.tclass in t.classes)
+                types.setdefault(names, []).append(line.name)
+        for (since, now), lines in groups.items():
+            yield ".PP"
+            yield f"Since {since}" + (f", in favour of {bold(now)}:" if now else ":")
+            yield ".PP\n.nf"
+            yield from (prototype(spelled(line)) for line in lines)
+            yield ".fi"
+        for names, of in types.items():
+            yield ".PP"
+            yield "TYPENAME of"
+            yield listing(dict.fromkeys(of))
+            yield f"is one of {names}."
+
+    def device(self):
+        if self.extras and not self.lines:
+            return
+        dev = [line for line in self.current if "dev" in line.tags]
+        if not dev:
+            yield "Kernels cannot call these routines."
+            return
+        names = [line.name for line in dev]
+        if all("dev" in line.tags for line in self.current):
+            yield "A thread of a kernel calls each of them as the host does, with the same arguments."
+        else:
+            yield sentence("A thread of a kernel calls these as the host does, with the same arguments", names)
+        if any(line.tclass and any(t.name in gen.NOT_ON_DEVICE and line.tclass in t.classes for t in self.manual.types)
+               for line in dev):
+            yield "There is no longdouble in kernels."
+        scoped = [line for line in dev if line.tags["dev"] == "scope"]
+        if scoped:
+            for suffix, who in ("_wave", "wave"), ("_wg", "workgroup"):
+                ours = [re.sub("^shmem_", "shmemx_", line.name) + suffix for line in scoped]
+                yield sentence(f"By all threads of a {who}, with the same arguments", ours)
+            if any("ctx" in line.tags for line in scoped):
+                yield "The forms with a context are named in the same way, shmemx_ctx_..."
+
+
+def spelled(line):
+    """The prototype of a line, with TYPENAME, TYPE and SIZE."""
+    space = "" if line.result.endswith("*") else " "
+    return f"{line.result}{space}{line.name}({', '.join(line.params) or 'void'});"
+
+
+def listing(names):
+    return textwrap.fill(", ".join(map(bold, names)), 98, break_on_hyphens=False)
+
+
+def sentence(words, names):
+    return f"{words}:\n{listing(names)}."
+
+
+def prototype(text):
+    """Bold, arguments in italics, broken as the terminal needs it. nf mode."""
+    out = []
+    for part in text.split("\n"):
+        words = re.split(r"(?<=,) ", part)
+        if len(words[0]) > 70:
+            words[:1] = re.split(r"(?<=\() ?", words[0], maxsplit=1)
+        line = ""
+        for word in words:
+            if line and len(line) + len(word) > 70:
+                out.append(line.rstrip())
+                line = "    "
+            line += word + ("" if word.endswith("(") else " ")
+        out.append(line.rstrip())
+    text = "\n".join(out)
+    text = re.sub(r"(\w+)(?=[,)])", r"\\fI\1\\fB", text)
+    text = text.replace("(\\fIvoid\\fB)", "(void)").replace("-", "\\-")
+    return "\n".join(f"\\fB{line}\\fP" for line in text.split("\n"))
 
 
 def roff(text):
     """Text as roff shows it: with plain quotes, hyphens that can be copied, and no line taken for a request."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
+
+
+def code(line):
+    """A line of an example; one of the library's is broken for the terminal."""
+    lines = textwrap.wrap(line, 76, subsequent_indent="    ") if line.startswith("shmem: ") else [line]
+    return [roff(text) for text in lines]
+
+
+def row(line):
+    """A row of a table, with long cells as text that is filled."""
+    return "\t".join(f"T{{\n{c}\nT}}" if " " in c and len(c) > 20 else c for c in line.split("\t"))
+
+
+def bold(text):
+    return "\\fB\\%" + text.replace("-", "\\-") + "\\fP"
+
+
+def marks(text):
+    text = re.sub(r"`([^`]+)`|\{([\w: .*()-]+)\}", lambda m: bold(m[1] or m[2]), text)
+    return re.sub(r"<(\w+)>", r"\\fI\1\\fP", text)
 
 
 def variables(root):
@@ -42,43 +304,44 @@ def variable_rows(root):
             yield f"The older spelling\n.B SMA_{name}\nworks too."
 
 
-def routines(root):
-    families, heading = {}, None
-    for text in (root / "include/shmem.def").read_text().split("\n"):
-        if text.startswith("# "):
-            heading = text[2:]
-        elif m := re.fullmatch(r"\[([^]]+)\]\s*(.*;)", text):
-            families.setdefault(heading, []).append(Line(m[1].split(), m[2]))
-    for heading, lines in families.items():
-        yield f".SS {heading}"
-        current = [line for line in lines if "dep" not in line.tags]
-        old = [line for line in lines if "dep" in line.tags]
-        for kind, lines in ("", current), ("Deprecated: ", old):
-            names = dict.fromkeys(line.name for line in lines)
-            if names:
-                yield (".PP\n" if kind else "") + kind + ",\n".join(map(roff, names)) + "."
+def pages(manual):
+    """In the order of the table; what is not in it comes last."""
+    order = {id(line): i for i, line in enumerate(manual.lines)}
+    place = lambda page: min([order[id(line)] for line in page.lines] + [len(order)])
+    for page in sorted((p for n, p in manual.pages.items() if n.endswith(".3")), key=place):
+        yield ".TP"
+        first, *names = page.head()[0]
+        yield ", ".join([bold(first) + "(3)"] + [bold(n) for n in names])
+        yield marks(page.head()[1])
 
 
-def example(path):
+def example_of(path):
+    text = path.read_text().rstrip("\n")
+    text = re.sub(r"^// SPDX.*\n|\n// With \d+ PEs: .*$", "", text, flags=re.M)
     yield ".EX"
-    yield roff(path.read_text().rstrip("\n"))
+    yield roff(text)
     yield ".EE"
 
 
 def main():
-    page, root, version = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    for line in page.read_text().split("\n")[:-1]:
-        if line == "@VARIABLES@":
-            print("\n".join(variable_rows(root)))
-        elif line == "@ROUTINES@":
-            print("\n".join(routines(root)))
-        elif m := re.fullmatch(r"@FILE (.+)@", line):
-            print("\n".join(example(root / m[1])))
-        else:
-            print(line.replace("@VERSION@", version))
+    root, version, output, *sources = sys.argv[1:]
+    manual = Manual(Path(root), sources)
+    for name, group in manual.missing():
+        print(f"man: warning: no page describes {name} (group {group})", file=sys.stderr)
+    for page in manual.pages.values():
+        if page.unknown:
+            print(f"man: warning: man/{page.name}.in: there is no {page.unknown}", file=sys.stderr)
+    files = {name: page.text(version) for name, page in manual.pages.items()}
+    files |= {alias: f".so man{page.rpartition('.')[2]}/{page}\n" for alias, page in manual.aliases().items()}
+    folders = {name: Path(output, "man" + name.rpartition(".")[2]) for name in files}
+    for folder in set(folders.values()):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folders[name] / name).write_text(text)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 5:
         sys.exit(__doc__)
     main()

@@ -49,8 +49,8 @@ void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size
     CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
   }
   const int right = (me + 1) % npes;
-  HIP(hipMemset(words, 0x77, 256));
-  HIP(hipMemcpy(words, old, size, hipMemcpyHostToDevice));
+  HIP(hipMemsetAsync(words, 0x77, 256, stream));
+  to_device(words, old, size);
   finish_all();
   AmoCall c = {op, with_ctx, ctx, words, words + 128, value, cond, with_ctx ? npes - 1 - right : right};
   launch(c);

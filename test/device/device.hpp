@@ -25,6 +25,12 @@ extern hipStream_t stream; // of the tests; not the default one
 // Device memory of the heap, the same on all PEs, filled with a byte.
 void *device_alloc(size_t bytes, int fill);
 
+// Returns when it is there, which hipMemcpy does not promise of pageable memory.
+inline void to_device(void *dest, const void *source, size_t bytes) {
+  HIP(hipMemcpyAsync(dest, source, bytes, hipMemcpyHostToDevice, stream));
+  HIP(hipStreamSynchronize(stream));
+}
+
 // Ticks of the clock of kernels.
 uint64_t wall_clock_ticks(double seconds);
 

@@ -15,7 +15,7 @@ constexpr int line = 16; // 64-bit words
 
 // Message passing: data by p, fence, then a flag by p. Who sees the flag sees the data; the answer
 // goes the same way back, so that rounds do not overlap.
-__global__ void message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024) message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
   const bool first = shmem_my_pe() < peer;
   for (unsigned r = 1; r <= unsigned(count); r++) {
     be_late(r, late);
@@ -34,7 +34,7 @@ __global__ void message_passing(uint64_t *data, uint64_t *flag, int peer, int co
 
 // Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both may
 // see nothing of the other.
-__global__ void store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
+__global__ void __launch_bounds__(1024) store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     shmem_sync_all();
     be_late(r, late);
@@ -47,7 +47,7 @@ __global__ void store_buffering(uint64_t *word, uint64_t *seen, int peer, int co
 
 // Put, then signal, across three PEs: 0 puts to 2 and quiets, then signals 1, which signals 2. Who
 // sees the second signal sees the put.
-__global__ void three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024) three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count, int late, unsigned *bad) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     be_late(r, late);
     if (role == 0) {
@@ -69,7 +69,7 @@ __global__ void three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int 
 
 // A put of a whole workgroup, a fence and a signal of one lane, then every lane of the other side
 // looks. The buffer is one of two, by turns.
-__global__ void workgroup_put(uint32_t *dest, uint32_t *source, int n, uint64_t *sig, int peer, int count, int late, int form, unsigned *bad) {
+__global__ void __launch_bounds__(1024) workgroup_put(uint32_t *dest, uint32_t *source, int n, uint64_t *sig, int peer, int count, int late, int form, unsigned *bad) {
   const bool first = shmem_my_pe() < peer;
   for (unsigned r = 1; r <= unsigned(count); r++) {
     if (threadIdx.x == 0) be_late(r, late);
@@ -147,7 +147,7 @@ void three(void) {
   if (npes < 3) return;
   Buffers b;
   for (int late = 0; late < 3; late++) {
-    HIP(hipMemset(b.sig, 0, 8));
+    HIP(hipMemsetAsync(b.sig, 0, 8, stream));
     finish_all();
     if (me < 3) hipLaunchKernelGGL(three_pes, dim3(1), dim3(1), 0, stream, b.words, b.sig, me, 0, 1, 2, rounds(), late, b.bad);
     finish_all();

@@ -26,7 +26,7 @@ void make_buffers() {
   model = static_cast<unsigned char *>(malloc(room));
   seen = static_cast<unsigned char *>(malloc(room));
   for (size_t i = 0; i < room; i++) model[i] = byte_of(me, i);
-  HIP(hipMemcpy(source, model, room, hipMemcpyHostToDevice));
+  to_device(source, model, room);
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0, "split");
   CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
 }

@@ -7,7 +7,7 @@ hipStream_t stream;
 void *device_alloc(size_t bytes, int fill) {
   void *p = shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
   CHECK(p, "no %zu bytes of device heap", bytes);
-  HIP(hipMemset(p, fill, bytes));
+  HIP(hipMemsetAsync(p, fill, bytes, stream));
   finish_all();
   return p;
 }
@@ -77,10 +77,10 @@ __device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, i
     shmem::sync(team, scope);
   }
 }
-__global__ void barrier_kernel(int scope, shmem_team_t team, uint64_t *slots, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024) barrier_kernel(int scope, shmem_team_t team, uint64_t *slots, int count, int late, unsigned *bad) {
   as(scope, [&](auto s) { rounds(s, team, slots, count, late, bad); });
 }
-__global__ void named_barriers(int scope) {
+__global__ void __launch_bounds__(1024) named_barriers(int scope) {
   if (scope == thread && threadIdx.x == 0) {
     shmem_barrier_all();
     shmem_sync_all();
@@ -105,7 +105,7 @@ void barriers(void) {
   const size_t n = pe_teams(teams, COUNT(teams));
   for (size_t t = 0; t < n; t++)
     for (int scope = thread; scope <= wg; scope++) {
-      HIP(hipMemset(slots, 0, 64 * 8));
+      HIP(hipMemsetAsync(slots, 0, 64 * 8, stream));
       finish_all();
       // Two launches with nothing between: epochs go on.
       if (teams[t].me >= 0)
@@ -131,7 +131,7 @@ struct Answers {
   void *ptr, *no_ptr, *bad_pe, *team_ptr;
   char name[SHMEM_MAX_NAME_LEN];
 };
-__global__ void query_kernel(shmem_team_t team, int *object, int *private_memory, Answers *a) {
+__global__ void __launch_bounds__(1024) query_kernel(shmem_team_t team, int *object, int *private_memory, Answers *a) {
   a->my_pe = shmem_my_pe(), a->n_pes = shmem_n_pes(), a->old_my_pe = _my_pe();
   a->team_me = shmem_team_my_pe(team), a->team_n = shmem_team_n_pes(team);
   a->to_world = shmem_team_translate_pe(team, 0, SHMEM_TEAM_WORLD);
@@ -183,7 +183,7 @@ void queries(void) {
 }
 
 // The overloads with a scope of the caller's own, beside threads that take no part.
-__global__ void own_scope_kernel(int *dest, const int *source, size_t n, uint64_t *sig, int right, unsigned *counter) {
+__global__ void __launch_bounds__(1024) own_scope_kernel(int *dest, const int *source, size_t n, uint64_t *sig, int right, unsigned *counter) {
   if (threadIdx.x >= 2 * shmem::arch::wave_size) return;
   const Pair pair{counter};
   shmem::put(dest, source, n, right, pair);
@@ -200,7 +200,7 @@ void own_scopes(void) {
   unsigned *counter = static_cast<unsigned *>(device_alloc(4, 0));
   static int host[3 * n];
   for (size_t i = 0; i < 3 * n; i++) host[i] = me * 10000 + int(i);
-  HIP(hipMemcpy(source, host, sizeof host, hipMemcpyHostToDevice));
+  to_device(source, host, sizeof host);
   finish_all();
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   hipLaunchKernelGGL(own_scope_kernel, dim3(1), dim3(3 * shmem::arch::wave_size), 0, stream, dest, source, n, sig, right, counter);
@@ -218,7 +218,7 @@ void own_scopes(void) {
 }
 
 // The generic names, and a host function that calls the same names beside the kernel.
-__global__ void generic_kernel(int *dest, double *d, uint64_t *sig, int right) {
+__global__ void __launch_bounds__(1024) generic_kernel(int *dest, double *d, uint64_t *sig, int right) {
   const int v = 42;
   shmem_p(dest, v, right);
   shmem_put(d, d + 1, 1, right);
@@ -236,8 +236,8 @@ void generics(void) {
   uint64_t *sig = static_cast<uint64_t *>(device_alloc(8, 0));
   const int value = 900 + me;
   const double x[4] = {0, 1.5 + me, 0, 2.5 + me};
-  HIP(hipMemcpy(dest + 3, &value, sizeof value, hipMemcpyHostToDevice));
-  HIP(hipMemcpy(d, x, sizeof x, hipMemcpyHostToDevice));
+  to_device(dest + 3, &value, sizeof value);
+  to_device(d, x, sizeof x);
   finish_all();
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   hipLaunchKernelGGL(generic_kernel, dim3(1), dim3(1), 0, stream, dest, d, sig, right);

@@ -3,7 +3,7 @@
 """How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the environment.
 
 death-PHASE   PE 1 dies in each way: the others are gone within 2 s, a line names the PE, the status says so, nothing is left
-exit          shmem_global_exit: its status comes back, stdio of all PEs is written
+exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
 wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each"""
 import os
@@ -134,6 +134,9 @@ def check_exit():
         for pe in range(3):
             job.expect(f"text of PE {pe}" in text, f"what PE {pe} wrote is lost: {text}")
         job.expect(not job.lines, f"messages: {job.lines}")
+    job = Job(2, "wrong", "extra-barrier")
+    job.expect(job.rc != 0, "status 0")
+    job.expect(len(job.lines) == 1 and "PE 1 has left" in job.lines[0], f"not one line that PE 1 has left: {job.lines}")
 
 
 def killed():

@@ -122,6 +122,11 @@ static void wrong(const char *what) {
     shmem_finalize();
     exit(0);
   }
+  if (IS("extra-barrier")) {
+    if (me == 0) shmem_barrier_all();
+    shmem_finalize();
+    exit(0);
+  }
   // all PEs
   if (IS("root")) shmem_long_broadcast(SHMEM_TEAM_WORLD, &out, &in, 1, npes);
   if (IS("reduce-overlap")) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, heap + 1, heap, 4);

@@ -44,7 +44,7 @@ def compilers(arch, folder):
                 yield [f"clang++-{major}", *common, f"--rocm-device-lib-path={copy}"]
 
 
-def assembly(arch, includes, folder):
+def assembly(arch, includes, folder, source=HERE / "kernels.hip"):
     """Of the first compiler that knows arch, with its version."""
     probe, out = Path(folder) / "probe.hip", Path(folder) / "kernels.s"
     probe.write_text("#include <hip/hip_runtime.h>\n__global__ void kernel() {}\n")
@@ -54,7 +54,7 @@ def assembly(arch, includes, folder):
             continue
         text = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=True).stdout
         version = "clang " + re.search(r"clang version (\d+)", text)[1]
-        done = subprocess.run([*command, *flags, *includes, "-Wall", "-Wextra", "-Werror", HERE / "kernels.hip"], text=True,
+        done = subprocess.run([*command, *flags, *includes, "-Wall", "-Wextra", "-Werror", source], text=True,
                               capture_output=True)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
@@ -104,15 +104,15 @@ def errors_of(name, code, facts, arch):
     return errors
 
 
-def read_table():
-    rows = [line.split("\t") for line in TABLE.read_text().splitlines()[2:]] if TABLE.exists() else []
-    return {tuple(row[:3]): dict(zip(COLUMNS, map(int, row[3:]))) for row in rows}
+def read_table(path=TABLE, columns=COLUMNS):
+    rows = [line.split("\t") for line in path.read_text().splitlines()[2:]] if path.exists() else []
+    return {tuple(row[:3]): dict(zip(columns, map(int, row[3:]))) for row in rows}
 
 
-def write_table(table):
-    rows = ["\t".join([*key, *(str(regs[c]) for c in COLUMNS)]) for key, regs in sorted(table.items())]
-    TABLE.write_text("# SPDX-License-Identifier: MIT. Written by isa.py --update.\n" + "\t".join(["kernel", "arch", "compiler", *COLUMNS])
-                     + "\n" + "\n".join(rows) + "\n")
+def write_table(table, path=TABLE, columns=COLUMNS, by="isa.py"):
+    rows = ["\t".join([*key, *(str(regs[c]) for c in columns)]) for key, regs in sorted(table.items())]
+    path.write_text(f"# SPDX-License-Identifier: MIT. Written by {by} --update.\n" + "\t".join(["kernel", "arch", "compiler", *columns])
+                    + "\n" + "\n".join(rows) + "\n")
 
 
 def main():

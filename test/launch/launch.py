@@ -137,6 +137,44 @@ def case_shmem_info():
         assert text.count("\n") == 1 and f"'{argv[-1]}'" in text, text
 
 
+def case_devices():
+    info, seen = f"{BUILD}/tools/shmem_info", {"SHMEM_CPU_DEVICES": "3", "SHMEM_CPU_NO_PEER": "0-2"}
+    gpus = json.loads(run(info, "--json", **seen))["gpus"]
+    assert gpus["visible"] == 3 and [d["device"] for d in gpus["devices"]] == [0, 1, 2]
+    for d in gpus["devices"]:
+        assert d["memory"] >= d["memory_free"] > 0 and d["wave_size"] == 64 and d["compute_units"] > 0
+        links = {link["device"]: link for link in d["links"]}
+        assert sorted(links) == [i for i in range(3) if i != d["device"]]
+        for peer, link in links.items():
+            apart = {peer, d["device"]} == {0, 2}
+            assert link["peer_access"] != apart and (link["type"], link["hops"]) == (("PCIe", 2) if apart else ("xGMI", 1))
+    assert run(info, **seen).count("NO PEER ACCESS") == 2
+    assert json.loads(run(info, "--json", SHMEM_CPU_DEVICES="0"))["gpus"]["devices"] == []
+
+
+def case_doctor():
+    def doctor(status, **env):
+        done = subprocess.run([info, "doctor"], env={**ENV, **env}, text=True, capture_output=True)
+        assert done.returncode == status and not done.stderr, f"{done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    info = f"{BUILD}/tools/shmem_info"
+    text = doctor(0, SHMEM_CPU_DEVICES="2")
+    assert "FAIL" not in text and text.endswith("all is well\n"), text
+    assert "ok    GPU 1: another process maps its memory for GPU 0\n" in text and "ok    a job of two PEs" in text
+    text = doctor(1, SHMEM_CPU_DEVICES="2", SHMEM_CPU_NO_PEER="0-1")
+    assert "FAIL  GPU 0 does not reach the memory of GPU 1\n" in text and "cannot be mapped" in text, text
+    text = doctor(1, SHMEM_LAUNCHER="absent", SHMEM_SYMETRIC_SIZE="1m", SHMEM_CHECK="2")
+    assert "FAIL  launcher: " in text and "is SHMEM_SYMMETRIC_SIZE meant?" in text and "FAIL  a job" in text, text
+    assert 'SHMEM_CHECK = "2"' in text, text
+    text = doctor(0, SHMEM_CPU_DEVICES="0")
+    assert "warn  GPUs: none" in text and "FAIL" not in text, text
+    # The memory of a GPU that another process may not open.
+    text = doctor(1, SHMEM_CPU_FAIL="hipIpcOpenMemHandle:1:hipErrorInvalidValue")
+    assert "FAIL  GPU 0: another process" in text, text
+    assert "'x'" in run(info, "doctor", "x", status=2)
+
+
 def case_oversubscribe():
     n = 2 * os.cpu_count() + 1
     assert run(OSHRUN, "-n", n, "echo", "x").split() == ["x"] * n

@@ -38,16 +38,15 @@ template <class S> __device__ void part(S scope, size_t n, size_t *from, size_t 
 template <class S> __global__ void put_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::put_nbi(reinterpret_cast<long *>(dest + from),
-                 reinterpret_cast<const long *>(source + from), bytes / 8, pe, S{});
-  shmem_quiet();
+  shmem::put(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
+             bytes / 8, pe, S{});
+  if (S{}.rank() == 0) shmem_quiet(); // for all of the scope
 }
 template <class S> __global__ void get_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::get_nbi(reinterpret_cast<long *>(dest + from),
-                 reinterpret_cast<const long *>(source + from), bytes / 8, pe, S{});
-  shmem_quiet();
+  shmem::get(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
+             bytes / 8, pe, S{});
 }
 // Each workgroup serves one peer, the first ones other peers than on other PEs.
 __global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
@@ -57,10 +56,10 @@ __global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
   if (index >= share) return;
   const size_t each = (n / share + 15) / 16 * 16, from = index * each < n ? index * each : n;
   const size_t bytes = n - from < each ? n - from : each;
-  shmem::put_nbi(reinterpret_cast<long *>(dest + n * me + from),
-                 reinterpret_cast<const long *>(source + n * pe + from), bytes / 8, pe,
-                 shmem::Workgroup{});
-  shmem_quiet();
+  shmem::put(reinterpret_cast<long *>(dest + n * me + from),
+             reinterpret_cast<const long *>(source + n * pe + from), bytes / 8, pe,
+             shmem::Workgroup{});
+  if (threadIdx.x == 0) shmem_quiet();
 }
 
 // Both sides count on from the number where the last run ended.
@@ -96,6 +95,7 @@ __global__ void raw_ping_pong(uint64_t *mine, uint64_t *theirs, uint64_t start, 
     if (!first) *out = start + k;
   }
 }
+__global__ void empty_kernel() {}
 __global__ void p_kernel(uint64_t *dest, int pe, int count) {
   for (int k = 0; k < count; k++) shmem_uint64_p(dest, uint64_t(k), pe);
   shmem_quiet();
@@ -256,13 +256,12 @@ struct Bench {
   }
 
   void latencies() {
-    auto *theirs = static_cast<uint64_t *>(shmem_ptr(flag, peer));
-    if (n > 1 && theirs)
-      pair("raw flag ping-pong", "thread", 8, 32, o.count,
-           [&](uint64_t *word, uint64_t start, int count) {
-             hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, word, theirs + 32,
-                                start, me == 0, count);
-           });
+    pair("raw flag ping-pong", "thread", 8, 32, o.count,
+         [&](uint64_t *word, uint64_t start, int count) {
+           hipLaunchKernelGGL(raw_ping_pong, dim3(1), dim3(1), 0, stream, word,
+                              static_cast<uint64_t *>(shmem_ptr(word, peer)), start, me == 0,
+                              count);
+         });
     pair("p + wait ping-pong", "thread", 8, 0, o.count,
          [&](uint64_t *word, uint64_t start, int count) {
            hipLaunchKernelGGL(p_ping_pong, dim3(1), dim3(1), 0, stream, word, start, peer, me == 0,
@@ -271,6 +270,8 @@ struct Bench {
     put_signals<shmem::Thread>(Scope::thread, 1);
     put_signals<shmem::Wave>(Scope::wave, int(shmem::arch::wave_size));
     put_signals<shmem::Workgroup>(Scope::wg, o.threads);
+    alone("launch, no work", 1,
+          [&](int) { hipLaunchKernelGGL(empty_kernel, dim3(1), dim3(1), 0, stream); });
     alone("p", o.count, [&](int count) {
       hipLaunchKernelGGL(p_kernel, dim3(1), dim3(1), 0, stream, flag + 48, peer, count);
     });

@@ -58,8 +58,8 @@ SHMEM_D_ void wait_stores() {
 // before whatever this wave stores next.
 SHMEM_D_ void fence_release() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
-  // For gfx942, clang 19 puts nothing between the write-back of the L2 and what follows, though the
-  // memory model says that the wave waits for it (2026-11, test/isa).
+  // For gfx942, clang 19 does not count the write-back of the L2 among what is under way: it takes
+  // away the wait for it where it knows of no store (2026-11, barrier_all_wg of test/isa).
   wait_stores();
 }
 SHMEM_D_ void fence_acquire() {

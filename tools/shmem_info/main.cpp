@@ -2,103 +2,37 @@
 // What this library is, what this machine offers it, and the settings in force.
 #include "built.h"
 #include "env.hpp"
+#include "info.hpp"
 #include "memory.hpp"
-#include <cerrno>
-#include <climits>
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <cwchar>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <hwloc.h>
 #include <sched.h>
 #define SHMEM_NO_GENERICS
 #include <shmem.h>
-#include <string>
 #include <sys/resource.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+using namespace info;
 
 namespace {
 
 const char help[] =
     "usage: shmem_info [--json]\n"
+    "       shmem_info doctor\n"
     "\n"
     "  --json        the same as JSON\n"
     "  -h, --help    this text\n"
     "  --version     version of the library\n"
     "\n"
-    "Says what the library was built as, what this machine offers it, which launcher oshrun\n"
-    "takes, and the environment variables with their values. Needs no launcher. The exit status\n"
-    "is 1 when a variable has a value that would end a program.\n";
-
-// One set of facts, written as text or as JSON.
-bool json;
-const char *separator = ""; // before the next fact of the object that is open
-
-std::string quoted(const char *text) {
-  std::string out = "\"";
-  while (*text) {
-    // What is not UTF-8 may stand in a variable, but not in JSON.
-    wchar_t wide;
-    mbstate_t state{};
-    const size_t n = mbrtowc(&wide, text, MB_LEN_MAX, &state);
-    if (n > MB_LEN_MAX) {
-      out += "\\ufffd";
-      text++;
-    } else if (unsigned(*text) < ' ' || *text == '"' || *text == '\\') {
-      char escape[8];
-      snprintf(escape, sizeof escape, "\\u%04x", unsigned(*text++));
-      out += escape;
-    } else {
-      out.append(text, n);
-      text += n;
-    }
-  }
-  return out + '"';
-}
-
-void begin(const char *section) {
-  if (json)
-    printf("%s\n  \"%s\": {", separator, section);
-  else
-    printf("\n%s\n", section);
-  separator = "";
-}
-void end() {
-  if (json) printf("\n  }");
-  separator = ",";
-}
-void begin_value(const char *name) {
-  if (json) {
-    printf("%s\n    \"%s\": ", separator, name);
-  } else {
-    std::string words = name;
-    for (char &c : words)
-      if (c == '_') c = ' ';
-    printf("  %-28s ", words.c_str());
-  }
-  separator = ",";
-}
-void say(const char *name, const char *text) {
-  begin_value(name);
-  printf(json ? "%s" : "%s\n", json ? quoted(text).c_str() : text);
-}
-void say(const char *name, size_t number) {
-  begin_value(name);
-  printf(json ? "%zu" : "%zu\n", number);
-}
-void say_bytes(const char *name, size_t bytes) {
-  if (json) return say(name, bytes);
-  begin_value(name);
-  if (bytes >= size_t(1) << 30)
-    printf("%.1f GiB\n", double(bytes) / (1 << 30));
-  else
-    printf("%.1f MiB\n", double(bytes) / (1 << 20));
-}
+    "Says what the library was built as, what this machine and its GPUs offer it, which launcher\n"
+    "oshrun takes, and the environment variables with their values. Needs no launcher. The exit\n"
+    "status is 1 when a variable has a value that would end a program.\n"
+    "\n"
+    "doctor tries out what usually goes wrong, and says how to mend what does. The exit status is\n"
+    "1 when something does.\n";
 
 void say_library() {
   const std::string specification =
@@ -174,31 +108,11 @@ void say_memory() {
   end();
 }
 
-// Asks the oshrun beside this program, so that both always find the same.
 void say_launcher() {
-  char path[PATH_MAX], line[512] = "";
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "oshrun");
-  path[n > 0 ? n : 0] = '\0';
-  if (char *slash = strrchr(path, '/')) strcpy(slash + 1, "oshrun");
-  int ends[2], status = -1;
-  pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    execl(path, "oshrun", "--which", nullptr);
-    dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
-    _exit(127);
-  }
-  if (child > 0) {
-    close(ends[1]);
-    FILE *answer = fdopen(ends[0], "r");
-    if (answer && !fgets(line, sizeof line, answer)) *line = '\0';
-    if (answer) fclose(answer);
-    waitpid(child, &status, 0);
-  }
-  line[strcspn(line, "\n")] = '\0';
+  std::string line;
+  const int status = run({beside("oshrun"), "--which"}, &line);
   begin("launcher");
-  say(status == 0 ? "command" : "error", line);
+  say(status == 0 ? "command" : "error", line.substr(0, line.find('\n')).c_str());
   end();
 }
 
@@ -233,7 +147,9 @@ bool say_environment() {
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     const std::string word = argv[i];
-    if (word == "--json") {
+    if (word == "doctor" && i == 1) {
+      return doctor(argc - 2, argv + 2);
+    } else if (word == "--json") {
       json = true;
     } else if (word == "--version") {
       printf("shmem_info (libshmem) %s\n", SHMEM_LIBRARY_VERSION);
@@ -252,6 +168,7 @@ int main(int argc, char **argv) {
   say_library();
   say_machine();
   say_memory();
+  say_devices();
   say_launcher();
   const bool good = say_environment();
   if (json) printf("\n}\n");

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// The tile engine: persistent workgroups, each of which takes tiles of C = A B in an order that the
+// caller chooses, and hands the sums, in fp32, to an epilogue that the caller writes. Nothing here
+// knows where a tile goes.
+//
+// A core is what multiplies. It has
+//   threads               of a workgroup
+//   tile_m  tile_n        rows and columns of a tile
+//   resident              workgroups that find room on a compute unit
+//   bound                 the same as the second number of __launch_bounds__ says it on the
+//   platform unit                  tiles, one below the other, that as many neighbouring workgroups
+//   take Operands              the arrays as it takes them run(operands, order, epilogue)        by
+//   all threads of the workgroup launch(kernel, blocks, stream, operands, order, epilogue)      by
+//   the host
+// Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
+//
+// An order is a copyable object of
+//   bool operator()(block, blocks, i, Tile &) const      the i-th unit of a block, false at the end
+//   void ready(Tile, scope) const      called by the threads of the scope before they load the rows
+//                         of A for the tile
+// An epilogue is one of
+//   auto begin(Tile) const      something to call with (row, col, float (&v)[8]) for elements col
+//   to
+//                         col + 7 of the row of C, each once; the row is the tile's, and the first
+//                         of them is in C
+//   void done(Tile, scope) const      by all threads that had a part in the tile, after the last
+#pragma once
+#include <hip/hip_runtime.h>
+
+#include "../scope.hpp"
+#include "number.hpp"
+
+namespace shmem::gemm {
+
+inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
+
+// The first row and column; rows from `end` on belong to another tile or to none. Shards are for
+// the caller.
+struct Tile {
+  unsigned row, col, end, shard;
+};
+
+// C is m x n, A m x k, B k x n. Arrays are by rows, ld elements from one to the next; a transposed
+// one holds its operand's columns as rows.
+template <class T> struct Matrices {
+  const T *a, *b;
+  size_t lda, ldb;
+  unsigned m, n, k;
+  bool trans_a, trans_b;
+};
+template <class T> SHMEM_D_ T element_a(const Matrices<T> &x, unsigned row, unsigned k) {
+  if (row >= x.m || k >= x.k) return T{};
+  return x.a[x.trans_a ? k * x.lda + row : row * x.lda + k];
+}
+template <class T> SHMEM_D_ T element_b(const Matrices<T> &x, unsigned k, unsigned col) {
+  if (col >= x.n || k >= x.k) return T{};
+  return x.b[x.trans_b ? col * x.ldb + k : k * x.ldb + col];
+}
+
+// The units of a workgroup, one after the other, and of a unit the tile that is this workgroup's.
+template <class Core, class Order> class Tiles {
+  const Order &order;
+  unsigned i = 0;
+
+public:
+  SHMEM_D_ explicit Tiles(const Order &o) : order(o) {}
+  SHMEM_D_ bool next(Tile &tile) {
+    do
+      if (!order(blockIdx.x / Core::unit, gridDim.x / Core::unit, i++, tile)) return false;
+    while (tile.row >= tile.end);
+    tile.row += blockIdx.x % Core::unit * Core::tile_m;
+    return true;
+  }
+};
+
+} // namespace shmem::gemm
+
+#include SHMEM_GEMM_
+
+namespace shmem::gemm {
+
+template <class Core, class Order, class Epilogue>
+__global__ void __launch_bounds__(Core::threads, Core::bound)
+    multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
+             SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
+  Core::run(operands, order, epilogue);
+}
+
+// `blocks` workgroups; all of them must find room on the GPU at once if something waits.
+template <class Core, class Order, class Epilogue>
+hipError_t launch(const typename Core::Operands &operands, unsigned blocks, hipStream_t stream,
+                  const Order &order, const Epilogue &epilogue) {
+  return Core::launch(multiply<Core, Order, Epilogue>, blocks, stream, operands, order, epilogue);
+}
+
+} // namespace shmem::gemm

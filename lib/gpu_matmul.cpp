@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// Matrix products on a stream: what the API says, checked and handed to the tile engine.
+#include "../device/gemm/matmul.hpp"
+#include "gpu_hip.hpp"
+#include "heap.hpp"
+#include "log.hpp"
+#include "order.hpp"
+#include "team.hpp"
+#include <algorithm>
+#include <new>
+#include <shmemx.h>
+
+using namespace shmem;
+
+struct shmemx_matmul_workspace {
+  gemm::Fused op;
+  shmemx_matmul_t shape;
+  gemm::Members members; // none for a PE without a team
+  void *block;           // on the symmetric heap, as large on all PEs of the world
+  char *memory;          // in it: signals, then boxes
+};
+
+namespace {
+
+constexpr const char *operations[] = {"reduce_scatter", "all_reduce", "all_gather",
+                                      "all_gather_matmul"};
+// Bytes; the order of gemm::Type.
+constexpr size_t sizes[] = {4, 2, 2, 1};
+static_assert(int(gemm::Type::f8) == SHMEMX_F8 && int(gemm::Type::bf16) == SHMEMX_BF16 &&
+              int(gemm::Activation::silu) == SHMEMX_ACTIVATION_SILU &&
+              int(gemm::Fused::gather_matmul) == SHMEMX_ALL_GATHER_MATMUL);
+
+void check_range(const char *fn, const char *arg, int value, int count) {
+  if (unsigned(value) >= unsigned(count))
+    fatal("%s: %s = %d: not one of 0 to %d", fn, arg, value, count - 1);
+}
+void check_rows(const char *fn, const char *arg, size_t ld, size_t row) {
+  if (ld < row) fatal("%s: %s = %zu: a row has %zu elements", fn, arg, ld, row);
+}
+
+// a_rows: of the A that this PE has.
+gemm::Matmul checked(const char *fn, const shmemx_matmul_t &c, size_t a_rows) {
+  check_range(fn, "type", c.type, 4);
+  check_range(fn, "out", c.out, 4);
+  check_range(fn, "activation", c.activation, 4);
+  check_rows(fn, "lda", c.lda, c.trans_a ? a_rows : c.k);
+  check_rows(fn, "ldb", c.ldb, c.trans_b ? c.k : c.n);
+  check_rows(fn, "ldc", c.ldc, c.n);
+  return {gemm::Type(c.type),
+          gemm::Type(c.out),
+          c.m,
+          c.n,
+          c.k,
+          c.a,
+          c.b,
+          c.c,
+          c.bias,
+          c.lda,
+          c.ldb,
+          c.ldc,
+          c.trans_a != 0,
+          c.trans_b != 0,
+          gemm::Activation(c.activation)};
+}
+
+void must_launch(const char *fn, const shmemx_matmul_t &c, hipError_t error) {
+  if (error != hipSuccess)
+    fatal("%s: m = %zu, n = %zu, k = %zu: %s", fn, c.m, c.n, c.k, hipGetErrorString(error));
+}
+
+void run(const char *fn, gemm::Fused op, shmemx_matmul_workspace *w, const shmemx_matmul_t &c,
+         shmemx_stream_t stream) {
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  if (!w || !w->members.n)
+    fatal("%s: workspace = %p: this PE has no part in it", fn, static_cast<void *>(w));
+  if (w->op != op)
+    fatal("%s: workspace = %p: it was made for %s", fn, static_cast<void *>(w),
+          operations[int(w->op)]);
+  const shmemx_matmul_t &s = w->shape;
+  if (c.type != s.type || c.out != s.out || c.m != s.m || c.n != s.n || c.k != s.k)
+    fatal("%s: m = %zu, n = %zu, k = %zu of types %d, %d: the workspace was made for %zu, %zu, %zu "
+          "of %d, %d",
+          fn, c.m, c.n, c.k, c.type, c.out, s.m, s.n, s.k, s.type, s.out);
+  const size_t rows = (c.m + size_t(w->members.n) - 1) / size_t(w->members.n),
+               first = std::min(c.m, rows * size_t(w->members.me)),
+               own = std::min(rows, c.m - first);
+  const bool shard = op == gemm::Fused::all_gather || op == gemm::Fused::gather_matmul;
+  const gemm::Matmul call = checked(fn, c, shard ? own : c.m);
+  if (op == gemm::Fused::gather_matmul && c.trans_a)
+    fatal("%s: trans_a = %d: A goes by rows", fn, c.trans_a);
+  const size_t bytes = c.m && c.n ? ((c.m - 1) * c.ldc + c.n) * sizes[c.out] : 0;
+  if ((op == gemm::Fused::all_reduce || op == gemm::Fused::all_gather) && bytes &&
+      !self.device.has(c.c, bytes))
+    fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
+          c.c, bytes);
+  must_launch(fn, c,
+              gemm::fused(op, w->members, w->memory + sizeof(gemm::Signals), call,
+                          reinterpret_cast<hipStream_t>(stream)));
+}
+
+} // namespace
+
+#define EXPORT extern "C" [[gnu::visibility("default")]]
+
+EXPORT void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream) {
+  const char *const fn = "shmemx_matmul_on_stream";
+  must_launch(fn, *call,
+              gemm::matmul(checked(fn, *call, call->m), reinterpret_cast<hipStream_t>(stream)));
+}
+
+EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t team,
+                                                                shmemx_matmul_op_t op,
+                                                                const shmemx_matmul_t *shape) {
+  const char *const fn = "shmemx_matmul_workspace_create";
+  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  const Team *t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
+  size_t bytes = 0;
+  auto *w = new (std::nothrow) shmemx_matmul_workspace{};
+  if (!w) fatal("%s: no memory", fn);
+  if (t) {
+    check_range(fn, "op", op, 4);
+    check_range(fn, "type", shape->type, 4);
+    check_range(fn, "out", shape->out, 4);
+    if (t->n > gemm::max_members)
+      fatal("%s: team: %d members, and at most %d can share a product", fn, t->n,
+            gemm::max_members);
+    if (!self.device.size) fatal("%s: there is no symmetric heap in device memory", fn);
+    w->op = gemm::Fused(op);
+    w->shape = *shape;
+    gemm::Matmul size{};
+    size.type = gemm::Type(shape->type), size.out = gemm::Type(shape->out);
+    size.m = shape->m, size.n = shape->n, size.k = shape->k;
+    bytes = sizeof(gemm::Signals) + 2 * gemm::box_bytes(w->op, size, t->n);
+  }
+  // Teams differ in what they need, and the heap hands out the same everywhere.
+  size_t most = 0;
+  exchange_word(*self.world, bytes,
+                [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
+  w->block = most ? api::malloc_with_hints(fn, most + 128, SHMEMX_MALLOC_DEVICE) : nullptr;
+  if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  if (t) {
+    // Blocks start on 64 bytes, flags on 128.
+    w->memory = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
+    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory)};
+    gemm::Signals signals{};
+    for (int i = 0; i < t->n; i++) signals.delta[i] = self.device.delta[t->pe(i)];
+    gpu::copy(w->memory, &signals, sizeof signals);
+    gpu::finish();
+  }
+  sync(*self.world);
+  return w;
+}
+
+EXPORT void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace) {
+  if (!workspace) return;
+  api::free("shmemx_matmul_workspace_destroy", workspace->block);
+  delete workspace;
+}
+
+EXPORT void shmemx_matmul_reduce_scatter_on_stream(shmemx_matmul_workspace_t workspace,
+                                                   const shmemx_matmul_t *call,
+                                                   shmemx_stream_t stream) {
+  run("shmemx_matmul_reduce_scatter_on_stream", gemm::Fused::reduce_scatter, workspace, *call,
+      stream);
+}
+EXPORT void shmemx_matmul_all_reduce_on_stream(shmemx_matmul_workspace_t workspace,
+                                               const shmemx_matmul_t *call,
+                                               shmemx_stream_t stream) {
+  run("shmemx_matmul_all_reduce_on_stream", gemm::Fused::all_reduce, workspace, *call, stream);
+}
+EXPORT void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
+                                               const shmemx_matmul_t *call,
+                                               shmemx_stream_t stream) {
+  run("shmemx_matmul_all_gather_on_stream", gemm::Fused::all_gather, workspace, *call, stream);
+}
+EXPORT void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
+                                               const shmemx_matmul_t *call,
+                                               shmemx_stream_t stream) {
+  run("shmemx_all_gather_matmul_on_stream", gemm::Fused::gather_matmul, workspace, *call, stream);
+}

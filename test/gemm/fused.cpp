@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+// Products of several PEs against float64. Every PE knows the matrices of all, by their formula.
+#include <cmath>
+#include <vector>
+
+#include <hip/hip_runtime.h>
+
+#include "../../device/gemm/number.hpp"
+#include <shmemx.h>
+extern "C" {
+#include "harness.h"
+#include <unistd.h>
+}
+
+namespace {
+
+using namespace shmem::gemm;
+
+#define HIP(call)                                                                                  \
+  do {                                                                                             \
+    const hipError_t error_ = (call);                                                              \
+    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
+  } while (0)
+
+const struct {
+  size_t bytes;
+  double unit;
+} facts[] = {{4, 0x1p-24}, {2, 0x1p-11}, {2, 0x1p-8}, {1, 0x1p-4}};
+
+float rounded(shmemx_type_t t, float v) {
+  return t == SHMEMX_F32    ? v
+         : t == SHMEMX_F16  ? to_float(from_float<Half>(v))
+         : t == SHMEMX_BF16 ? to_float(from_float<Bfloat16>(v))
+                            : to_float(from_float<Float8>(v));
+}
+void put(shmemx_type_t t, void *p, size_t i, float v) {
+  if (t == SHMEMX_F32) static_cast<float *>(p)[i] = v;
+  if (t == SHMEMX_F16) static_cast<Half *>(p)[i] = from_float<Half>(v);
+  if (t == SHMEMX_BF16) static_cast<Bfloat16 *>(p)[i] = from_float<Bfloat16>(v);
+  if (t == SHMEMX_F8) static_cast<Float8 *>(p)[i] = from_float<Float8>(v);
+}
+double get(shmemx_type_t t, const void *p, size_t i) {
+  return double(t == SHMEMX_F32    ? static_cast<const float *>(p)[i]
+                : t == SHMEMX_F16  ? to_float(static_cast<const Half *>(p)[i])
+                : t == SHMEMX_BF16 ? to_float(static_cast<const Bfloat16 *>(p)[i])
+                                   : to_float(static_cast<const Float8 *>(p)[i]));
+}
+// Element (r, c) of matrix `which` of a member in a call, in [-1, 1).
+float value(int member, int which, size_t r, size_t c, int call) {
+  uint32_t x =
+      uint32_t(r * 2654435761u + c * 40503u) + uint32_t(member * 977 + which * 31 + call * 131);
+  x = (x ^ x >> 15) * 0x85ebca6bu;
+  x = (x ^ x >> 13) * 0xc2b2ae35u;
+  return float(int32_t(x ^ x >> 16)) * 0x1p-31f;
+}
+
+constexpr auto op_rs = SHMEMX_MATMUL_REDUCE_SCATTER, op_ar = SHMEMX_MATMUL_ALL_REDUCE,
+               op_ag = SHMEMX_MATMUL_ALL_GATHER, op_gm = SHMEMX_ALL_GATHER_MATMUL;
+
+struct Job {
+  shmem_team_t team;
+  shmemx_matmul_op_t op;
+  shmemx_matmul_t shape; // what does not change from call to call
+  int i, n;              // of the team
+  size_t first, own;     // rows of this member's shard
+  shmemx_matmul_workspace_t workspace;
+  char *a, *b, *c, *bias;
+  size_t c_rows, c_bytes;
+
+  size_t a_rows() const { return op == op_ag || op == op_gm ? own : shape.m; }
+  size_t a_first() const { return op == op_ag || op == op_gm ? first : 0; }
+};
+
+// B is the same for the gather of C, each member's own otherwise.
+float b_value(const Job &j, int member, size_t r, size_t c, int call) {
+  return rounded(j.shape.type, value(j.op == op_ag ? 0 : member, 2, r, c, call));
+}
+float a_value(const Job &j, int member, size_t r, size_t c, int call) {
+  const bool shared = j.op == op_ag || j.op == op_gm; // one matrix, whose rows they share
+  return rounded(j.shape.type, value(shared ? 0 : member, 1, r, c, call));
+}
+
+Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k,
+         bool trans_b, bool extra, size_t c_bytes = 0) {
+  Job j{};
+  j.team = team;
+  j.op = op;
+  j.i = shmem_team_my_pe(team);
+  j.n = shmem_team_n_pes(team);
+  const size_t rows = (m + size_t(j.n) - 1) / size_t(j.n);
+  j.first = rows * size_t(j.i) < m ? rows * size_t(j.i) : m;
+  j.own = m - j.first < rows ? m - j.first : rows;
+  j.shape.type = j.shape.out = type;
+  j.shape.m = m, j.shape.n = n, j.shape.k = k;
+  j.shape.lda = k, j.shape.ldb = trans_b ? k : n, j.shape.ldc = n + 8;
+  j.shape.trans_b = trans_b;
+  j.shape.activation = extra ? SHMEMX_ACTIVATION_GELU : SHMEMX_ACTIVATION_NONE;
+  j.workspace = shmemx_matmul_workspace_create(team, op, &j.shape);
+  const size_t bytes = facts[type].bytes;
+  HIP(hipMalloc(&j.a, (m * k + 1) * bytes));
+  HIP(hipMalloc(&j.b, (n * k + 1) * bytes));
+  HIP(hipMalloc(&j.bias, (n + 1) * bytes));
+  j.c_rows = op == op_rs ? j.own : m;
+  j.c_bytes = c_bytes ? c_bytes : (m + 1) * j.shape.ldc * bytes; // as much on all PEs
+  j.c = static_cast<char *>(shmem_malloc_with_hints(j.c_bytes, SHMEMX_MALLOC_DEVICE));
+  CHECK(j.workspace && j.c, "no memory");
+  if (extra) {
+    std::vector<char> host(n * bytes);
+    for (size_t c = 0; c < n; c++) put(type, host.data(), c, value(0, 3, 0, c, 0));
+    HIP(hipMemcpy(j.bias, host.data(), host.size(), hipMemcpyHostToDevice));
+    j.shape.bias = j.bias;
+  }
+  j.shape.a = j.a, j.shape.b = j.b, j.shape.c = j.c;
+  return j;
+}
+void destroy(Job &j) {
+  HIP(hipFree(j.a));
+  HIP(hipFree(j.b));
+  HIP(hipFree(j.bias));
+  shmem_free(j.c);
+  shmemx_matmul_workspace_destroy(j.workspace);
+}
+
+// The matrices of a call; C is poisoned.
+void fill(const Job &j, int call) {
+  const shmemx_matmul_t &s = j.shape;
+  const size_t bytes = facts[s.type].bytes;
+  std::vector<char> a(j.a_rows() * s.k * bytes), b(s.n * s.k * bytes);
+  for (size_t r = 0; r < j.a_rows(); r++)
+    for (size_t c = 0; c < s.k; c++)
+      put(s.type, a.data(), r * s.k + c, a_value(j, j.i, j.a_first() + r, c, call));
+  for (size_t r = 0; r < s.k; r++)
+    for (size_t c = 0; c < s.n; c++)
+      put(s.type, b.data(), s.trans_b ? c * s.k + r : r * s.n + c, b_value(j, j.i, r, c, call));
+  HIP(hipMemcpy(j.a, a.data(), a.size(), hipMemcpyHostToDevice));
+  HIP(hipMemcpy(j.b, b.data(), b.size(), hipMemcpyHostToDevice));
+}
+
+void enqueue(const Job &j, hipStream_t stream) {
+  const auto s = reinterpret_cast<shmemx_stream_t>(stream);
+  if (j.op == op_rs) shmemx_matmul_reduce_scatter_on_stream(j.workspace, &j.shape, s);
+  if (j.op == op_ar) shmemx_matmul_all_reduce_on_stream(j.workspace, &j.shape, s);
+  if (j.op == op_ag) shmemx_matmul_all_gather_on_stream(j.workspace, &j.shape, s);
+  if (j.op == op_gm) shmemx_all_gather_matmul_on_stream(j.workspace, &j.shape, s);
+}
+
+void check(const Job &j, int call) {
+  const shmemx_matmul_t &s = j.shape;
+  std::vector<char> host(j.c_bytes);
+  HIP(hipMemcpy(host.data(), j.c, host.size(), hipMemcpyDeviceToHost));
+  const bool sums = j.op == op_rs || j.op == op_ar;
+  const double unit = facts[s.out].unit, step = s.type == SHMEMX_F8 ? 0x1p-13 : 0x1p-23;
+  for (size_t r = 0; r < j.c_rows; r++)
+    for (size_t c = 0; c < s.n; c++) {
+      const size_t row = j.op == op_rs ? j.first + r : r;
+      double sum = 0, parts = 0, size = 0;
+      for (int p = sums ? 0 : j.i; p < (sums ? j.n : j.i + 1); p++) {
+        double part = 0;
+        for (size_t k = 0; k < s.k; k++) {
+          const double x = double(a_value(j, p, row, k, call)) * double(b_value(j, p, k, c, call));
+          part += x, size += std::fabs(x);
+        }
+        sum += part, parts += std::fabs(part);
+      }
+      if (s.bias) sum += double(rounded(s.out, value(0, 3, 0, c, 0)));
+      const double want = s.activation ? 0.5 * sum * (1 + std::erf(sum / std::sqrt(2))) : sum;
+      const double bound =
+          1.13 * ((double(s.k) + 10) * step * (size + 1) + (sums ? unit * parts * 1.01 : 0)) +
+          unit * std::fabs(want) * 1.01 + 0x1p-20 * std::fabs(want) + 0x1p-25;
+      const double got = get(s.out, host.data(), r * s.ldc + c);
+      CHECK(std::fabs(got - want) <= bound,
+            "op %d type %d m %zu n %zu k %zu, member %d of %d, call %d: row %zu column %zu is "
+            "%.9g, not %.9g +- %.2g",
+            j.op, s.type, s.m, s.n, s.k, j.i, j.n, call, r, c, got, want, bound);
+    }
+  // Nothing beside C: between its rows and after its last.
+  for (size_t r = 0; r <= j.c_rows; r++)
+    for (size_t c = r < j.c_rows ? s.n : 0; c < s.ldc; c++)
+      for (size_t b = 0; b < facts[s.out].bytes; b++)
+        CHECK(host[(r * s.ldc + c) * facts[s.out].bytes + b] == 0x5a,
+              "op %d: row %zu column %zu beside C written", j.op, r, c);
+}
+
+void run(shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k, bool trans_b,
+         bool extra) {
+  Job j = make(SHMEM_TEAM_WORLD, op, type, m, n, k, trans_b, extra);
+  fill(j, 0);
+  HIP(hipMemset(j.c, 0x5a, j.c_bytes));
+  HIP(hipDeviceSynchronize());
+  shmem_barrier_all(); // before a peer writes to C
+  enqueue(j, nullptr);
+  HIP(hipDeviceSynchronize());
+  check(j, 0);
+  destroy(j);
+}
+
+const shmemx_matmul_op_t ops[] = {op_rs, op_ar, op_ag, op_gm};
+
+void types(void) {
+  for (auto op : ops)
+    for (auto type : {SHMEMX_F32, SHMEMX_F16, SHMEMX_BF16, SHMEMX_F8})
+      run(op, type, 96, 80, 32, true, false);
+}
+void shapes(void) {
+  const size_t list[][3] = {{1, 1, 1},   {2, 75, 33}, {131, 67, 5}, {200, 130, 40},
+                            {64, 64, 0}, {0, 5, 5},   {5, 0, 5}};
+  for (auto op : ops)
+    for (auto &s : list) run(op, SHMEMX_BF16, s[0], s[1], s[2], false, false);
+}
+void epilogues(void) {
+  for (auto op : ops) run(op, SHMEMX_F32, 70, 50, 20, true, true);
+}
+
+// Calls one after the other with no barrier between, each with its own numbers, one PE late; the
+// sums of all calls are looked at.
+void repeated(void) {
+  for (auto op : ops) {
+    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 70, 40, 24, true, false);
+    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    for (int call = 0; call < 6; call++) {
+      if (me == call % npes) usleep(10000);
+      fill(j, call);
+      enqueue(j, nullptr);
+      HIP(hipDeviceSynchronize());
+      check(j, call);
+      // A peer may be a call ahead, and all_reduce and all_gather write into this C in it only when
+      // this stream has come there: what was checked was this call's.
+    }
+    destroy(j);
+  }
+}
+
+// The same launches again, from a graph: epochs go on.
+void graph(void) {
+  for (auto op : ops) {
+    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 40, 24, 16, true, false);
+    fill(j, 0);
+    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
+    hipStream_t stream;
+    hipGraph_t captured;
+    hipGraphExec_t exec;
+    HIP(hipStreamCreate(&stream));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    enqueue(j, stream);
+    HIP(hipStreamEndCapture(stream, &captured));
+    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    for (int i = 0; i < 20; i++) HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    check(j, 0);
+    HIP(hipGraphExecDestroy(exec));
+    HIP(hipGraphDestroy(captured));
+    HIP(hipStreamDestroy(stream));
+    destroy(j);
+  }
+}
+
+// Bit for bit the same on every PE, and in every call.
+void equal(void) {
+  Job j = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_BF16, 96, 80, 32, true, false);
+  static unsigned long sum, sums[PE_MAX];
+  fill(j, 0);
+  for (int call = 0; call < 3; call++) {
+    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    enqueue(j, nullptr);
+    HIP(hipDeviceSynchronize());
+    std::vector<unsigned char> host(j.c_bytes);
+    HIP(hipMemcpy(host.data(), j.c, host.size(), hipMemcpyDeviceToHost));
+    const unsigned long before = sum;
+    sum = 14695981039346656037u;
+    for (unsigned char x : host) sum = (sum ^ x) * 1099511628211u;
+    shmem_barrier_all();
+    shmem_ulong_fcollect(SHMEM_TEAM_WORLD, sums, &sum, 1);
+    for (int p = 0; p < npes; p++) CHECK(sums[p] == sum, "the sums of PE %d differ", p);
+    CHECK(!call || sum == before, "the sums of call %d differ", call);
+  }
+  destroy(j);
+}
+
+// Two teams at once, of the even and of the odd PEs, with sizes of their own.
+void teams(void) {
+  const int odd = me % 2;
+  shmem_team_t halves[2] = {SHMEM_TEAM_INVALID, SHMEM_TEAM_INVALID};
+  for (int h = 0; h < 2 && h < npes; h++)
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, h, 2, (npes - h + 1) / 2, nullptr, 0, &halves[h]);
+  for (auto op : ops) {
+    Job j = make(halves[odd], op, SHMEMX_F32, odd ? 50 : 90, 40, 24, true, false, 128 * 64 * 4);
+    fill(j, 0);
+    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    for (int call = 0; call < 3; call++) enqueue(j, nullptr);
+    HIP(hipDeviceSynchronize());
+    check(j, 0);
+    destroy(j);
+  }
+  for (shmem_team_t half : halves)
+    if (half != SHMEM_TEAM_INVALID) shmem_team_destroy(half);
+}
+
+// Two operations of a team on two streams.
+void two_streams(void) {
+  Job x = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_REDUCE_SCATTER, SHMEMX_F32, 60, 40, 24, true, false),
+      y = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_F32, 60, 40, 24, true, false);
+  hipStream_t first, second;
+  HIP(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
+  HIP(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
+  fill(x, 0), fill(y, 1);
+  HIP(hipMemset(x.c, 0x5a, x.c_bytes));
+  HIP(hipMemset(y.c, 0x5a, y.c_bytes));
+  HIP(hipDeviceSynchronize());
+  shmem_barrier_all();
+  for (int call = 0; call < 5; call++) enqueue(x, first), enqueue(y, second);
+  HIP(hipDeviceSynchronize());
+  check(x, 0), check(y, 1);
+  HIP(hipStreamDestroy(first));
+  HIP(hipStreamDestroy(second));
+  destroy(x), destroy(y);
+}
+
+} // namespace
+
+int main() {
+  const pe_test tests[] = {
+      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues},     {"repeated", repeated},
+      {"graph", graph}, {"equal", equal},   {"two streams", two_streams}, {"teams", teams}};
+  const pe_list list = PE_LIST("", tests);
+  return pe_run("fused", &list, 1);
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// shmem_info doctor: tries out what usually goes wrong, in the order in which a program meets it.
+#include "built.h"
+#include "env.hpp"
+#include "info.hpp"
+#include "memory.hpp"
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <hip/hip_runtime_api.h>
+#include <shmemx.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace info {
+
+namespace {
+
+int failures;
+
+__attribute__((format(printf, 2, 3))) void verdict(const char *word, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  printf("%-5s ", word);
+  vprintf(format, args);
+  printf("\n");
+  va_end(args);
+  failures += !strcmp(word, "FAIL");
+}
+#define GOOD(...) verdict("ok", __VA_ARGS__)
+#define WARN(...) verdict("warn", __VA_ARGS__)
+#define FAIL(...) verdict("FAIL", __VA_ARGS__)
+// How to mend what the last line said.
+void mend(const char *text) {
+  printf("      %s\n", text);
+}
+
+std::string first_line(const std::string &text) {
+  return text.substr(0, text.find('\n'));
+}
+// What the library said of it, or the end of what was said.
+std::string gist(const std::string &text) {
+  std::string ours, all;
+  size_t lines = 0;
+  for (size_t from = 0, to; from < text.size(); from = to + 1) {
+    to = std::min(text.find('\n', from), text.size());
+    const std::string line = "\n      " + text.substr(from, to - from);
+    if (text.compare(from, 6, "shmem:") == 0 && lines++ < 4) ours += line;
+    all += line;
+  }
+  return !ours.empty()      ? ours
+         : all.size() > 500 ? "\n      ..." + all.substr(all.size() - 500)
+                            : all;
+}
+
+// How far apart two words are, in letters to change, add or leave out.
+size_t apart(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); j++) row[j] = j;
+  for (size_t i = 1; i <= a.size(); i++) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); j++) {
+      const size_t change = corner + (a[i - 1] != b[j - 1]);
+      corner = row[j];
+      row[j] = std::min(change, std::min(row[j], row[j - 1]) + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+// A variable of another library, or one that is misspelt, is silently not read.
+void check_environment() {
+  bool good = true;
+  for (size_t i = 0; i < shmem::n_variables; i++) {
+    shmem::Env env;
+    char message[256];
+    if (read_variable(shmem::variables[i], &env, message, sizeof message)) continue;
+    FAIL("%s", message);
+    good = false;
+  }
+  for (char **e = environ; *e; e++) {
+    const std::string entry = *e, name = entry.substr(0, entry.find('='));
+    if (name.compare(0, 6, "SHMEM_") != 0) continue;
+    static const char *const of_tools[] = {
+        "CC", "CXX", "HIPCC", "CPU_DEVICES", "CPU_NO_PEER", "CPU_HOST_ACCESS", "CPU_FAIL"};
+    bool known = false;
+    std::string like;
+    size_t least = 4;
+    for (size_t i = 0; i < shmem::n_variables; i++) {
+      const std::string ours = std::string("SHMEM_") + shmem::variables[i].name;
+      known |= ours == name;
+      if (const size_t far = apart(ours, name); far < least) least = far, like = ours;
+    }
+    for (const char *ours : of_tools) known |= name.substr(6) == ours;
+    if (known) continue;
+    good = false;
+    WARN("%s is not a variable of this library%s", name.c_str(),
+         like.empty() ? "" : (": is " + like + " meant?").c_str());
+  }
+  if (good) GOOD("environment: every SHMEM_ variable is known, and has a value that is");
+}
+
+void check_launcher() {
+  std::string line;
+  if (run({beside("oshrun"), "--which"}, &line) != 0) {
+    FAIL("launcher: %s", first_line(line).c_str());
+    mend("install Open MPI or PRRTE (openmpi-bin, prrte), or set SHMEM_LAUNCHER");
+  } else {
+    GOOD("launcher: %s", first_line(line).c_str());
+  }
+  // Another library's oshrun first in PATH starts the program as so many jobs of one PE, or fails.
+  const char *path = getenv("PATH");
+  for (std::string rest = path ? path : ""; !rest.empty();) {
+    const size_t colon = rest.find(':');
+    const std::string tool = rest.substr(0, colon) + "/oshrun";
+    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
+    if (access(tool.c_str(), X_OK) != 0) continue;
+    char there[PATH_MAX], ours[PATH_MAX];
+    if (realpath(tool.c_str(), there) && realpath(beside("oshrun").c_str(), ours) &&
+        strcmp(there, ours) != 0) {
+      WARN("PATH: oshrun is %s, which belongs to another library", tool.c_str());
+      mend(("put " + beside("") + " first in PATH").c_str());
+    }
+    break;
+  }
+}
+
+void check_pmix() {
+  if (strcmp(SHMEM_BOOTSTRAP, "pmix") != 0)
+    return WARN("PMIx: not built in (-Dpmix=enabled): every program is one PE");
+  // By name: this program must start where the library is missing.
+  void *pmix = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  auto version =
+      reinterpret_cast<const char *(*)()>(pmix ? dlsym(pmix, "PMIx_Get_version") : nullptr);
+  int major = 0, minor = 0;
+  const char *text = version ? version() : "not found";
+  if (sscanf(text, "%*[^0-9]%d.%d", &major, &minor) == 2 &&
+      (major > 4 || (major == 4 && minor >= 2)))
+    return GOOD("PMIx: %.*s", int(strcspn(text, " (") + strcspn(text + strcspn(text, " ("), "(")),
+                text);
+  FAIL("PMIx: libpmix.so.2: %.80s; 4.2 or later is needed", text);
+  mend("install libpmix2 of the launcher's version, and see that the loader finds it first");
+}
+
+// PEs open each other's memory by /proc/PID/fd, which needs what a debugger needs.
+void check_shared_memory() {
+  const size_t bytes = size_t(1) << 20;
+  const int fd = memfd_create("shmem_info", MFD_CLOEXEC);
+  void *p = MAP_FAILED;
+  if (fd >= 0 && ftruncate(fd, off_t(bytes)) == 0)
+    p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) {
+    FAIL("shared memory: a memfd of 1 MiB: %s", strerror(errno));
+    mend("a container's seccomp profile or a memory limit forbids it");
+  } else {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", int(getpid()), fd);
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) _exit(open(path, O_RDWR | O_CLOEXEC) < 0 ? errno : 0);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+      GOOD("shared memory: one process maps another's");
+    } else {
+      FAIL("shared memory: %s from another process: %s", path, strerror(WEXITSTATUS(status)));
+      mend("run all PEs of a node as one user in one container, with /proc mounted");
+    }
+    munmap(p, bytes);
+  }
+  if (fd >= 0) close(fd);
+
+  shmem::Env env;
+  char message[256];
+  for (size_t i = 0; i < shmem::n_variables; i++)
+    read_variable(shmem::variables[i], &env, message, sizeof message);
+  const size_t limit = shmem::memory_limit();
+  if (env.symmetric_size > limit) {
+    FAIL("memory: SHMEM_SYMMETRIC_SIZE asks for %.1f GiB a PE, and %.1f GiB may be used here",
+         double(env.symmetric_size) / (1 << 30), double(limit) / (1 << 30));
+    mend("lower it, or lift the container's memory limit");
+  } else {
+    GOOD("memory: %.1f GiB may be used, room for %zu PEs with SHMEM_SYMMETRIC_SIZE",
+         double(limit) / (1 << 30), env.symmetric_size ? limit / env.symmetric_size : 0);
+  }
+  rlimit space;
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    WARN("address space: limited to %.1f GiB (ulimit -v); a PE maps the heaps of all others",
+         double(space.rlim_cur) / (1 << 30));
+    mend("ulimit -v unlimited");
+  }
+}
+
+void check_node(const char *path, const char *how) {
+  if (access(path, F_OK) != 0)
+    return WARN("%s: not there: no driver, or not in this container", path);
+  if (access(path, R_OK | W_OK) == 0) return GOOD("%s: may be opened", path);
+  FAIL("%s: %s", path, strerror(errno));
+  mend(how);
+}
+
+// What the runtime opens, before it can say more than "no device".
+void check_nodes() {
+  if (!strcmp(SHMEM_GPU, "nvidia")) {
+    check_node("/dev/nvidiactl", "start the container with its GPUs, for one --gpus all");
+  } else if (!strcmp(SHMEM_GPU, "amd")) {
+    const char *how = "add the user to the groups render and video; in a container "
+                      "--device=/dev/kfd --device=/dev/dri --group-add render";
+    check_node("/dev/kfd", how);
+    if (DIR *dir = opendir("/dev/dri")) {
+      while (dirent *entry = readdir(dir))
+        if (!strncmp(entry->d_name, "renderD", 7))
+          check_node((std::string("/dev/dri/") + entry->d_name).c_str(), how);
+      closedir(dir);
+    }
+  }
+}
+
+constexpr uint64_t sign = 0x736b616564687365;
+
+// The other half of check_ipc: a process that maps what the doctor exports.
+int open_exported(const char *hex, int device) {
+  hipIpcMemHandle_t handle;
+  auto *bytes = reinterpret_cast<unsigned char *>(&handle);
+  if (strlen(hex) != 2 * sizeof handle) return 2;
+  for (size_t i = 0; i < sizeof handle; i++) {
+    const char two[] = {hex[2 * i], hex[2 * i + 1], 0};
+    bytes[i] = static_cast<unsigned char>(strtoul(two, nullptr, 16));
+  }
+  void *p = nullptr;
+  uint64_t seen = 0;
+  const char *call = "hipSetDevice";
+  hipError_t error = hipSetDevice(device);
+  if (!error)
+    call = "hipIpcOpenMemHandle",
+    error = hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess);
+  if (!error) call = "hipMemcpy", error = hipMemcpy(&seen, p, 8, hipMemcpyDefault);
+  if (error)
+    printf("%s: %s\n", call, hipGetErrorString(error));
+  else if (seen != sign)
+    printf("what is read there is 0x%016lx\n", long(seen));
+  if (p) (void)hipIpcCloseMemHandle(p);
+  return error || seen != sign;
+}
+
+// One export a PE, mapped by a process that works with another GPU.
+void check_ipc(int device, int reader) {
+  void *p = nullptr;
+  hipIpcMemHandle_t handle;
+  const size_t bytes = size_t(2) << 20;
+  const char *call = "hipSetDevice";
+  hipError_t error = hipSetDevice(device);
+  if (!error)
+    call = "hipExtMallocWithFlags",
+    error = hipExtMallocWithFlags(&p, bytes, hipDeviceMallocFinegrained);
+  if (!error) call = "hipMemcpy", error = hipMemcpy(p, &sign, 8, hipMemcpyDefault);
+  if (!error) error = hipDeviceSynchronize();
+  if (!error) call = "hipIpcGetMemHandle", error = hipIpcGetMemHandle(&handle, p);
+  if (error) {
+    FAIL("GPU %d: %s: %s", device, call, hipGetErrorString(error));
+    mend("fine-grained memory that other processes map is what the device heap is made of");
+  } else {
+    std::string hex, output;
+    char two[3];
+    for (size_t i = 0; i < sizeof handle; i++) {
+      snprintf(two, sizeof two, "%02x", reinterpret_cast<unsigned char *>(&handle)[i]);
+      hex += two;
+    }
+    const std::string self = beside("shmem_info");
+    if (run({self, "doctor", "--open", hex, std::to_string(reader)}, &output) == 0) {
+      GOOD("GPU %d: another process maps its memory for GPU %d", device, reader);
+    } else {
+      FAIL("GPU %d: another process, with GPU %d, maps its memory: %s", device, reader,
+           first_line(output).c_str());
+      mend("all PEs of a node need one IPC and one PID namespace (--ipc=host --pid=host), and "
+           "the right to trace each other (--cap-add=SYS_PTRACE)");
+    }
+  }
+  if (p) (void)hipFree(p);
+}
+
+void check_gpus() {
+  check_nodes();
+  int count = 0;
+  const hipError_t error = hipGetDeviceCount(&count);
+  if (error != hipSuccess || count == 0) {
+    for (const char *name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+                             "GPU_DEVICE_ORDINAL"})
+      if (const char *value = getenv(name)) WARN("%s = \"%s\" hides GPUs", name, value);
+    return WARN("GPUs: none (%s): programs run, with the host heap alone",
+                error == hipSuccess ? "no error" : hipGetErrorString(error));
+  }
+  GOOD("GPUs: %d", count);
+  for (int a = 0; a < count; a++)
+    for (int b = 0; b < count; b++) {
+      int access = 0;
+      if (a == b || (hipDeviceCanAccessPeer(&access, a, b) == hipSuccess && access)) continue;
+      FAIL("GPU %d does not reach the memory of GPU %d", a, b);
+      mend(
+          "kernels need it: enable peer access (IOMMU off or pass-through, large BAR, ACS off), or "
+          "let ROCR_VISIBLE_DEVICES show only GPUs that reach each other");
+    }
+  for (int device = 0; device < count; device++) {
+    int reader = (device + 1) % count, access = 0;
+    if (hipDeviceCanAccessPeer(&access, reader, device) != hipSuccess || !access) reader = device;
+    check_ipc(device, reader);
+  }
+}
+
+// All of it together: a job of two PEs that runs this.
+int be_pe() {
+  static long box;
+  shmem_init();
+  const int me = shmem_my_pe(), n = shmem_n_pes();
+  shmem_long_p(&box, me + 1, (me + 1) % n);
+  shmem_barrier_all();
+  bool good = box == (me + n - 1) % n + 1;
+  if (auto *far = static_cast<long *>(shmem_malloc_with_hints(8, SHMEMX_MALLOC_DEVICE))) {
+    shmem_long_p(far, me + 1, (me + 1) % n);
+    shmem_barrier_all();
+    good &= shmem_long_g(far, me) == (me + n - 1) % n + 1;
+    shmem_free(far);
+  }
+  shmem_finalize();
+  return n != 2 || !good;
+}
+void check_job() {
+  std::string output;
+  const int status =
+      run({beside("oshrun"), "-n", "2", beside("shmem_info"), "doctor", "--pe"}, &output, 60);
+  if (status == 0) return GOOD("a job of two PEs: starts, puts, meets and ends");
+  FAIL("a job of two PEs: status %d:%s", status, gist(output).c_str());
+  mend("SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another PMIx");
+}
+
+} // namespace
+
+int doctor(int argc, char **argv) {
+  if (argc == 3 && !strcmp(argv[0], "--open")) return open_exported(argv[1], atoi(argv[2]));
+  if (argc == 1 && !strcmp(argv[0], "--pe")) return be_pe();
+  if (argc > 0) {
+    fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n", argv[0]);
+    return 2;
+  }
+  check_environment();
+  check_launcher();
+  check_pmix();
+  check_shared_memory();
+  check_gpus();
+  check_job();
+  if (failures == 0)
+    printf("\nall is well\n");
+  else
+    printf("\n%d to mend\n", failures);
+  return fflush(stdout) == 0 && failures == 0 ? 0 : 1;
+}
+
+} // namespace info
