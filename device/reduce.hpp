@@ -28,7 +28,7 @@ template <class T, class Op> struct Combiner {
   template <int u> SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step) const {
     Lanes<T> acc[u] = {};
     for (int first = 0; first < c.t.n; first += 4) {
-      Pack v[4][u];
+      Pack v[4][u] = {};
       SHMEM_UNROLL_
       for (int k = 0; k < 4; k++)
         if (first + k < c.t.n) {
