@@ -144,8 +144,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory)};
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++) signals.delta[i] = self.device.delta[t->pe(i)];
-    gpu::copy(w->memory, &signals, sizeof signals);
-    gpu::finish();
+    gpu::copy(w->memory, &signals, sizeof signals); // there before a peer's kernel sets a flag
   }
   sync(*self.world);
   return w;
