@@ -268,6 +268,37 @@ void graph(void) {
   }
 }
 
+// As many rows as make whole rounds of tiles on this GPU: those of the others then come while the
+// own ones are multiplied. With gaps between rows in bf16; new rows for each call; and in a graph.
+void beside(void) {
+  int device, units;
+  HIP(hipGetDevice(&device));
+  HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device));
+  for (auto type : {SHMEMX_F32, SHMEMX_BF16}) {
+    Job j = make(SHMEM_TEAM_WORLD, op_gm, type, size_t(npes * units * 256 - 5), 8, 12, true, true);
+    poison(j);
+    for (int call = 0; call < 3; call++) {
+      fill(j, call);
+      enqueue(j, stream);
+      HIP(hipStreamSynchronize(stream));
+      check(j, call);
+    }
+    hipGraph_t captured;
+    hipGraphExec_t exec;
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    enqueue(j, stream), enqueue(j, stream);
+    HIP(hipStreamEndCapture(stream, &captured));
+    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    fill(j, 3);
+    for (int i = 0; i < 5; i++) HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    check(j, 3);
+    HIP(hipGraphExecDestroy(exec));
+    HIP(hipGraphDestroy(captured));
+    destroy(j);
+  }
+}
+
 // Bit for bit the same on every PE, and in every call.
 void equal(void) {
   Job j = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_BF16, 96, 80, 32, true, false);
@@ -329,8 +360,9 @@ void two_streams(void) {
 
 int main() {
   const pe_test tests[] = {
-      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues},     {"repeated", repeated},
-      {"graph", graph}, {"equal", equal},   {"two streams", two_streams}, {"teams", teams}};
+      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues}, {"repeated", repeated},
+      {"graph", graph}, {"beside", beside}, {"equal", equal},         {"two streams", two_streams},
+      {"teams", teams}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
 }
