@@ -21,7 +21,7 @@ SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
   return unsigned(reinterpret_cast<uintptr_t>(ctx) >> id_shift);
 }
 SHMEM_D_ Team team_of(unsigned id) {
-  return id ? state.teams[id] : Team{state.me, state.n, 0, 1};
+  return id ? state.teams[id] : Team{state.me, state.n, 0, 1, 0};
 }
 
 SHMEM_D_ int world_pe(World, int pe) {

@@ -7,7 +7,12 @@
 //   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
 //   poll(p), then polled()      what was released before the value that poll gave is loaded after
 //   fence_release  fence_acquire  fence_all  wait_stores
+//   fence_stream                  what earlier kernels stored before what this one stores
+//   progress()                    a poll that needs no polled() is over
+//   half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
+//   load_global(p)                plain, of memory that nobody writes
+//   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>

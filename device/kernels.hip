@@ -49,6 +49,25 @@ hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t con
 }
 
 namespace {
+template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W cond, W *fetch) {
+  const W seen = apply(op, p, value, cond);
+  if (fetch) *fetch = seen;
+}
+} // namespace
+
+hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
+                            void *fetch, hipStream_t stream) {
+  if (bytes == 4)
+    hipLaunchKernelGGL(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
+                       static_cast<uint32_t *>(fetch));
+  else
+    hipLaunchKernelGGL(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+                       static_cast<uint64_t *>(p), value, cond, static_cast<uint64_t *>(fetch));
+  return hipGetLastError();
+}
+
+namespace {
 
 template <class Op, class T>
 __global__ void reduce(T *const *dests, const T *const *sources, int members, size_t n) {
@@ -155,6 +174,8 @@ hipError_t combine(Combine op, Type type, void *const *dests, const void *const 
     return run<float>(c);
   case Type::f64:
     return run<double>(c);
+  default: // the host's routines have no more, or combine them themselves
+    break;
   }
   return hipErrorInvalidValue;
 }

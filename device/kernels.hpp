@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The library's own kernels, as lib/ calls them.
 #pragma once
+#include "state.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <hip/hip_runtime_api.h>
@@ -16,7 +17,7 @@ hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t con
 
 // What a combination of members' arrays is taken in, and how. Integers of a size are one: signed
 // and unsigned differ for min and max only.
-enum class Type : int { i8, u8, i16, u16, i32, u32, i64, u64, f32, f64 };
+enum class Type : int { i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, f16, bf16, c32, c64 };
 enum class Combine : int { and_, or_, xor_, max, min, sum, prod, inscan, exscan };
 
 // Element i of each dest becomes the combination of element i of the sources in their order, or of
@@ -24,5 +25,41 @@ enum class Combine : int { and_, or_, xor_, max, min, sum, prod, inscan, exscan 
 // sees; n elements.
 hipError_t combine(Combine op, Type type, void *const *dests, const void *const *sources,
                    int members, size_t n, hipStream_t stream);
+
+// The same on a stream; *fetch, of as many bytes, becomes what was there, if it is not NULL.
+hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
+                            void *fetch, hipStream_t stream);
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
+                          unsigned threads, hipStream_t stream);
+hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream);
+// Up to a few KiB, the signal behind them; sig is the peer's. add, or set.
+hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                                uint64_t value, bool add, hipStream_t stream);
+hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream);
+hipError_t quiet_on_stream(hipStream_t stream);
+hipError_t sync_on_stream(unsigned id, hipStream_t stream);
+
+// Collectives: the same on all members, each workgroup on a channel of its own (device/coll.hpp).
+enum class Move : int { broadcast, collect, fcollect, alltoall, alltoalls };
+enum class Shape : int { all, scatter, inscan, exscan };
+struct Collective {
+  device::Team team;
+  unsigned id;
+  int direct; // or by lines
+  unsigned blocks, threads;
+  hipStream_t stream;
+  void *dest;
+  const void *source;
+  size_t n; // bytes, of alltoalls and reductions elements
+};
+struct Strides {
+  ptrdiff_t dst, sst;
+  size_t unit; // bytes of an element
+};
+hipError_t move(Move what, const Collective &c, int root, const Strides &strides);
+// and_, or_ and xor_ are of unsigned types; scans are sums.
+hipError_t reduce(Combine op, Type type, Shape shape, const Collective &c);
+// The most workgroups of threads that the device holds at once of any of these kernels.
+hipError_t residents(int device, unsigned threads, unsigned *blocks);
 
 } // namespace shmem::kernels

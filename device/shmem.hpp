@@ -8,6 +8,8 @@
 #include <shmemx.h>
 
 #include "amo.hpp"
+#include "collectives.hpp"
+#include "module.hpp"
 #include "order.hpp"
 #include "rma.hpp"
 #include "signal.hpp"
@@ -16,25 +18,6 @@
 #include "wait.hpp"
 
 namespace shmem {
-
-namespace device {
-
-// Tells the library about this module's State, while the module is loaded. In an unnamed namespace:
-// were publish one function of the program, it would know the State of one module only.
-#if !SHMEM_KERNEL_PASS_
-namespace {
-struct Registrar {
-  Module module;
-  Registrar() : module{publish, sizeof(State), nullptr} { shmemx_module_add(&module); }
-  ~Registrar() { shmemx_module_remove(&module); }
-  static int publish(const State *s) {
-    return int(hipMemcpyToSymbol(HIP_SYMBOL(state), s, sizeof *s, 0, hipMemcpyHostToDevice));
-  }
-} registrar;
-} // namespace
-#endif
-
-} // namespace device
 
 // With a scope of the caller's own. What each does is said in rma.hpp, signal.hpp and sync.hpp.
 template <class T, class Scope = Thread>

@@ -14,6 +14,19 @@ inline constexpr int max_teams = 1024;
 // Member i of a team is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
+  uint64_t base; // epochs of its collectives begin here, see Workspace
+};
+
+// What collectives of kernels and streams work with: device memory of each PE that the others write
+// to. Each of the first `teams` team ids has a part, of channels. A channel belongs to the same
+// workgroup of each member's kernel and knows of no other; it has a head, with the epoch of its
+// last collective and two flags of each member, and the first line_channels have lines for `room`
+// bytes of each member, twice. Epochs only grow. A team id that is used again goes on from another
+// base, because a flag of the last team may still be on its way.
+struct Workspace {
+  uintptr_t at; // here; a peer's lies flag_delta further
+  size_t team_bytes, head_bytes, room;
+  int teams, channels, line_channels;
 };
 
 // A handle of a team or of a context of it carries the team's id in the bits above an address of
@@ -24,7 +37,15 @@ inline constexpr int id_shift = 48;
 // The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.
 struct Report {
-  enum Kind : uint32_t { none, bad_pe, not_symmetric, past_end, misaligned, wait_limit };
+  enum Kind : uint32_t {
+    none,
+    bad_pe,
+    not_symmetric,
+    past_end,
+    misaligned,
+    wait_limit,
+    many_teams
+  };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
   int32_t pe;      // that the call was for
@@ -44,13 +65,14 @@ struct State {
   Report *report;      // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
+  Workspace work;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
   // kernel must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 72 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 120 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
+#include "../device/kernels.hpp"
 #include "built.h"
 #include "coll/coll.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
 #include "team.hpp"
+#include "tune.hpp"
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -123,7 +125,8 @@ void allocate(size_t bytes) {
   MUST(flags_malloc(&p, flag_bytes()), "hipExtMallocWithFlags of %zu bytes for flags",
        flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
-  MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
+  // The cpu platform's memory is new pages of a file: zero, and not there until they are touched.
+  if (strcmp(SHMEM_GPU, "cpu") != 0) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
 }
 
@@ -262,6 +265,25 @@ bool choose() {
   return true;
 }
 
+// All PEs choose alike: by the architecture of PE 0's GPU and the fewest workgroups that any holds.
+// Four collectives at a time, of other teams, are resident at once; a fifth may wait for one of
+// them that waits for it.
+void open_tuning() {
+  struct Gpu {
+    char name[256];
+    unsigned blocks;
+  } mine{}, all{};
+  hipDeviceProp_t prop;
+  MUST(hipGetDeviceProperties(&prop, chosen), "hipGetDeviceProperties");
+  snprintf(mine.name, sizeof mine.name, "%s", prop.gcnArchName);
+  MUST(kernels::residents(chosen, 512, &mine.blocks), "the occupancy of the collectives' kernels");
+  show(mine, [&](int pe, const Gpu &g) {
+    if (pe == 0) all = g;
+    all.blocks = std::min(all.blocks, g.blocks);
+  });
+  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)));
+}
+
 } // namespace
 
 void open() {
@@ -290,6 +312,7 @@ void open() {
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
   self.device = {uintptr_t(heap.own), bytes, delta};
   publish({flags.own, flags.peer});
+  open_tuning();
   if (self.device_main) use();
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
         chosen, place.bus, near ? ", as near as host memory" : "");

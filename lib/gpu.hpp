@@ -29,6 +29,8 @@ void use();
 // Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
 void show_team(const Team &t);
 void forget_team(int id);
+device::Team kernel_team(const Team &t); // as kernels take it
+const device::Workspace &work();         // of their collectives
 
 // The PE on whose device heap p lies, by its address here, or -1.
 inline int owner(const void *p) {

@@ -5,6 +5,7 @@
 #include "gpu_hip.hpp"
 #include "report.hpp"
 #include "team.hpp"
+#include <algorithm>
 #include <mutex>
 
 namespace shmem::gpu {
@@ -31,12 +32,31 @@ void tell_all() {
   for (auto *module = modules; module; module = module->next) tell(module);
 }
 
-// Behind the others' flags: arrived, epoch, claimed.
+// Behind the others' flags: arrived, epoch, claimed, the workspace of collectives.
 size_t arrived_bytes() {
   return size_t(device::max_teams) * size_t(self.n) * sizeof(uint64_t);
 }
 size_t epoch_bytes() {
   return size_t(device::max_teams) * sizeof(uint64_t);
+}
+
+// Messages of up to a round of all line channels together take one round. 64 workgroups keep the
+// links of an H200 busy (2026-11: 32 of 1024 threads take 360 GB/s of 375).
+device::Workspace workspace() {
+  device::Workspace w{};
+  const auto n = size_t(self.n);
+  w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
+  w.channels = 64;
+  w.head_bytes = line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
+  // A byte takes two of lines, and twice that for both parities.
+  const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
+  w.room = std::min<size_t>(8192, budget & ~size_t(line - 1));
+  w.line_channels = int(std::min<size_t>(size_t(w.channels), budget / w.room));
+  w.team_bytes = size_t(w.channels) * w.head_bytes + size_t(w.line_channels) * 4 * n * w.room;
+  return w;
+}
+size_t workspace_at() {
+  return arrived_bytes() + epoch_bytes() + line;
 }
 
 void fill(const Flags &flags) {
@@ -47,6 +67,8 @@ void fill(const Flags &flags) {
   state.arrived = reinterpret_cast<uint64_t *>(flags.own);
   state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
+  state.work = workspace();
+  state.work.at = uintptr_t(flags.own) + workspace_at();
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
@@ -61,7 +83,8 @@ void fill(const Flags &flags) {
 } // namespace
 
 size_t trial_at() {
-  return arrived_bytes() + epoch_bytes() + line;
+  const device::Workspace w = workspace();
+  return workspace_at() + w.team_bytes * size_t(w.teams);
 }
 size_t flag_bytes() {
   return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
@@ -105,9 +128,16 @@ void unpublish() {
   teams = nullptr;
 }
 
+device::Team kernel_team(const Team &t) {
+  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32};
+}
+const device::Workspace &work() {
+  return state.work;
+}
+
 void show_team(const Team &t) {
   if (!self.device.size) return;
-  const device::Team shown{t.me, t.n, t.start, t.stride};
+  const device::Team shown = kernel_team(t);
   copy(teams + t.id, &shown, sizeof shown);
 }
 
@@ -118,6 +148,13 @@ void forget_team(int id) {
   if (!self.device.size) return;
   zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
   zero(state.epoch + id, sizeof(uint64_t));
+  const device::Workspace &w = state.work;
+  if (id >= w.teams) return;
+  // Every collective uses channel 0, and has read all lines that were sent to it when it ends.
+  auto *part = reinterpret_cast<std::byte *>(w.at) + size_t(id) * w.team_bytes;
+  uint64_t used = 0;
+  copy(&used, part, sizeof used);
+  if (used) zero(part, w.team_bytes);
 }
 
 } // namespace shmem::gpu

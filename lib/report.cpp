@@ -41,6 +41,10 @@ const char *comparison(int cmp) {
   case device::Report::misaligned:
     fatal("%s: %s = %p: not aligned to %zu bytes; %s", r.routine, r.argument, p, size_t(r.align),
           where);
+  case device::Report::many_teams:
+    fatal(
+        "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",
+        r.routine, (unsigned long long)r.seen, self.env.coll_teams, where);
   case device::Report::wait_limit:
     fatal("%s: %s = %p: waited longer than SHMEM_WAIT_LIMIT for a value %s %lld (0x%llx) and last "
           "saw %lld (0x%llx); %s",

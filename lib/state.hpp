@@ -54,6 +54,7 @@ struct alignas(line) Arrival {
   std::atomic<uint64_t> released; // of the root only: the barrier that is complete
   std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
   std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
+  std::atomic<uint32_t> generation; // of the root only: how many teams have had this share
 };
 
 // What a member of a team tells the others outside of its stage, see team.hpp.
@@ -103,6 +104,7 @@ struct Team {
   uint64_t barriers; // completed or begun by this member
   uint64_t rounds;   // exchanges begun by this member
   uint64_t casts;    // broadcasts begun by this member
+  uint32_t generation; // of the share, see Arrival
   int num_contexts;
   Context *contexts; // shareable and private ones, a list
   int pe(int i) const { return start + i * stride; }

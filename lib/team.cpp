@@ -42,9 +42,11 @@ int take_share() {
       // All but the stages, which are large: their rounds go on from where the last team's ended.
       auto *root = reinterpret_cast<Arrival *>(share);
       uint64_t rounds = root->rounds;
+      uint32_t generation = root->generation;
       std::memset(static_cast<void *>(share), 0,
                   arrivals(self.n) * sizeof(Arrival) + self.n * sizeof(Mail));
       root->rounds = rounds;
+      root->generation = generation + 1;
       return id;
     }
   }
@@ -58,9 +60,10 @@ void give_share(int id) {
 Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t set = 0) {
   auto *node = new (std::nothrow) Node{};
   if (!node) fatal("no memory for a team");
-  node->team = {me, n, start, stride,       id,     self.shares + id * share_bytes(self.n),
-                0,  0, 0,     num_contexts, nullptr};
+  node->team = {me, n, start, stride, id,           self.shares + id * share_bytes(self.n),
+                0,  0, 0,     0,      num_contexts, nullptr};
   node->team.rounds = arrival(node->team)->rounds;
+  node->team.generation = arrival(node->team)->generation;
   node->set = set;
   std::lock_guard guard(lists);
   node->next = teams;
@@ -194,7 +197,7 @@ Team &active_set(const char *fn, int start, int log_stride, int size, const long
     for (Node *node = teams; node; node = node->next)
       if (node->set == set) return node->team;
   }
-  Team probe{0, size, start, stride, 0, nullptr, 0, 0, 0, 0, nullptr};
+  Team probe{0, size, start, stride, 0, nullptr, 0, 0, 0, 0, 0, nullptr};
   int me = member(probe, self.me);
   if (me < 0)
     fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",

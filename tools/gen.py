@@ -8,6 +8,8 @@ WHAT is one of
   overloads               the C++ overloads, std::complex included
   api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
                           the routine
+  stream GPU              the C prototypes of the forms for streams, for shmemx.h
+  api:stream              their definitions
   device                  the names that kernels call: each the template of device/ there and the host's routine on the host
   exports [cpu]           the linker's version script; cpu: with the HIP names of that platform
   table                   name, template, group, type and prototype of every function, tab separated, for tests and manual
@@ -35,21 +37,24 @@ class Line:
         self.result, self.name = m[1].strip(), m[2]
         self.params = [] if m[3] == "void" else [p.strip() for p in m[3].split(",")]
         self.tclass = next((t for t in self.tags if t in CLASSES), None)
-        plain = re.sub(r"^(shmem_|_)", "", self.name)
+        plain = re.sub(r"^(shmemx?_|_)", "", self.name)
         for word in ("TYPENAME_", "SIZE", "mem" if "mem" in self.tags else ""):
             plain = plain.replace(word, "", 1) if word else plain
         self.plain = plain                      # the name without type: put, atomic_add, sum_reduce
         self.template = self.tags.get("as", plain)
 
-    def functions(self, types):
-        """Each C function of this line."""
+    def functions(self, types, extended=False):
+        """Each C function of this line; extended: of its forms for kernels and streams."""
+        if "only" in self.tags and not extended:
+            return
         if self.tclass:
-            cases = [(t.name, t.ctype, t) for t in types if self.tclass in t.classes]
+            classes = {self.tclass, "fp16"} if extended and "fp" in self.tags else {self.tclass}
+            cases = [(t.name, t.ctype, t) for t in types if classes.intersection(t.classes)]
         elif "SIZE" in self.tags:
             cases = [(s, None, s) for s in self.tags["SIZE"].split(",")]
         else:
             cases = [(None, None, None)]
-        for ctx in ([False, True] if "ctx" in self.tags else [False]):
+        for ctx in ([False, True] if "ctx" in self.tags and extended != "stream" else [False]):
             for word, ctype, case in cases:
                 yield Function(self, word, ctype, case, ctx)
 
@@ -65,6 +70,10 @@ class Function:
             self.name = self.name.replace("shmem_", "shmem_ctx_", 1)
             self.params.insert(0, "shmem_ctx_t ctx")
         self.result = sub(line.result)
+        self.fp16 = line.tclass and "fp16" in case.classes
+        self.device_only = self.fp16 or "only" in line.tags
+        if self.fp16:
+            self.name = extension(self.name)
 
     def prototype(self, prefix=""):
         space = "" if self.result.endswith("*") else " "
@@ -77,6 +86,8 @@ class Function:
         """The C++ element type behind a void pointer argument."""
         if "SIZE" in self.line.tags:
             return f"Bits<{self.case}>"
+        if self.fp16:
+            return "shmem::" + self.case.base
         return "unsigned char" if "mem" in self.line.tags else None
 
 
@@ -89,6 +100,10 @@ def subst(s, word, ctype):
         return s
     s = s.replace("TYPENAME", word).replace("SIZE", word)
     return re.sub(r"\bTYPE\b", ctype, s) if ctype else s
+
+
+def extension(name):
+    return re.sub("^shmem_", "shmemx_", name)
 
 
 CLASSES = set()
@@ -238,7 +253,42 @@ NOT_ON_DEVICE = {"longdouble"}
 
 def device_functions(types, lines):
     types = [t for t in types if t.name not in NOT_ON_DEVICE]
-    return functions(types, [line for line in lines if "dev" in line.tags])
+    return [f for line in lines if "dev" in line.tags for f in line.functions(types, extended=True)]
+
+
+def stream_functions(types, lines):
+    """The functions with their names and results on a stream."""
+    types = [t for t in types if t.name not in NOT_ON_DEVICE]
+    for line in lines:
+        if "stream" in line.tags:
+            for f in line.functions(types, extended="stream"):
+                f.name = re.sub("_nbi$", "", extension(f.name)) + "_on_stream"
+                f.params.append("shmemx_stream_t stream")
+                f.result = "int" if line.result == "int" else "void"
+                yield f
+
+
+# What HIP's stream is of: the type that the platform's own headers give it, so that C and C++ need none of them.
+STREAMS = {"amd": "ihipStream_t", "nvidia": "CUstream_st", "cpu": "ihipStream_t"}
+
+
+def stream(types, lines, gpu):
+    yield f"typedef struct {STREAMS[gpu]} *shmemx_stream_t;"
+    for f in stream_functions(types, lines):
+        yield f.prototype() + ";"
+
+
+def api_stream(types, lines, header):
+    yield f'#include "{header}"\n\nusing namespace shmem;\n\nextern "C" {{'
+    for f in stream_functions(types, lines):
+        args, element = [f'"{f.name}"'], f.element()
+        for p in f.params:
+            const = "const " if "const" in p else ""
+            args.append(f"static_cast<{const}{element} *>({arg(p)})" if element and "void *" in p else arg(p))
+        ret = "" if f.result == "void" else "return "
+        template = re.sub("_nbi$", "", f.line.template)
+        yield f"{f.prototype()} {{ {ret}shmem::on_stream::{template}({', '.join(args)}); }}"
+    yield "}"
 
 
 def device(types, lines):
@@ -258,26 +308,34 @@ def device(types, lines):
         return f"{ret}shmem::device::{f.line.template}({', '.join(args + [f'shmem::{scope}{{}}'])})"
 
     names = []
+    # Collectives as templates, so that a program compiles those that it calls.
+    lazy = lambda group: "template <int = 0> " if group in ("coll", "reduce") else ""
     yield "namespace shmem_kernel {\nusing namespace shmem::device;"
     for f in device_functions(types, lines):
         ret = "" if f.result == "void" else "return "
         host = f"{ret}::{f.name}({', '.join(f.args())})"
-        yield f"SHMEM_HD_ inline {f.prototype()} {{ SHMEM_SPLIT_({call(f, 'Thread')};, {host};) }}"
+        as_template = lazy(f.line.group)
+        if f.device_only:
+            yield f"{as_template}SHMEM_D_ {f.prototype()} {{ {call(f, 'Thread')}; }}"
+        else:
+            yield f"{as_template}SHMEM_HD_ inline {f.prototype()} {{ SHMEM_SPLIT_({call(f, 'Thread')};, {host};) }}"
         names.append(f.name)
         if f.line.tags["dev"] == "scope":
             for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
-                name = re.sub("^shmem_", "shmemx_", f.name) + "_" + suffix
-                yield f"SHMEM_D_ {f.prototype().replace(f.name, name, 1)} {{ {call(f, scope)}; }}"
+                name = extension(f.name) + "_" + suffix
+                yield f"{as_template}SHMEM_D_ {f.prototype().replace(f.name, name, 1)} {{ {call(f, scope)}; }}"
                 names.append(name)
     # The generics, as overloads that call the functions above, or the host's where there is none.
     generic = [line for line in lines if "dev" in line.tags]
     known = set(names)
+    group_of = {f.name: f.line.group for f in functions(types, generic)}
     for text in overloads(types, generic):
-        callee = re.search(r"(\w+)\([^()]*\); }$", text)[1]
+        callee = re.search(r"(\w+)\((?:[^()]|\([^()]*\))*\); }$", text)[1]
         # Qualified, because a context's type brings in the functions of the host by argument-dependent lookup.
         here = callee in known
         text = text.replace(f"{callee}(", f"{'shmem_kernel' if here else ''}::{callee}(")
-        yield text.replace("inline", "SHMEM_HD_ inline", 1) if here else text
+        text = text.replace("inline", "SHMEM_HD_ inline", 1) if here else text
+        yield ("" if text.startswith("template") or not here else lazy(group_of[callee])) + text
     for line in lines:
         if line.name in generic_lines(generic) and "dev" not in line.tags:
             f = next(line.functions(types))
@@ -306,7 +364,8 @@ def main():
     print(f"/* SPDX-License-Identifier: MIT\n * {NOTE} */")
     out = {"prototypes": lambda: prototypes(types, lines), "pshmem": lambda: prototypes(types, lines, "p"),
            "generics": lambda: generics(types, lines), "overloads": lambda: overloads(types, lines),
-           "device": lambda: device(types, lines), "api": lambda: api(types, lines, group, *header)}
+           "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *header),
+           "api": lambda: api_stream(types, lines, *header) if group == "stream" else api(types, lines, group, *header)}
     if what not in out:
         sys.exit(__doc__)
     # clang++ accepts _Complex in a pedantic C++ program only behind a typedef, which shmem.h has.

@@ -94,8 +94,10 @@ class Page:
         names = self.head()[0] + [x.name for x in self.extras] + list(self.generics)
         names += [f.name for line in self.lines for f in line.functions(self.manual.types)]
         for f in self.on_device():
+            names.append(f.name)
             if f.line.tags["dev"] == "scope":
                 names += scope_names(f)
+        names += [f.name for f in gen.stream_functions(self.manual.types, self.lines)]
         return list(dict.fromkeys(names))
 
     def on_device(self):
@@ -221,6 +223,14 @@ class Page:
                 yield sentence(f"By all threads of a {who}, with the same arguments", ours)
             if any("ctx" in line.tags for line in scoped):
                 yield "The forms with a context are named in the same way, shmemx_ctx_..."
+        if any("fp" in line.tags for line in dev):
+            yield "half and bfloat16 are types of theirs as well, with void * for the arrays."
+        if streams := [line for line in self.current if "stream" in line.tags]:
+            names = dict.fromkeys(re.sub("^shmemx?_|_nbi$", "", line.name) for line in streams)
+            yield ".PP"
+            yield sentence("The host queues these on a stream, with a last argument \\fBshmemx_stream_t\\fP "
+                           "\\fIstream\\fP, see Streams in \\fBshmem_device\\fP(7)",
+                           [f"shmemx_{name}_on_stream" for name in names])
 
 
 def spelled(line):

@@ -9,6 +9,7 @@ FAMILY(device_amo)
 FAMILY(device_wait)
 FAMILY(device_sync)
 FAMILY(device_litmus)
+FAMILY(device_coll)
 
 void device_setup(void);
 void device_teardown(void);
@@ -21,7 +22,8 @@ static const struct {
                 {"amo", device_amo_lists, &device_amo_count},
                 {"wait", device_wait_lists, &device_wait_count},
                 {"sync", device_sync_lists, &device_sync_count},
-                {"litmus", device_litmus_lists, &device_litmus_count}};
+                {"litmus", device_litmus_lists, &device_litmus_count},
+                {"coll", device_coll_lists, &device_coll_count}};
 
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {

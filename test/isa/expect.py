@@ -54,6 +54,9 @@ KERNELS = {
     "atomic_compare_swap": ("compare_swap", 16),
     "barrier_all": ("store8 drain release store8 load8 drain acquire", 32),
     "barrier_all_wg": ("store8 drain meet release store8 load8 drain acquire meet", 32),
+    # Of a collective: loads of 16 bytes that are in flight together, stores of 16.
+    "sum_reduce_wg": (4 * "cached16 " + "store16", 128),
+    "fcollect_wg": (4 * "cached16 " + "store16", 96),
     "team_sync_wg": ("drain meet release store8 load8 drain acquire meet", 32),
 }
 
@@ -64,4 +67,8 @@ NEVER = {
     r"flat_(load|store|atomic)": "a flat access: it would ask the LDS, too",
     r"ds_(read|write|add)": "the LDS",
 }
-ALLOWED = {"team_sync_wg": "flat_load"} # of the team's numbers, once a call
+# Of the team's numbers, once a call; of collectives, of what is not aligned, too.
+ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"}, "fcollect_wg": {"flat_load", "flat_store"}}
+# Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
+# SGPRs that are kept in lanes of a VGPR, not in memory.
+MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}

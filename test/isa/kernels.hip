@@ -76,3 +76,9 @@ KERNEL barrier_all_wg(long *dest, int pe) {
 KERNEL team_sync_wg(shmem_team_t team) {
   shmemx_team_sync_wg(team);
 }
+KERNEL sum_reduce_wg(shmem_team_t team, float *dest, const float *source, size_t n) {
+  shmemx_float_sum_reduce_wg(team, dest, source, n);
+}
+KERNEL fcollect_wg(shmem_team_t team, long *dest, const long *source, size_t n) {
+  shmemx_long_fcollect_wg(team, dest, source, n);
+}

@@ -21,6 +21,8 @@ static const char help[] =
     "  --repetitions N    batches a row, at most (default 101)\n"
 #ifdef HAVE_DEVICE
     "  --device           measure what kernels call, on the GPUs (--sizes, --step, --repetitions)\n"
+    "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside them\n"
+    "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
     "  --scopes           with --device: bandwidth of waves and single threads, too\n"
     "  --gemm             measure products of matrices in bf16, of one PE and of all together, "
     "and\n"
@@ -111,6 +113,10 @@ static struct options parse(int argc, char **argv) {
       continue;
     }
 #ifdef HAVE_DEVICE
+    if (IS("--stream")) {
+      o.stream = true;
+      continue;
+    }
     if (IS("--device")) {
       o.device = true;
       continue;
@@ -289,7 +295,7 @@ int main(int argc, char **argv) {
     leave(0);
   }
 #ifdef HAVE_DEVICE
-  if (o.device) {
+  if (o.device || o.stream) {
     const struct device_options d = {.smallest = o.smallest,
                                      .largest = o.largest,
                                      .step = o.step,
@@ -299,7 +305,8 @@ int main(int argc, char **argv) {
                                      .count = 2000,
                                      .scopes = o.scopes,
                                      .json = o.json};
-    device_perf(&d);
+    if (o.device) device_perf(&d);
+    if (o.stream) stream_perf(&d);
     leave(0);
   }
   if (o.gemm) {

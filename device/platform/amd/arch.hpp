@@ -43,6 +43,13 @@ template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T
   return __builtin_bit_cast(T,
                             __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
 }
+template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
+  return __builtin_bit_cast(T, b);
+}
+// A plain load of global memory that nobody writes.
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  return *(const __attribute__((address_space(1))) W *)(p);
+}
 // Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only.
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
@@ -64,6 +71,12 @@ template <class T> SHMEM_D_ T poll(const T *p) {
 }
 SHMEM_D_ void polled() {
   fence_acquire();
+}
+SHMEM_D_ void progress() {}
+// What earlier kernels of the stream stored may wait in the L2 for a write-back at the end of the
+// stream, before what this kernel stores.
+SHMEM_D_ void fence_stream() {
+  fence_release();
 }
 // Orders this wave's earlier stores before its later loads as well.
 SHMEM_D_ void fence_all() {
@@ -131,6 +144,23 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
     asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
   else
     store(p, v);
+}
+
+// Two words next to each other, each of them whole: 16 bytes are not, over xGMI (RCCL 7.1.1).
+SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
+  a = load(p), b = load(p + 1);
+}
+SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
+  typedef uint64_t Two __attribute__((ext_vector_type(2)));
+  const Two v = {a, b};
+  asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+}
+
+SHMEM_D_ float half_to_float(uint16_t h) {
+  return float(__builtin_bit_cast(_Float16, h));
+}
+SHMEM_D_ uint16_t float_to_half(float f) {
+  return __builtin_bit_cast(uint16_t, _Float16(f));
 }
 #undef SHMEM_LOAD_BITS_
 #undef SHMEM_STORE_BITS_

@@ -67,17 +67,49 @@ template <class T> SHMEM_D_ T poll(const T *p) {
 SHMEM_D_ void polled() {
   hip_cpu::progress();
 }
+SHMEM_D_ void progress() {
+  hip_cpu::progress();
+}
+SHMEM_D_ void fence_stream() {}
 // An exchange, not a fence, for ThreadSanitizer as above.
 SHMEM_D_ void fence_all() {
   int any;
   __atomic_exchange_n(&any, 0, __ATOMIC_SEQ_CST);
 }
 
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  W v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   for (int k = 0; k < n; k++) __builtin_memcpy(&v[k], p + k * step, sizeof(W));
 }
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
+}
+
+SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
+  a = load(p), b = load(p + 1);
+}
+SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
+  store(p, a), store(p + 1, b);
+}
+
+// Not every compiler has _Float16.
+SHMEM_D_ float half_to_float(uint16_t h) {
+  const uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, part = h & 1023;
+  if (exponent == 0) return (sign ? -1 : 1) * float(part) * 0x1p-24f; // subnormal
+  return from_bits<float>(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | part << 13);
+}
+SHMEM_D_ uint16_t float_to_half(float f) { // to nearest, ties to even
+  const uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  if (size > 0x7f800000) return uint16_t(sign | 0x7e00 | (size >> 13 & 1023));
+  if (size >= 0x477ff000) return uint16_t(sign | 0x7c00);
+  if (size >= 0x38800000)
+    return uint16_t(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+  // Below the normal ones: an addition rounds at the place of the last bit.
+  return uint16_t(sign | (to_bits(from_bits<float>(size) + 0.5f) - to_bits(0.5f)));
 }
 
 inline constexpr unsigned wave_size = 64;

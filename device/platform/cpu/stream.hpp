@@ -47,7 +47,7 @@ struct Streams {
 
 } // namespace impl
 
-inline namespace names {
+} // namespace hip_cpu
 
 struct ihipStream_t {
   int device;
@@ -55,13 +55,16 @@ struct ihipStream_t {
   bool threaded = false; // has its thread
   bool held = false;     // a thread of the program does its work itself
   uint64_t last = 0, done = 0;
-  std::deque<impl::Op> queue;
+  std::deque<hip_cpu::impl::Op> queue;
   std::condition_variable wake, moved; // more to do, more done
-  impl::Capture *capture = nullptr;
+  hip_cpu::impl::Capture *capture = nullptr;
   std::vector<size_t> nodes; // of the capture, that what comes next is after
 
   ihipStream_t(int device, unsigned flags) : device(device), flags(flags) {}
 };
+
+namespace hip_cpu {
+inline namespace names {
 
 struct ihipEvent_t {
   unsigned flags;

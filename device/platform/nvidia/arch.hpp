@@ -81,6 +81,9 @@ template <class T> SHMEM_D_ T poll(const T *p) {
   return load<Order::acquire>(p);
 }
 SHMEM_D_ void polled() {}
+SHMEM_D_ void progress() {}
+// What earlier work of the stream stored is where peers look when a kernel begins.
+SHMEM_D_ void fence_stream() {}
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
   if constexpr (o == Order::release && r == Range::system) fence_release();
@@ -134,6 +137,10 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 }
 #undef SHMEM_ASM_
 
+// A plain load of global memory that nobody writes.
+template <class W> SHMEM_D_ W load_global(const W *p) {
+  return *p;
+}
 // A peer's lines must not come from the L1. n loads are in flight at once.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16) {
@@ -155,6 +162,28 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
                  : "memory");
   else
     store(p, v);
+}
+
+// Two words next to each other, each of them whole.
+SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(a), "=l"(b)
+               : "l"(p)
+               : "memory");
+}
+SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
+}
+
+SHMEM_D_ float half_to_float(uint16_t h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+SHMEM_D_ uint16_t float_to_half(float f) {
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
 }
 
 inline constexpr unsigned wave_size = 32;

@@ -19,6 +19,8 @@
 #include <cstddef>
 #include <cstdint>
 
+struct ihipStream_t; // not in a namespace: a C program names it, too
+
 #pragma GCC visibility push(default)
 namespace hip_cpu {
 
@@ -36,7 +38,7 @@ enum hipError_t : int {
   hipErrorInvalidResourceHandle = hipErrorInvalidHandle,
 };
 
-struct ihipStream_t;
+using ::ihipStream_t;
 struct ihipEvent_t;
 struct ihipGraph_t;
 struct ihipGraphExec_t;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// How the members of a team meet and pass short messages in a collective: a channel each for the
+// workgroups of the same number, see Workspace. What a member sends lies in lines of 8 bytes, 4 of
+// data and 4 of the epoch, so data and flag arrive as one and no fence is needed. Lines are twice
+// there, for even and odd epochs: nobody writes those of epoch e before the reader has entered
+// e - 1, when it is done with e - 2.
+#pragma once
+#include "element.hpp"
+#include "wait.hpp"
+
+namespace shmem::device {
+
+struct Channel {
+  const char *fn;
+  Team t;
+  uintptr_t head, lines; // here
+  uint64_t epoch;        // of the collective, or the round of it, that is on
+  SHMEM_D_ int pe(int member) const { return t.start + member * t.stride; }
+  SHMEM_D_ int peer(int k) const { // each begins with the one behind it; the last is this one
+    const int i = t.me + 1 + k;
+    return i < t.n ? i : i - t.n;
+  }
+  SHMEM_D_ uint64_t *entered(int member) const {
+    return reinterpret_cast<uint64_t *>(head + 128) + member;
+  }
+  SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
+};
+
+template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~uintptr_t(1)));
+}
+template <class T> SHMEM_D_ T *flag_at(T *p, int pe) {
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe]);
+}
+
+template <class Scope>
+SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index, Scope scope) {
+  const Workspace &w = state.work;
+  if (id >= unsigned(w.teams))
+    fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
+  Channel c;
+  c.fn = fn, c.t = t;
+  const uintptr_t part = w.at + id * w.team_bytes;
+  c.head = part + index * w.head_bytes;
+  c.lines =
+      part + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
+  scope.sync(); // the epoch that another thread stored at the end of the last collective
+  c.epoch =
+      t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
+  return c;
+}
+template <class Scope> SHMEM_D_ void close(const Channel &c, Scope scope) {
+  scope.sync(); // all have read the epoch
+  if (scope.rank() == 0)
+    arch::store<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head),
+                                               c.epoch - c.t.base);
+}
+
+// Waits until a flag of each peer is at least epoch.
+template <class Scope, class F>
+SHMEM_D_ void hear(const Channel &c, uint64_t epoch, Scope scope, F flag) {
+  for (int i = int(scope.rank()); i < c.t.n; i += int(scope.size())) {
+    if (i == c.t.me) continue;
+    const uint64_t *from = flag(i);
+    Patience patience;
+    while (arch::poll(from) < epoch) {
+      if (patience.over())
+        fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(i), SHMEM_CMP_GE, epoch,
+             arch::load(from));
+      arch::pause();
+    }
+  }
+}
+// Stores this PE's flag at each peer. What the scope stored before goes first, if anything did.
+enum class Stored { nothing, by_stream, by_scope };
+template <Stored stored, class Scope>
+SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
+  if (stored == Stored::by_scope) arch::wait_stores();
+  scope.sync();
+  if (int(scope.rank()) >= c.t.n) return;
+  if (stored == Stored::by_scope) arch::fence_release();
+  if (stored == Stored::by_stream) arch::fence_stream();
+  for (int i = int(scope.rank()); i < c.t.n; i += int(scope.size()))
+    if (i != c.t.me) arch::store(flag_at(mine, c.pe(i)), c.epoch);
+}
+
+// All members have come: their sources are as they mean them, their dests may be written.
+template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scope) {
+  c.epoch++;
+  tell<stored>(c, scope, c.entered(c.t.me));
+  hear(c, c.epoch, scope, [&](int i) { return c.entered(i); });
+  arch::polled(); // what the peers stored before they came
+  scope.sync();
+}
+// All members are done with what is this one's.
+template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scope) {
+  tell<stored>(c, scope, c.done(c.t.me));
+  hear(c, c.epoch, scope, [&](int i) { return c.done(i); });
+  arch::polled(); // what they stored in dest
+}
+
+// Of lines. Each member may send room bytes to each in a round.
+template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
+  c.epoch++;
+  tell<Stored::nothing>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
+  hear(c, c.epoch - 1, scope, [&](int i) { return c.entered(i); });
+  arch::progress();
+  scope.sync();
+}
+SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member sends
+  const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
+  return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * state.work.room);
+}
+SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
+  uint64_t *to = flag_at(lines_of(c, c.t.me), c.pe(member)) + 4 * p;
+  uint32_t w[4];
+  __builtin_memcpy(w, &v, 16);
+  const uint64_t flag = c.epoch << 32;
+  arch::store_lines(to, w[0] | flag, w[1] | flag);
+  arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
+}
+// The same pack of n members from the first on; their loads are in flight at once.
+template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
+  const uint64_t *from = lines_of(c, first) + 4 * p;
+  const size_t step = state.work.room / 4; // words, from member to member
+  const int last = c.t.n - 1 - first;
+  const uint32_t flag = uint32_t(c.epoch);
+  uint64_t w[n][4];
+  Patience patience;
+  for (;;) {
+    bool all = true;
+    SHMEM_UNROLL_
+    for (int i = 0; i < n; i++) {
+      const uint64_t *one = from + unsigned(i < last ? i : last) * step;
+      arch::load_lines(w[i][0], w[i][1], one);
+      arch::load_lines(w[i][2], w[i][3], one + 2);
+    }
+    SHMEM_UNROLL_
+    for (int i = 0; i < n; i++) SHMEM_UNROLL_
+    for (int k = 0; k < 4; k++) all &= uint32_t(w[i][k] >> 32) == flag;
+    if (all) break;
+    if (patience.over())
+      fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
+           w[0][0] >> 32);
+    arch::pause();
+  }
+  arch::progress();
+  SHMEM_UNROLL_
+  for (int i = 0; i < n; i++) {
+    const uint32_t words[4] = {uint32_t(w[i][0]), uint32_t(w[i][1]), uint32_t(w[i][2]),
+                               uint32_t(w[i][3])};
+    __builtin_memcpy(&v[i], words, 16);
+  }
+}
+// f(i, pack p of member i), in the order of the members. Beyond the last, the last again.
+template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) {
+  for (int first = 0; first < c.t.n; first += 4) {
+    Pack v[4];
+    receive(c, first, p, v);
+    SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (first + i < c.t.n) f(first + i, v[i]);
+  }
+}
+
+} // namespace shmem::device

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// The library's kernels that move data on streams.
+#include "kernels.hpp"
+#include <hip/hip_runtime.h>
+
+#include "coll.hpp"
+#include "module.hpp"
+#include "sync.hpp"
+
+namespace shmem::kernels {
+
+namespace {
+
+using device::Algorithm, device::Share, device::Stored;
+
+struct Args {
+  device::Team team;
+  unsigned id;
+  Algorithm algorithm;
+  char *dest;
+  const char *source;
+  size_t n;
+};
+
+template <class F> __device__ inline void run(const char *fn, const Args &a, F f) {
+  const Workgroup scope;
+  device::Channel c = device::open(fn, a.id, a.team, blockIdx.x, scope);
+  f(c, Share{a.algorithm, blockIdx.x, gridDim.x, Stored::by_stream}, scope);
+  device::close(c, scope);
+}
+
+__global__ void __launch_bounds__(512) broadcast(Args a, int root) {
+  run("broadcast on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+    device::broadcast(c, s, a.dest, a.source, a.n, root, scope);
+  });
+}
+__global__ void __launch_bounds__(512) collect(Args a) {
+  run("collect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+    device::collect(c, s, a.dest, a.source, a.n, scope);
+  });
+}
+__global__ void __launch_bounds__(512) fcollect(Args a) {
+  run("fcollect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+    device::fcollect(c, s, a.dest, a.source, a.n, scope);
+  });
+}
+__global__ void __launch_bounds__(512) alltoall(Args a) {
+  run("alltoall on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+    device::alltoall(c, s, a.dest, a.source, a.n, scope);
+  });
+}
+__global__ void __launch_bounds__(512) alltoalls(Args a, Strides by) {
+  run("alltoalls on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+    device::alltoalls(c, s, a.dest, a.source, by.dst, by.sst, a.n, by.unit, scope);
+  });
+}
+
+__global__ void copy(char *dest, const char *source, size_t n) {
+  const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
+  device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
+}
+// In one store, so that a waiter never sees half of it.
+__global__ void store(void *dest, uint64_t value, int bytes) {
+  if (bytes == 8) arch::store(static_cast<uint64_t *>(dest), value);
+  if (bytes == 4) arch::store(static_cast<uint32_t *>(dest), uint32_t(value));
+  if (bytes == 2) arch::store(static_cast<uint16_t *>(dest), uint16_t(value));
+  if (bytes == 1) arch::store(static_cast<uint8_t *>(dest), uint8_t(value));
+}
+__global__ void put_signal(char *dest, const char *source, size_t n, uint64_t *sig, uint64_t value,
+                           bool add) {
+  const Workgroup scope;
+  device::copy<device::Remote::dest, 1>(dest, source, n, scope);
+  device::settle(scope);
+  if (scope.rank() != 0) return;
+  arch::fence_release(); // the data before the signal
+  if (add)
+    arch::fetch_add(sig, value);
+  else
+    arch::store(sig, value);
+}
+__global__ void wait(uint64_t *sig, int cmp, uint64_t value) {
+  device::wait_for("shmemx_signal_wait_until_on_stream", "sig_addr", sig, cmp, value);
+}
+__global__ void quiet() {
+  arch::fence_all();
+}
+__global__ void meet(unsigned id) {
+  device::meet("a barrier on a stream", id, Workgroup{});
+}
+
+} // namespace
+
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
+                          unsigned threads, hipStream_t stream) {
+  hipLaunchKernelGGL(copy, dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
+                     static_cast<const char *>(source), bytes);
+  return hipGetLastError();
+}
+hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream) {
+  hipLaunchKernelGGL(store, dim3(1), dim3(1), 0, stream, dest, value, int(bytes));
+  return hipGetLastError();
+}
+hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                                uint64_t value, bool add, hipStream_t stream) {
+  const unsigned threads = bytes <= 1024 ? 64 : 256;
+  hipLaunchKernelGGL(put_signal, dim3(1), dim3(threads), 0, stream, static_cast<char *>(dest),
+                     static_cast<const char *>(source), bytes, sig, value, add);
+  return hipGetLastError();
+}
+hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream) {
+  hipLaunchKernelGGL(wait, dim3(1), dim3(1), 0, stream, sig, cmp, value);
+  return hipGetLastError();
+}
+hipError_t quiet_on_stream(hipStream_t stream) {
+  hipLaunchKernelGGL(quiet, dim3(1), dim3(1), 0, stream);
+  return hipGetLastError();
+}
+hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
+  hipLaunchKernelGGL(meet, dim3(1), dim3(64), 0, stream, id);
+  return hipGetLastError();
+}
+
+hipError_t move(Move what, const Collective &c, int root, const Strides &strides) {
+  const Args a{c.team,
+               c.id,
+               c.direct ? Algorithm::direct : Algorithm::lines,
+               static_cast<char *>(c.dest),
+               static_cast<const char *>(c.source),
+               c.n};
+  const dim3 grid(c.blocks), block(c.threads);
+  switch (what) {
+  case Move::broadcast:
+    hipLaunchKernelGGL(broadcast, grid, block, 0, c.stream, a, root);
+    break;
+  case Move::collect:
+    hipLaunchKernelGGL(collect, grid, block, 0, c.stream, a);
+    break;
+  case Move::fcollect:
+    hipLaunchKernelGGL(fcollect, grid, block, 0, c.stream, a);
+    break;
+  case Move::alltoall:
+    hipLaunchKernelGGL(alltoall, grid, block, 0, c.stream, a);
+    break;
+  case Move::alltoalls:
+    hipLaunchKernelGGL(alltoalls, grid, block, 0, c.stream, a, strides);
+    break;
+  }
+  return hipGetLastError();
+}
+
+} // namespace shmem::kernels

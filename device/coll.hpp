@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// Collectives, for the scopes of kernels and the whole grids that the library launches: each
+// workgroup of a grid does its share on a channel of its own. Short messages go by lines. Long ones
+// go between the sources and dests themselves, all peers at once, between two meetings.
+//
+// Sums are taken in the order of the members, by one member for all or by each in the same way, so
+// the bits are the same on all PEs, in all runs, and for all grids.
+#pragma once
+#include "channel.hpp"
+#include "copy.hpp"
+#include "order.hpp"
+
+namespace shmem::device {
+
+enum class Algorithm : int { lines, direct };
+
+// What one call of a scope, or one workgroup of a grid, does of a collective.
+struct Share {
+  Algorithm algorithm;
+  unsigned index, count;
+  Stored stored; // who may have written source
+};
+struct Extent {
+  size_t from, to;
+};
+SHMEM_D_ Extent part(size_t from, size_t to, size_t unit, size_t i, size_t count) {
+  const size_t units = (to - from + unit - 1) / unit, each = (units + count - 1) / count * unit;
+  const size_t a = from + i * each, b = a + each;
+  return {a < to ? a : to, b < to ? b : to};
+}
+inline constexpr size_t part_unit = 128; // bytes: no two writers on a line
+
+template <class Scope> SHMEM_D_ void come(Channel &c, const Share &s, Scope scope) {
+  if (s.stored == Stored::by_stream)
+    enter<Stored::by_stream>(c, scope);
+  else
+    enter<Stored::by_scope>(c, scope);
+}
+
+// One round for each piece of room bytes: give(i, at) is what member i gets of it, take(i, at) is
+// where the pack goes that came from member i.
+template <class Scope, class Give, class Take>
+SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
+  const size_t room = state.work.room;
+  for (size_t at = e.from; at < e.to; at += room) {
+    const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
+    begin_round(c, scope);
+    for (size_t p = scope.rank(); p < packs; p += scope.size())
+      for (int k = 0; k < c.t.n; k++) {
+        const int i = c.peer(k);
+        if (const char *from = give(i, at)) send(c, i, p, load_pack(from + 16 * p, bytes - 16 * p));
+      }
+    for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
+  }
+}
+
+// n bytes from source to the same place of several members' dests: read once.
+template <class W, class Scope, class Dest>
+SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
+                           Dest dest) {
+  const size_t n = (to - from) / sizeof(W), size = scope.size();
+  const W *s = reinterpret_cast<const W *>(source + from);
+  size_t i = scope.rank();
+  for (; i + 3 * size < n; i += 4 * size) {
+    W v[4];
+    SHMEM_UNROLL_
+    for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
+    for (int k = 0; k < dests; k++)
+      if (char *d = dest(k)) {
+        SHMEM_UNROLL_
+        for (int j = 0; j < 4; j++)
+          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
+      }
+  }
+  for (; i < n; i += size) {
+    const W v = arch::load_global(s + i);
+    for (int k = 0; k < dests; k++)
+      if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
+  }
+}
+// like is one of the dests: all have its alignment.
+template <class Scope, class Dest>
+SHMEM_D_ void spread(const char *source, const char *like, Extent e, int dests, Scope scope,
+                     Dest dest) {
+  const uintptr_t apart = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(like);
+  const size_t word = apart % 16 == 0 ? 16 : apart % 4 == 0 ? 4 : 1;
+  size_t head = (word - reinterpret_cast<uintptr_t>(like + e.from) % word) % word;
+  if (head > e.to - e.from) head = e.to - e.from;
+  const size_t begin = e.from + head, end = begin + (e.to - begin) / word * word;
+  if (word == 16)
+    spread_words<Pack>(source, begin, end, dests, scope, dest);
+  else if (word == 4)
+    spread_words<uint32_t>(source, begin, end, dests, scope, dest);
+  else
+    spread_words<uint8_t>(source, begin, end, dests, scope, dest);
+  if (head) spread_words<uint8_t>(source, e.from, begin, dests, scope, dest);
+  if (end < e.to) spread_words<uint8_t>(source, end, e.to, dests, scope, dest);
+}
+
+template <class Scope>
+SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+                        int root, Scope scope) {
+  const bool sends = c.t.me == root;
+  if (s.algorithm == Algorithm::lines) {
+    pass(
+        c, scope, part(0, bytes, part_unit, s.index, s.count),
+        [&](int i, size_t at) {
+          return sends && (i != root || dest != source) ? source + at : nullptr;
+        },
+        [&](size_t p, size_t at, size_t left) {
+          if (sends && dest == source) return;
+          Pack v[1];
+          receive(c, root, p, v);
+          store_pack(dest + at + 16 * p, left, v[0]);
+        });
+    return;
+  }
+  come(c, s, scope);
+  if (sends || c.t.n == 1) {
+    const Extent e = part(0, bytes, part_unit, s.index, s.count);
+    if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
+  } else {
+    // Each of the others fetches a part, and hands it on: the root's link carries it all once.
+    const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
+    const Extent mine = part(0, bytes, part_unit, size_t(turn), size_t(c.t.n - 1));
+    const Extent e = part(mine.from, mine.to, part_unit, s.index, s.count);
+    spread(at_peer(source, c.pe(root)), dest, e, c.t.n, scope, [&](int k) {
+      const int i = c.peer(k);
+      return i == root ? nullptr : at_peer(dest, c.pe(i));
+    });
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+
+// Member i's bytes, from `from` to `to` of them, go to dest + at of all.
+template <class Scope>
+SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
+  spread(source, dest, e, c.t.n, scope, [&](int k) { return at_peer(dest, c.pe(c.peer(k))); });
+}
+
+template <class Scope>
+SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+                       Scope scope) {
+  const Extent e = part(0, bytes, part_unit, s.index, s.count);
+  if (s.algorithm == Algorithm::lines) {
+    pass(
+        c, scope, e, [&](int, size_t at) { return source + at; },
+        [&](size_t p, size_t at, size_t left) {
+          receive_all(c, p, [&](int i, Pack v) {
+            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
+          });
+        });
+    return;
+  }
+  come(c, s, scope);
+  give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
+  leave<Stored::by_scope>(c, scope);
+}
+
+// Members tell each other by lines how much they have.
+template <class Scope>
+SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+                      Scope scope) {
+  begin_round(c, scope);
+  Pack size;
+  const uint64_t words[2] = {bytes, 0};
+  __builtin_memcpy(&size, words, 16);
+  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size())) send(c, c.peer(k), 0, size);
+  size_t before = 0;
+  receive_all(c, 0, [&](int i, Pack v) {
+    uint64_t theirs[2];
+    __builtin_memcpy(theirs, &v, 16);
+    if (i < c.t.me) before += theirs[0];
+  });
+  give_all(c, dest + before, source, part(0, bytes, part_unit, s.index, s.count), scope);
+  leave<Stored::by_scope>(c, scope);
+}
+
+template <class Scope>
+SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+                       Scope scope) {
+  const Extent e = part(0, bytes, part_unit, s.index, s.count);
+  if (s.algorithm == Algorithm::lines) {
+    pass(
+        c, scope, e, [&](int i, size_t at) { return source + size_t(i) * bytes + at; },
+        [&](size_t p, size_t at, size_t left) {
+          receive_all(c, p, [&](int i, Pack v) {
+            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
+          });
+        });
+    return;
+  }
+  come(c, s, scope);
+  for (int k = 0; k < c.t.n; k++) {
+    const int i = c.peer((k + int(s.index)) % c.t.n);
+    copy<Remote::dest, 1>(at_peer(dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
+                          source + size_t(i) * bytes + e.from, e.to - e.from, scope);
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+
+// Elements of unit bytes, of which unit is the alignment, or 16 aligned to 8.
+template <class W, class Scope>
+SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, const char *source,
+                              ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {
+  const Extent e = part(0, n, 1, s.index, s.count);
+  for (int k = 0; k < c.t.n; k++) {
+    const int i = c.peer((k + int(s.index)) % c.t.n);
+    W *d = reinterpret_cast<W *>(at_peer(dest, c.pe(i))) + size_t(c.t.me) * n * size_t(dst * words);
+    const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
+    for (int w = 0; w < words; w++)
+      copy_words<Remote::dest>(d + ptrdiff_t(e.from) * dst * words + w,
+                               from + ptrdiff_t(e.from) * sst * words + w, e.to - e.from, scope,
+                               size_t(dst * words), size_t(sst * words));
+  }
+}
+template <class Scope>
+SHMEM_D_ void alltoalls(Channel &c, const Share &s, char *dest, const char *source, ptrdiff_t dst,
+                        ptrdiff_t sst, size_t n, size_t unit, Scope scope) {
+  come(c, s, scope);
+  if (unit >= 8)
+    alltoalls_words<uint64_t>(c, s, dest, source, dst, sst, n, int(unit / 8), scope);
+  else if (unit == 4)
+    alltoalls_words<uint32_t>(c, s, dest, source, dst, sst, n, 1, scope);
+  else if (unit == 2)
+    alltoalls_words<uint16_t>(c, s, dest, source, dst, sst, n, 1, scope);
+  else
+    alltoalls_words<uint8_t>(c, s, dest, source, dst, sst, n, 1, scope);
+  leave<Stored::by_scope>(c, scope);
+}
+
+} // namespace shmem::device

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Collectives that kernels call: all threads of one scope of each member, with the same arguments.
+// dest and source are on the device heap, and what the scope stored there before takes part. One
+// collective of a team is on at a time. The first channel of the team carries it.
+#pragma once
+#include "reduce.hpp"
+
+namespace shmem::device {
+
+// Up to here a scope sends lines. Not measured.
+inline constexpr size_t lines_bytes = 4096;
+
+template <class Scope, class F>
+SHMEM_D_ int collective(const char *fn, shmem_team_t team, size_t bytes, Scope scope, F f) {
+  if (team == SHMEM_TEAM_INVALID) return -1;
+  const unsigned id = team_id(team);
+  Channel c = open(fn, id, team_of(id), 0, scope);
+  f(c, Share{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
+  close(c, scope);
+  return 0;
+}
+SHMEM_D_ void check_both(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+                         size_t source_bytes, size_t align) {
+  check_own(fn, "dest", dest, dest_bytes, align);
+  check_own(fn, "source", source, source_bytes, align);
+}
+
+template <class T, class Scope>
+SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
+                       int root, Scope scope) {
+  const size_t bytes = n * sizeof(T);
+  return collective(fn, team, bytes, scope, [&](Channel &c, const Share &s) {
+    if (unsigned(root) >= unsigned(c.t.n)) fail(Report::bad_pe, fn, "PE_root", nullptr, 0, 0, root);
+    check_both(fn, dest, bytes, source, bytes, alignof(T));
+    broadcast(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,
+              root, scope);
+  });
+}
+template <class T, class Scope>
+SHMEM_D_ int collect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
+                     Scope scope) {
+  return collective(fn, team, 0, scope, [&](Channel &c, const Share &s) {
+    check_both(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T));
+    collect(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source),
+            n * sizeof(T), scope);
+  });
+}
+#define SHMEM_MOVE_(name, source_blocks)                                                           \
+  template <class T, class Scope>                                                                  \
+  SHMEM_D_ int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,         \
+                    Scope scope) {                                                                 \
+    const size_t bytes = n * sizeof(T);                                                            \
+    return collective(fn, team, bytes, scope, [&](Channel &c, const Share &s) {                    \
+      const size_t blocks = unsigned(c.t.n);                                                       \
+      check_both(fn, dest, blocks *bytes, source, (source_blocks)*bytes, alignof(T));              \
+      name(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,    \
+           scope);                                                                                 \
+    });                                                                                            \
+  }
+SHMEM_MOVE_(fcollect, 1)
+SHMEM_MOVE_(alltoall, blocks)
+#undef SHMEM_MOVE_
+template <class T, class Scope>
+SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
+                       ptrdiff_t sst, size_t n, Scope scope) {
+  return collective(fn, team, ~size_t(0), scope, [&](Channel &c, const Share &s) {
+    const size_t last = n ? unsigned(c.t.n) * n - 1 : 0, one = n ? 1 : 0;
+    check_both(fn, dest, (last * size_t(dst) + one) * sizeof(T), source,
+               (last * size_t(sst) + one) * sizeof(T), alignof(T));
+    alltoalls(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), dst,
+              sst, n, sizeof(T), scope);
+  });
+}
+
+// The type in which T is combined: integers of a size are one where signs do not matter.
+template <int bytes, bool is_signed> struct Integer {
+  using type = typename arch::WordOf<bytes>::type;
+};
+template <int bytes> struct Integer<bytes, true> {
+  using type = std::make_signed_t<typename arch::WordOf<bytes>::type>;
+};
+template <class T, bool signs, bool = std::is_integral_v<T>> struct Element { using type = T; };
+template <class T, bool signs> struct Element<T, signs, true> {
+  using type = typename Integer<sizeof(T), signs && std::is_signed_v<T>>::type;
+};
+template <bool signs> struct Element<shmem_complexf_, signs, false> {
+  using type = Complex<float>;
+};
+template <bool signs> struct Element<shmem_complexd_, signs, false> {
+  using type = Complex<double>;
+};
+
+template <class Op, bool signs, class T, class Scope>
+SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
+                    Shape shape, Scope scope) {
+  using E = typename Element<T, signs>::type;
+  return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Share &s) {
+    const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
+    check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
+    const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,
+                         shape};
+    reduce(c, s, r, Fixed<Op>{}, scope);
+  });
+}
+#define SHMEM_REDUCE_(name, op, signs, shape)                                                      \
+  template <class T, class Scope>                                                                  \
+  SHMEM_D_ int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,         \
+                    Scope scope) {                                                                 \
+    return reduce<op, signs>(fn, team, dest, source, n, Shape::shape, scope);                      \
+  }
+#define SHMEM_REDUCES_(name, op, signs)                                                            \
+  SHMEM_REDUCE_(name##_reduce, op, signs, all)                                                     \
+  SHMEM_REDUCE_(name##_reduce_scatter, op, signs, scatter)
+SHMEM_REDUCES_(and, And, false)
+SHMEM_REDUCES_(or, Or, false)
+SHMEM_REDUCES_(xor, Xor, false)
+SHMEM_REDUCES_(max, Max, true)
+SHMEM_REDUCES_(min, Min, true)
+SHMEM_REDUCES_(sum, Sum, false)
+SHMEM_REDUCES_(prod, Prod, false)
+SHMEM_REDUCE_(sum_inscan, Sum, false, inscan)
+SHMEM_REDUCE_(sum_exscan, Sum, false, exscan)
+#undef SHMEM_REDUCES_
+#undef SHMEM_REDUCE_
+
+} // namespace shmem::device

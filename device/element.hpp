@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// What elements are combined in, and packs of 16 bytes of them.
+#pragma once
+#include "arch.hpp"
+#include "op.hpp"
+#include <cstddef>
+#include <type_traits>
+
+namespace shmem {
+
+namespace device {
+
+// What T is combined in, and the ways there and back.
+template <class T> struct Sums { using type = T; };
+template <> struct Sums<Half> { using type = float; };
+template <> struct Sums<Bfloat16> { using type = float; };
+template <class T> using SumOf = typename Sums<T>::type;
+
+template <class T> SHMEM_D_ T widen(T v) {
+  return v;
+}
+SHMEM_D_ float widen(Half v) {
+  return arch::half_to_float(v.bits);
+}
+SHMEM_D_ float widen(Bfloat16 v) {
+  const uint32_t bits = uint32_t(v.bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, sizeof f);
+  return f;
+}
+template <class T> SHMEM_D_ T narrow(SumOf<T> v) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return {arch::float_to_half(v)};
+  } else if constexpr (std::is_same_v<T, Bfloat16>) { // to nearest, ties to even
+    uint32_t bits;
+    __builtin_memcpy(&bits, &v, sizeof bits);
+    const bool number = (bits & 0x7fffffff) <= 0x7f800000;
+    return {uint16_t(number ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40)};
+  } else {
+    return v;
+  }
+}
+
+using Pack = arch::WordOf<16>::type;
+
+template <class T> struct Lanes {
+  static constexpr int n = int(16 / sizeof(T));
+  SumOf<T> v[n];
+};
+// Small ones by shifts of words: an array of them became private memory (clang 15, gfx90a).
+template <class T> SHMEM_D_ Lanes<T> unpack(Pack pack) {
+  Lanes<T> lanes;
+  if constexpr (sizeof(T) <= 2) {
+    constexpr int each = int(4 / sizeof(T)), bits = int(8 * sizeof(T));
+    uint32_t w[4];
+    __builtin_memcpy(w, &pack, sizeof w);
+    SHMEM_UNROLL_
+    for (int i = 0; i < Lanes<T>::n; i++)
+      lanes.v[i] = widen(arch::from_bits<T>(arch::Bits<T>(w[i / each] >> i % each * bits)));
+  } else {
+    __builtin_memcpy(lanes.v, &pack, sizeof pack);
+  }
+  return lanes;
+}
+template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
+  Pack p;
+  if constexpr (sizeof(T) <= 2) {
+    constexpr int each = int(4 / sizeof(T)), bits = int(8 * sizeof(T));
+    uint32_t w[4] = {0, 0, 0, 0};
+    SHMEM_UNROLL_
+    for (int i = 0; i < Lanes<T>::n; i++)
+      w[i / each] |= uint32_t(arch::to_bits(narrow<T>(lanes.v[i]))) << i % each * bits;
+    __builtin_memcpy(&p, w, sizeof p);
+  } else {
+    __builtin_memcpy(&p, lanes.v, sizeof p);
+  }
+  return p;
+}
+
+// Private memory, or memory that was acquired: as plain accesses, of the width that the address
+// allows, of the first `left` bytes from there, if that is less than 16.
+SHMEM_D_ Pack load_pack(const char *p, size_t left) {
+  uint32_t w[4] = {0, 0, 0, 0};
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+    const Pack v = arch::load_global(reinterpret_cast<const Pack *>(p));
+    __builtin_memcpy(w, &v, 16);
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
+             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+    SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
+  } else {
+    SHMEM_UNROLL_
+    for (int i = 0; i < 16; i++)
+      if (size_t(i) < left) w[i / 4] |= uint32_t(uint8_t(p[i])) << i % 4 * 8;
+  }
+  Pack v;
+  __builtin_memcpy(&v, w, 16);
+  return v;
+}
+SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
+  uint32_t w[4];
+  __builtin_memcpy(w, &v, 16);
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+    __builtin_memcpy(__builtin_assume_aligned(p, 16), w, 16);
+  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
+             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+    SHMEM_UNROLL_
+    for (int i = 0; i < 4; i++)
+      if (size_t(4 * i) < left) __builtin_memcpy(__builtin_assume_aligned(p + 4 * i, 4), &w[i], 4);
+  } else {
+    SHMEM_UNROLL_
+    for (int i = 0; i < 16; i++)
+      if (size_t(i) < left) p[i] = char(w[i / 4] >> i % 4 * 8);
+  }
+}
+
+// An operator known to the compiler, and one that the call brings: it is asked for once a pack, not
+// once an element, for the sake of compile time (nvcc 13, sm_90, all types: see below).
+enum class Combine : int { and_, or_, xor_, max, min, sum, prod };
+template <class Op> struct Fixed {
+  static constexpr int deep = 2; // packs of a member that a thread has in flight
+};
+struct Chosen {
+  static constexpr int deep = 1;
+  Combine which;
+};
+template <class Op, class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Fixed<Op>) {
+  SHMEM_UNROLL_
+  for (int i = 0; i < Lanes<T>::n; i++) acc.v[i] = Op::op(acc.v[i], in.v[i]);
+}
+template <class A> struct IsComplex : std::false_type {};
+template <class R> struct IsComplex<Complex<R>> : std::true_type {};
+template <class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Chosen op) {
+  if constexpr (std::is_unsigned_v<T>) {
+    if (op.which == Combine::and_) return combine(acc, in, Fixed<And>{});
+    if (op.which == Combine::or_) return combine(acc, in, Fixed<Or>{});
+    if (op.which == Combine::xor_) return combine(acc, in, Fixed<Xor>{});
+  }
+  if constexpr (!IsComplex<T>::value) {
+    if (op.which == Combine::max) return combine(acc, in, Fixed<Max>{});
+    if (op.which == Combine::min) return combine(acc, in, Fixed<Min>{});
+  }
+  // Sums and products of signed integers are those of unsigned ones; sums of the others without a
+  // kernel of their own.
+  if constexpr (!std::is_integral_v<T> || std::is_unsigned_v<T>) {
+    if (op.which == Combine::prod) return combine(acc, in, Fixed<Prod>{});
+    if constexpr (std::is_integral_v<T> || IsComplex<T>::value) combine(acc, in, Fixed<Sum>{});
+  }
+}
+
+} // namespace device
+} // namespace shmem

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "address.hpp"
+#include <hip/hip_runtime.h>
+
+namespace shmem::device {
+
+// Tells the library about this module's State, while the module is loaded. In an unnamed namespace:
+// were publish one function of the program, it would know the State of one module only.
+#if !SHMEM_KERNEL_PASS_
+namespace {
+struct Registrar {
+  Module module;
+  Registrar() : module{publish, sizeof(State), nullptr} { shmemx_module_add(&module); }
+  ~Registrar() { shmemx_module_remove(&module); }
+  static int publish(const State *s) {
+    return int(hipMemcpyToSymbol(HIP_SYMBOL(state), s, sizeof *s, 0, hipMemcpyHostToDevice));
+  }
+} registrar;
+} // namespace
+#endif
+
+} // namespace shmem::device

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Reductions and scans, see coll.hpp.
+#pragma once
+#include "coll.hpp"
+
+namespace shmem::device {
+
+// What becomes of the sources: all of each combined, for all; block i combined, for member i; or
+// those up to, or before, the member's own.
+enum class Shape : int { all, scatter, inscan, exscan };
+
+template <class T> struct Reduction {
+  T *dest;
+  const T *source;
+  size_t n;
+  Shape shape;
+};
+
+// The sources' elements at s, on all members, and where the results go, at d: packs of 16 bytes, or
+// one element.
+template <class T, class Op> struct Combiner {
+  const Channel &c;
+  Shape shape;
+  Op op;
+
+  // Four members' packs are in flight at once, and twice that with u = 2: 128 bytes a thread, 4 MiB
+  // of 64 workgroups of 512.
+  template <int u> SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step) const {
+    Lanes<T> acc[u] = {};
+    for (int first = 0; first < c.t.n; first += 4) {
+      Pack v[4][u] = {};
+      SHMEM_UNROLL_
+      for (int k = 0; k < 4; k++)
+        if (first + k < c.t.n) {
+          const Pack *from = reinterpret_cast<const Pack *>(at_peer(s, c.pe(first + k)));
+          SHMEM_UNROLL_
+          for (int j = 0; j < u; j++) v[k][j] = arch::load_global(from + i + j * step);
+        }
+      SHMEM_UNROLL_
+      for (int k = 0; k < 4; k++)
+        if (first + k < c.t.n) {
+          SHMEM_UNROLL_
+          for (int j = 0; j < u; j++)
+            add(acc[j], v[k][j], first + k, reinterpret_cast<Pack *>(d) + i + j * step);
+        }
+    }
+    if (shape == Shape::all || shape == Shape::scatter) {
+      SHMEM_UNROLL_
+      for (int j = 0; j < u; j++)
+        put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
+    }
+  }
+  // Of a scan, dest may be source: what is stored has been loaded.
+  SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
+    const Lanes<T> in = unpack<T>(v);
+    if (shape == Shape::exscan)
+      arch::store_remote(at_peer(d, c.pe(member)), member ? pack<T>(acc) : Pack{});
+    if (member)
+      combine(acc, in, op);
+    else
+      acc = in;
+    if (shape == Shape::inscan) arch::store_remote(at_peer(d, c.pe(member)), pack<T>(acc));
+  }
+  SHMEM_D_ void put_result(Pack v, Pack *d) const {
+    if (shape == Shape::scatter) return void(*d = v);
+    for (int k = 0; k < c.t.n; k++) arch::store_remote(at_peer(d, c.pe(c.peer(k))), v);
+  }
+
+  // The first of a pack's lanes is the element.
+  SHMEM_D_ void one(T *d, const T *s) const {
+    Lanes<T> acc{};
+    for (int i = 0; i < c.t.n; i++) {
+      Lanes<T> in{};
+      in.v[0] = widen(*at_peer(s, c.pe(i)));
+      if (shape == Shape::exscan) *at_peer(d, c.pe(i)) = i ? narrow<T>(acc.v[0]) : T{};
+      if (i)
+        combine(acc, in, op);
+      else
+        acc = in;
+      if (shape == Shape::inscan) *at_peer(d, c.pe(i)) = narrow<T>(acc.v[0]);
+    }
+    if (shape == Shape::scatter) *d = narrow<T>(acc.v[0]);
+    if (shape == Shape::all)
+      for (int k = 0; k < c.t.n; k++) *at_peer(d, c.pe(c.peer(k))) = narrow<T>(acc.v[0]);
+  }
+
+  template <class Scope> SHMEM_D_ void run(T *d, const T *s, size_t n, Scope scope) const {
+    const size_t size = scope.size();
+    const uintptr_t off = reinterpret_cast<uintptr_t>(d) % 16;
+    size_t head = n; // elements one by one: where dest and source differ, all
+    if ((reinterpret_cast<uintptr_t>(s) ^ reinterpret_cast<uintptr_t>(d)) % 16 == 0 &&
+        off % sizeof(T) == 0)
+      head = (16 - off) % 16 / sizeof(T);
+    if (head > n) head = n;
+    const size_t packs_n = (n - head) / size_t(Lanes<T>::n),
+                 end = head + packs_n * size_t(Lanes<T>::n);
+    T *pd = d + head;
+    const T *ps = s + head;
+    size_t i = scope.rank();
+    if constexpr (Op::deep == 2)
+      for (; i + size < packs_n; i += 2 * size) packs<2>(pd, ps, i, size);
+    for (; i < packs_n; i += size) packs<1>(pd, ps, i, size);
+    for (size_t k = scope.rank(); k < head; k += size) one(d + k, s + k);
+    for (size_t k = end + scope.rank(); k < n; k += size) one(d + k, s + k);
+  }
+};
+
+template <class T, class Op, class Scope>
+SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, Scope scope) {
+  const size_t unit = part_unit / sizeof(T);
+  const bool scatter = r.shape == Shape::scatter;
+  if (s.algorithm == Algorithm::lines) {
+    const Extent e = part(0, r.n, unit, s.index, s.count);
+    const char *source = reinterpret_cast<const char *>(r.source);
+    char *dest = reinterpret_cast<char *>(r.dest);
+    const size_t block = scatter ? r.n * sizeof(T) : 0;
+    pass(
+        c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)},
+        [&](int i, size_t at) { return source + size_t(i) * block + at; },
+        [&](size_t p, size_t at, size_t left) {
+          Lanes<T> acc{};
+          bool any = false;
+          receive_all(c, p, [&](int i, Pack v) {
+            // A scan takes the later ones off the lines, too, so that none comes after the team's
+            // end.
+            if (r.shape == Shape::inscan && i > c.t.me) return;
+            if (r.shape == Shape::exscan && i >= c.t.me) return;
+            const Lanes<T> in = unpack<T>(v);
+            if (any)
+              combine(acc, in, op);
+            else
+              acc = in;
+            any = true;
+          });
+          store_pack(dest + at + 16 * p, left, any ? pack<T>(acc) : Pack{});
+        });
+    return;
+  }
+  come(c, s, scope);
+  const Combiner<T, Op> combiner{c, r.shape, op};
+  if (scatter) {
+    const Extent e = part(0, r.n, unit, s.index, s.count);
+    combiner.run(r.dest + e.from, r.source + size_t(c.t.me) * r.n + e.from, e.to - e.from, scope);
+    leave<Stored::nothing>(c, scope);
+  } else {
+    const Extent mine = part(0, r.n, unit, size_t(c.t.me), size_t(c.t.n));
+    const Extent e = part(mine.from, mine.to, unit, s.index, s.count);
+    combiner.run(r.dest + e.from, r.source + e.from, e.to - e.from, scope);
+    leave<Stored::by_scope>(c, scope);
+  }
+}
+
+} // namespace shmem::device

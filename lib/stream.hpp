@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// What is given to a stream: RMA, signals, atomics, collectives, done by the GPU in the stream's
+// order. A call launches and returns: it allocates nothing and waits for nothing, and all that
+// changes from one run to the next is in device memory, so a graph may hold it.
+#pragma once
+#include "../device/op.hpp"
+#include "address.hpp"
+#include "coll/far.hpp"
+#include "tune.hpp"
+#include <complex>
+#include <shmemx.h>
+
+namespace shmem {
+
+namespace stream {
+
+using Stream = shmemx_stream_t;
+
+void put(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream stream);
+void get(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream stream);
+void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);
+void put_signal(const char *fn, void *dest, const void *source, size_t bytes, uint64_t *sig,
+                uint64_t value, int op, int pe, Stream stream);
+void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
+            void *fetch, int pe, Stream stream);
+void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream stream);
+void quiet(const char *fn, Stream stream);
+int sync(const char *fn, shmem_team_t team, Stream stream);
+
+// As kernels::Move, kernels::Shape, kernels::Combine and kernels::Type.
+enum Move : int { broadcast, collect, fcollect, alltoall };
+enum Shape : int { all, scatter, inscan, exscan };
+int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *source, size_t bytes,
+         int root, Stream stream);
+int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
+              ptrdiff_t sst, size_t n, size_t unit, Stream stream);
+int reduce(const char *fn, int op, int type, Shape shape, shmem_team_t team, void *dest,
+           const void *source, size_t n, size_t unit, Stream stream);
+
+template <class T> constexpr int type_of() {
+  if constexpr (std::is_same_v<T, Half>)
+    return 10;
+  else if constexpr (std::is_same_v<T, Bfloat16>)
+    return 11;
+  else if constexpr (std::is_same_v<T, shmem_complexf_>)
+    return 12;
+  else if constexpr (std::is_same_v<T, shmem_complexd_>)
+    return 13;
+  else
+    return coll::kernel_type<T>();
+}
+template <class T> uint64_t bits(T v) {
+  uint64_t word = 0;
+  memcpy(&word, &v, sizeof v);
+  return word;
+}
+
+} // namespace stream
+
+namespace on_stream {
+
+using stream::Stream;
+
+template <class T>
+inline void put(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
+  stream::put(fn, dest, source, n * sizeof(T), pe, s);
+}
+template <class T>
+inline void get(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
+  stream::get(fn, dest, source, n * sizeof(T), pe, s);
+}
+template <class T> inline void p(const char *fn, T *dest, T value, int pe, Stream s) {
+  stream::store(fn, dest, stream::bits(value), sizeof(T), pe, s);
+}
+template <class T>
+inline void put_signal(const char *fn, T *dest, const T *source, size_t n, uint64_t *sig,
+                       uint64_t value, int op, int pe, Stream s) {
+  stream::put_signal(fn, dest, source, n * sizeof(T), sig, value, op, pe, s);
+}
+inline void signal_add(const char *fn, uint64_t *sig, uint64_t value, int pe, Stream s) {
+  stream::put_signal(fn, nullptr, nullptr, 0, sig, value, SHMEM_SIGNAL_ADD, pe, s);
+}
+inline void signal_set(const char *fn, uint64_t *sig, uint64_t value, int pe, Stream s) {
+  stream::put_signal(fn, nullptr, nullptr, 0, sig, value, SHMEM_SIGNAL_SET, pe, s);
+}
+inline void signal_wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
+  stream::wait_until(fn, sig, cmp, value, s);
+}
+inline void fence(const char *fn, Stream s) {
+  stream::quiet(fn, s);
+}
+inline void quiet(const char *fn, Stream s) {
+  stream::quiet(fn, s);
+}
+
+#define ATOMIC(name, op)                                                                           \
+  template <class T>                                                                               \
+  inline void atomic_fetch_##name(const char *fn, T *fetch, T *dest, T value, int pe, Stream s) {  \
+    stream::atomic(fn, gpu::op, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);            \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline void atomic_##name(const char *fn, T *dest, T value, int pe, Stream s) {                  \
+    stream::atomic(fn, gpu::op, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);          \
+  }
+ATOMIC(add, op_add)
+ATOMIC(and, op_and)
+ATOMIC(or, op_or)
+ATOMIC(xor, op_xor)
+#undef ATOMIC
+template <class T> inline void atomic_inc(const char *fn, T *dest, int pe, Stream s) {
+  atomic_add(fn, dest, T(1), pe, s);
+}
+template <class T>
+inline void atomic_fetch_inc(const char *fn, T *fetch, T *dest, int pe, Stream s) {
+  atomic_fetch_add(fn, fetch, dest, T(1), pe, s);
+}
+template <class T> inline void atomic_set(const char *fn, T *dest, T value, int pe, Stream s) {
+  stream::atomic(fn, gpu::op_set, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);
+}
+template <class T>
+inline void atomic_fetch(const char *fn, T *fetch, const T *source, int pe, Stream s) {
+  stream::atomic(fn, gpu::op_fetch, source, sizeof(T), 0, 0, fetch, pe, s);
+}
+template <class T>
+inline void atomic_swap(const char *fn, T *fetch, T *dest, T value, int pe, Stream s) {
+  stream::atomic(fn, gpu::op_swap, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);
+}
+template <class T>
+inline void atomic_compare_swap(const char *fn, T *fetch, T *dest, T cond, T value, int pe,
+                                Stream s) {
+  stream::atomic(fn, gpu::op_cas, dest, sizeof(T), stream::bits(value), stream::bits(cond), fetch,
+                 pe, s);
+}
+
+inline void barrier_all(const char *fn, Stream s) {
+  stream::sync(fn, SHMEM_TEAM_WORLD, s);
+}
+inline void sync_all(const char *fn, Stream s) {
+  stream::sync(fn, SHMEM_TEAM_WORLD, s);
+}
+inline int team_sync(const char *fn, shmem_team_t team, Stream s) {
+  return stream::sync(fn, team, s);
+}
+template <class T>
+inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
+                     int root, Stream s) {
+  return stream::move(fn, stream::broadcast, team, dest, source, n * sizeof(T), root, s);
+}
+#define MOVE(name)                                                                                 \
+  template <class T>                                                                               \
+  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
+                  Stream s) {                                                                      \
+    return stream::move(fn, stream::name, team, dest, source, n * sizeof(T), 0, s);                \
+  }
+MOVE(collect)
+MOVE(fcollect)
+MOVE(alltoall)
+#undef MOVE
+template <class T>
+inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
+                     ptrdiff_t sst, size_t n, Stream s) {
+  return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), s);
+}
+
+#define REDUCTION(name, op, unsigned_too)                                                          \
+  template <class T>                                                                               \
+  inline int name##_reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,  \
+                           Stream s) {                                                             \
+    constexpr int type = stream::type_of<T>();                                                     \
+    return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::all, team,   \
+                          dest, source, n, sizeof(T), s);                                          \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline int name##_reduce_scatter(const char *fn, shmem_team_t team, T *dest, const T *source,    \
+                                   size_t n, Stream s) {                                           \
+    constexpr int type = stream::type_of<T>();                                                     \
+    return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::scatter,     \
+                          team, dest, source, n, sizeof(T), s);                                    \
+  }
+REDUCTION(and, 0, true)
+REDUCTION(or, 1, true)
+REDUCTION(xor, 2, true)
+REDUCTION(max, 3, false)
+REDUCTION(min, 4, false)
+REDUCTION(sum, 5, true)
+REDUCTION(prod, 6, true)
+#undef REDUCTION
+#define SCAN(name, shape)                                                                          \
+  template <class T>                                                                               \
+  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
+                  Stream s) {                                                                      \
+    constexpr int type = stream::type_of<T>();                                                     \
+    return stream::reduce(fn, 5, type < 8 ? type | 1 : type, stream::shape, team, dest, source, n, \
+                          sizeof(T), s);                                                           \
+  }
+SCAN(sum_inscan, inscan)
+SCAN(sum_exscan, exscan)
+#undef SCAN
+
+} // namespace on_stream
+} // namespace shmem

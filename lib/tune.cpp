@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "tune.hpp"
+#include "env.hpp"
+#include "gpu.hpp"
+#include "log.hpp"
+#include "state.hpp"
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <shmemx.h>
+#include <vector>
+
+namespace shmem::tune {
+
+namespace {
+
+constexpr const char *names[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
+                                 "collect", "fcollect",       "alltoall", "alltoalls"};
+
+struct Row {
+  int kind; // -1: any
+  int pes;
+  size_t bytes;
+  Choice choice;
+};
+std::mutex mutex; // guards rows; a change while collectives run is for tests and shmem_tune
+std::vector<Row> rows;
+char arch[64];
+unsigned most;
+
+// Appends the row if it is for this GPU; what is wrong with it, or NULL.
+const char *add(std::vector<Row> *to, const char *kind, const char *gpu, long pes, size_t bytes,
+                const char *algorithm, long blocks, long threads) {
+  int k = -1;
+  if (strcmp(kind, "*") != 0) {
+    for (k = 0; k < int(std::size(names)) && strcmp(kind, names[k]) != 0;) k++;
+    if (k == int(std::size(names))) return "no such collective";
+  }
+  const bool direct = strcmp(algorithm, "direct") == 0;
+  if (!direct && strcmp(algorithm, "lines") != 0)
+    return "expected the algorithm \"lines\" or \"direct\"";
+  if (pes < 1 || blocks < 1 || blocks > 64 || threads < 1 || threads > 512)
+    return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
+  if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
+    to->push_back(
+        {k, int(std::min(pes, 1l << 30)), bytes, {direct, unsigned(blocks), unsigned(threads)}});
+  return nullptr;
+}
+
+// Of the text of a table: rows, blank lines, and what follows a #.
+const char *parse(const char *text, std::vector<Row> *to, int *line) {
+  char row[256];
+  for (*line = 1; *text; ++*line) {
+    const size_t length = strcspn(text, "\n"), n = std::min(length, sizeof row - 1);
+    memcpy(row, text, n);
+    row[n] = '\0';
+    row[strcspn(row, "#")] = '\0';
+    text += length + (text[length] == '\n');
+    char kind[32], gpu[64], algorithm[32], rest[2];
+    long pes, blocks, threads;
+    size_t bytes;
+    if (row[strspn(row, " \t\r")] == '\0') continue;
+    if (sscanf(row, "%31s %63s %ld %zu %31s %ld %ld %1s", kind, gpu, &pes, &bytes, algorithm,
+               &blocks, &threads, rest) != 7)
+      return "expected: collective architecture PEs bytes algorithm workgroups threads";
+    if (const char *wrong = add(to, kind, gpu, pes, bytes, algorithm, blocks, threads))
+      return wrong;
+  }
+  return nullptr;
+}
+
+void add_built_in(std::vector<Row> *to) {
+#define ROW(...) add(to, __VA_ARGS__);
+#include "tune.def"
+#undef ROW
+}
+
+} // namespace
+
+void open(const char *name, unsigned most_blocks) {
+  std::lock_guard guard(mutex);
+  snprintf(arch, sizeof arch, "%s", name);
+  most = std::max(most_blocks, 1u);
+  rows.clear();
+  const char *path = self.env.tune_file;
+  if (path && *path) {
+    FILE *f = fopen(path, "re");
+    if (!f) fatal_all("SHMEM_TUNE_FILE = \"%s\": %s", path, strerror(errno));
+    std::vector<char> text;
+    for (int c; (c = getc(f)) != EOF;) text.push_back(char(c));
+    fclose(f);
+    text.push_back('\0');
+    int line = 0;
+    if (const char *wrong = parse(text.data(), &rows, &line))
+      fatal_all("SHMEM_TUNE_FILE = \"%s\": line %d: %s", path, line, wrong);
+  }
+  add_built_in(&rows);
+}
+
+Choice choose(Kind kind, int pes, size_t bytes) {
+  std::lock_guard guard(mutex);
+  for (const Row &r : rows)
+    if ((r.kind < 0 || r.kind == int(kind)) && pes <= r.pes && bytes <= r.bytes) {
+      Choice c = r.choice;
+      const auto lines = unsigned(gpu::work().line_channels);
+      c.blocks = std::min(c.blocks, c.direct ? most : std::min(most, lines));
+      // No more than there are packs of 16 bytes; whole waves.
+      const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
+      const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
+      c.blocks = std::max(needed, 1u);
+      if (each < size_t(c.threads) * 16)
+        c.threads = std::min(c.threads, unsigned(std::max<size_t>((packs + 63) / 64 * 64, 64)));
+      return c;
+    }
+  return {true, 1, 64};
+}
+
+} // namespace shmem::tune
+
+extern "C" [[gnu::visibility("default")]] int shmemx_tune(const char *text) {
+  using namespace shmem::tune;
+  std::vector<Row> next;
+  int line = 0;
+  std::lock_guard guard(mutex);
+  if (text && parse(text, &next, &line)) return 1;
+  add_built_in(&next);
+  rows = std::move(next);
+  return 0;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+// Collectives on streams that follow each other with nothing between, in graphs, late, in two teams and on
+// two streams at once, in teams that come and go.
+#include "stream.hpp"
+
+#include <unistd.h>
+
+namespace {
+
+constexpr size_t n = 3000;
+int host[8 * n];
+
+__global__ void step(int *x, const int *sum, size_t count, int by) {
+  for (size_t i = threadIdx.x; i < count; i += blockDim.x) x[i] = sum[i] % 1000 + by;
+}
+
+// x = (sum of all x) % 1000 + my number + 1, so that every PE's part of every round counts.
+void model(int *x, int pes, int rounds, bool all_same_start) {
+  // x of PE p in round 0 is p + 1 for all elements, from then on a function of the sum alone
+  (void)all_same_start;
+  long sum = 0;
+  for (int p = 0; p < pes; p++) sum += p + 1;
+  for (int r = 0; r < rounds; r++) {
+    const long s = sum % 1000;
+    sum = 0;
+    for (int p = 0; p < pes; p++) sum += s + p + 1;
+    *x = int(s);
+  }
+}
+void start(int *x, size_t count) {
+  for (size_t i = 0; i < count; i++) host[i] = me + 1;
+  to_device(x, host, count * sizeof(int));
+  finish_all();
+}
+void check(const int *x, size_t count, int rounds, const char *what) {
+  int s = 0;
+  model(&s, npes, rounds, true);
+  from_device(host, x, count * sizeof(int));
+  for (size_t i = 0; i < count; i++)
+    CHECK(host[i] == s + me + 1, "%s: element %zu is %d, want %d", what, i, host[i], s + me + 1);
+}
+void round_on(int *x, int *sum, size_t count, hipStream_t s) {
+  shmemx_int_sum_reduce_on_stream(SHMEM_TEAM_WORLD, sum, x, count, s);
+  hipLaunchKernelGGL(step, dim3(1), dim3(64), 0, s, x, static_cast<const int *>(sum), count, me + 1);
+}
+
+void back_to_back(void) {
+  int *x = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)), *sum = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
+  // Small, large, by turns; the host is ahead of the device.
+  for (int mode = 0; mode < 3; mode++) {
+    start(x, n);
+    constexpr int rounds = 60;
+    for (int r = 0; r < rounds; r++) {
+      const bool direct = mode == 1 || (mode == 2 && r % 3 == 1);
+      choose(direct ? "direct" : "lines", 1 + unsigned(r + mode) % 2, 64);
+      round_on(x, sum, n, stream);
+      // One PE comes late.
+      if (r % 20 == 7 && me == r / 20 % npes) {
+        HIP(hipStreamSynchronize(stream));
+        usleep(10000);
+      }
+    }
+    HIP(hipStreamSynchronize(stream));
+    check(x, n, rounds, "back to back");
+    finish_all();
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(sum);
+  shmem_free(x);
+}
+
+// In place, of every algorithm.
+void in_place(void) {
+  int *x = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
+  for (const char *algorithm : {"lines", "direct"}) {
+    start(x, n);
+    choose(algorithm, 2, 64);
+    shmemx_int_max_reduce_on_stream(SHMEM_TEAM_WORLD, x, x, n, stream);     // npes
+    shmemx_int_sum_inscan_on_stream(SHMEM_TEAM_WORLD, x, x, n, stream);     // npes * (me + 1)
+    shmemx_int_sum_exscan_on_stream(SHMEM_TEAM_WORLD, x, x, n - 1, stream); // npes * (0 + ... + me)
+    HIP(hipStreamSynchronize(stream));
+    from_device(host, x, n * sizeof(int));
+    for (size_t i = 0; i < n - 1; i++) CHECK(host[i] == npes * (me * (me + 1) / 2), "%s: %zu: %d", algorithm, i, host[i]);
+    CHECK(host[n - 1] == npes * (me + 1), "%s: %d", algorithm, host[n - 1]);
+    finish_all();
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(x);
+}
+
+// The root of a broadcast may run ahead of the others, but not over what they have not read.
+void broadcasts(void) {
+  constexpr int rounds = 100;
+  auto *v = reinterpret_cast<uint64_t *>(device_alloc(64, 0));
+  auto *all = reinterpret_cast<uint64_t *>(device_alloc(rounds * 64, 0));
+  auto *values = reinterpret_cast<uint64_t *>(host);
+  for (int r = 0; r < rounds; r++) values[8 * r] = uint64_t(me) * 1000000 + uint64_t(r) + 1;
+  to_device(all, values, rounds * 64);
+  finish_all();
+  choose("lines", 1, 64);
+  if (me == npes - 1) usleep(10000);
+  for (int r = 0; r < rounds; r++)
+    shmemx_uint64_broadcast_on_stream(SHMEM_TEAM_WORLD, all + 8 * r, all + 8 * r, 1, r / 7 % npes, stream);
+  HIP(hipStreamSynchronize(stream));
+  from_device(values, all, rounds * 64);
+  for (int r = 0; r < rounds; r++)
+    CHECK(values[8 * r] == uint64_t(r / 7 % npes) * 1000000 + uint64_t(r) + 1, "round %d: %llu", r, (unsigned long long)values[8 * r]);
+  finish_all();
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(all);
+  shmem_free(v);
+}
+
+// A graph of collectives of both kinds, a put with signal and a kernel, many times, with other work between.
+void graphs(void) {
+  const int replays = getenv("TEST_REPLAYS") ? atoi(getenv("TEST_REPLAYS")) : 60;
+  constexpr size_t few = 200;
+  int *x = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)), *sum = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0));
+  int *other = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)), *gathered = reinterpret_cast<int *>(device_alloc(64 * sizeof(int), 0));
+  auto *sig = reinterpret_cast<uint64_t *>(device_alloc(8, 0));
+  start(x, few);
+  hipGraph_t graph;
+  hipGraphExec_t exec;
+  HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  choose("lines", 1, 64);
+  round_on(x, sum, few, stream);
+  choose("direct", 2, 64);
+  round_on(x, sum, few, stream);
+  shmemx_int_fcollect_on_stream(SHMEM_TEAM_WORLD, gathered, x, 1, stream);
+  shmemx_signal_add_on_stream(sig, 1, (me + 1) % npes, stream);
+  shmemx_barrier_all_on_stream(stream);
+  HIP(hipStreamEndCapture(stream, &graph));
+  HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  finish_all();
+  int rounds = 0;
+  for (int r = 0; r < replays; r++, rounds += 2) {
+    HIP(hipGraphLaunch(exec, stream));
+    if (r % 5 == 3) { // not of the graph, on the same team
+      choose(r & 1 ? "lines" : "direct", 1, 64);
+      shmemx_int_max_reduce_on_stream(SHMEM_TEAM_WORLD, other, x, few, stream);
+      round_on(x, sum, few, stream);
+      rounds++;
+    }
+    if (r % 50 == 49) HIP(hipStreamSynchronize(stream));
+  }
+  HIP(hipStreamSynchronize(stream));
+  check(x, few, rounds, "replays");
+  uint64_t signals;
+  from_device(&signals, sig, 8);
+  CHECK(signals == uint64_t(replays), "%llu signals", (unsigned long long)signals);
+  HIP(hipGraphExecDestroy(exec));
+  HIP(hipGraphDestroy(graph));
+  finish_all();
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(sig);
+  shmem_free(gathered);
+  shmem_free(other);
+  shmem_free(sum);
+  shmem_free(x);
+}
+
+// Two teams of the same PEs, each on its stream, started in another order on every other PE.
+void two_at_once(void) {
+  shmem_team_t team = SHMEM_TEAM_INVALID;
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &team) == 0, "split");
+  int *a = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)), *b = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
+  for (const char *algorithm : {"lines", "direct"}) {
+    for (size_t i = 0; i < n; i++) host[i] = 1;
+    to_device(a, host, n * sizeof(int));
+    to_device(b, host, n * sizeof(int));
+    finish_all();
+    choose(algorithm, 1, 64);
+    constexpr int rounds = 12;
+    for (int r = 0; r < rounds; r++)
+      for (int k = 0; k < 2; k++) {
+        const bool first = (k + me + r) % 2;
+        shmemx_int_sum_reduce_on_stream(first ? SHMEM_TEAM_WORLD : team, first ? a : b, first ? a : b, first ? n : n / 2,
+                                        first ? stream : second);
+      }
+    HIP(hipStreamSynchronize(stream));
+    HIP(hipStreamSynchronize(second));
+    unsigned want = 1;
+    for (int r = 0; r < rounds; r++) want *= unsigned(npes);
+    from_device(host, a, n * sizeof(int));
+    for (size_t i = 0; i < n; i++) CHECK(unsigned(host[i]) == want, "first, %s: %zu", algorithm, i);
+    from_device(host, b, n * sizeof(int));
+    for (size_t i = 0; i < n; i++) CHECK(unsigned(host[i]) == (i < n / 2 ? want : 1), "second, %s: %zu", algorithm, i);
+    finish_all();
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(b);
+  shmem_free(a);
+  shmem_team_destroy(team);
+}
+
+// A team's number is used again by another one, with other members.
+void new_teams(void) {
+  int *x = reinterpret_cast<int *>(device_alloc(64, 0));
+  for (int r = 0; r < 20; r++) {
+    const int size = 1 + r % npes, first = (r * 5) % (npes - size + 1);
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, first, 1, size, NULL, 0, &team);
+    if (team == SHMEM_TEAM_INVALID) continue;
+    int one = 1;
+    to_device(x, &one, sizeof one);
+    CHECK(shmem_team_sync(team) == 0, "sync");
+    for (int k = 0; k < 3; k++) {
+      choose(k == 1 ? "direct" : "lines", 1, 64);
+      CHECK(shmemx_int_sum_reduce_on_stream(team, x, x, 1, stream) == 0, "sum");
+      CHECK(shmemx_int_broadcast_on_stream(team, x, x, 1, r % size, stream) == 0, "broadcast");
+    }
+    HIP(hipStreamSynchronize(stream));
+    from_device(&one, x, sizeof one);
+    CHECK(one == size * size * size, "team %d of %d: %d", r, size, one);
+    shmem_team_destroy(team);
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  finish_all();
+  shmem_free(x);
+}
+
+void tables(void) {
+  CHECK(shmemx_tune("# nothing\n\nreduce * 8 4096 lines 4 256 # a row\n") == 0, "a table");
+  for (const char *wrong : {"reduce * 8 4096 lines 4", "reduce * 8 4096 tree 4 64", "sort * 8 4096 lines 4 64", "* * 8 4096 lines 0 64",
+                            "* * 8 4096 lines 4 1024", "* * 8 4096 lines 4 64 extra"})
+    CHECK(shmemx_tune(wrong) != 0, "%s", wrong);
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+}
+
+const struct pe_test tests[] = {{"back to back, with one PE late", back_to_back},
+                                {"in place", in_place},
+                                {"broadcasts of changing roots", broadcasts},
+                                {"graphs", graphs},
+                                {"two teams on two streams", two_at_once},
+                                {"teams that come and go", new_teams},
+                                {"tables of algorithms", tables}};
+
+} // namespace
+
+extern "C" {
+extern const struct pe_list stream_order_lists[];
+extern const size_t stream_order_count;
+const struct pe_list stream_order_lists[] = {PE_LIST("", tests)};
+const size_t stream_order_count = 1;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// shmem_perf --stream: collectives on a stream, and NCCL's or RCCL's in the same run where the
+// library is found. Calls follow each other on buffers by turns; a row is the greatest of the PEs'
+// medians. The sum is of floats, and what it gives is checked first.
+#include <hip/hip_runtime.h>
+#include <shmemx.h>
+
+#include "device.h"
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <vector>
+
+#define HIP(call)                                                                                  \
+  do {                                                                                             \
+    const hipError_t error_ = (call);                                                              \
+    if (error_ != hipSuccess) {                                                                    \
+      fprintf(stderr, "error: PE %d: %s: %s\n", shmem_my_pe(), #call, hipGetErrorString(error_));  \
+      shmem_global_exit(1);                                                                        \
+    }                                                                                              \
+  } while (0)
+
+namespace {
+
+// The part of its interface that is used. The numbers are those of nccl.h 2.x.
+struct Nccl {
+  struct Id {
+    char bytes[128];
+  };
+  static constexpr int char_type = 0, float_type = 7, sum = 0;
+  void *comm = nullptr;
+  int (*get_id)(Id *), (*init)(void **, int, Id, int), (*destroy)(void *);
+  int (*all_reduce)(const void *, void *, size_t, int, int, void *, hipStream_t);
+  int (*reduce_scatter)(const void *, void *, size_t, int, int, void *, hipStream_t);
+  int (*all_gather)(const void *, void *, size_t, int, void *, hipStream_t);
+  int (*broadcast)(const void *, void *, size_t, int, int, void *, hipStream_t);
+  int (*send)(const void *, size_t, int, int, void *, hipStream_t);
+  int (*receive)(void *, size_t, int, int, void *, hipStream_t);
+  int (*begin)(), (*end)();
+
+  template <class F> static bool find(void *library, const char *name, F *f) {
+    *f = reinterpret_cast<F>(dlsym(library, name));
+    return *f != nullptr;
+  }
+  // On all PEs, or on none.
+  bool open(int me, int n) {
+    void *library = nullptr;
+    for (const char *name : {getenv("SHMEM_PERF_NCCL"), static_cast<char *>(nullptr)})
+      if (name && *name) library = dlopen(name, RTLD_NOW);
+    for (const char *name : {"librccl.so.1", "libnccl.so.2"})
+      if (!library) library = dlopen(name, RTLD_NOW);
+    static long found, all;
+    found =
+        library && find(library, "ncclGetUniqueId", &get_id) &&
+        find(library, "ncclCommInitRank", &init) && find(library, "ncclCommDestroy", &destroy) &&
+        find(library, "ncclAllReduce", &all_reduce) &&
+        find(library, "ncclReduceScatter", &reduce_scatter) &&
+        find(library, "ncclAllGather", &all_gather) && find(library, "ncclBroadcast", &broadcast) &&
+        find(library, "ncclSend", &send) && find(library, "ncclRecv", &receive) &&
+        find(library, "ncclGroupStart", &begin) && find(library, "ncclGroupEnd", &end);
+    shmem_long_min_reduce(SHMEM_TEAM_WORLD, &all, &found, 1);
+    if (!all) return false;
+    static Id mine, id;
+    if (me == 0 && get_id(&mine)) memset(&mine, 0, sizeof mine);
+    shmem_broadcastmem(SHMEM_TEAM_WORLD, &id, &mine, sizeof id, 0);
+    found = init(&comm, n, id, me) == 0;
+    shmem_long_min_reduce(SHMEM_TEAM_WORLD, &all, &found, 1);
+    return all;
+  }
+};
+
+constexpr int kinds = 5;
+const char *const names[kinds] = {"all-reduce", "reduce-scatter", "fcollect", "alltoall",
+                                  "broadcast"};
+
+struct Bench {
+  const struct device_options &o;
+  int me = shmem_my_pe(), n = shmem_n_pes();
+  hipStream_t stream;
+  hipEvent_t begin, end;
+  char *source, *dest;
+  size_t room;
+  Nccl nccl;
+  bool have_nccl = false;
+
+  explicit Bench(const struct device_options &options) : o(options) {
+    HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+    HIP(hipEventCreate(&begin));
+    HIP(hipEventCreate(&end));
+    room = std::max(2 * o.largest, size_t(64) << 10);
+    source = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
+    dest = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
+    if (!source || !dest) {
+      if (me == 0)
+        fprintf(stderr,
+                "error: no room for 2 x %zu bytes in the device heap "
+                "(is there a GPU? SHMEM_DEVICE_SIZE, --sizes)\n",
+                room);
+      shmem_global_exit(2);
+    }
+    HIP(hipMemset(source, 0, room));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    have_nccl = nccl.open(me, n);
+    if (!have_nccl && me == 0) fprintf(stderr, "# no NCCL or RCCL found\n");
+  }
+  ~Bench() {
+    if (have_nccl) nccl.destroy(nccl.comm);
+    shmem_barrier_all();
+    shmem_free(dest);
+    shmem_free(source);
+    (void)hipStreamDestroy(stream);
+  }
+
+  // bytes: of the larger array, which is the one that all-reduce has.
+  size_t block(size_t bytes) const { return std::max(bytes / size_t(n) / 4 * 4, size_t(4)); }
+  void ours(int kind, size_t bytes, size_t at) {
+    auto *d = reinterpret_cast<float *>(dest + at);
+    auto *s = reinterpret_cast<const float *>(source + at);
+    const size_t count = bytes / 4, part = block(bytes) / 4;
+    switch (kind) {
+    case 0:
+      shmemx_float_sum_reduce_on_stream(SHMEM_TEAM_WORLD, d, s, count, stream);
+      break;
+    case 1:
+      shmemx_float_sum_reduce_scatter_on_stream(SHMEM_TEAM_WORLD, d, s, part, stream);
+      break;
+    case 2:
+      shmemx_float_fcollect_on_stream(SHMEM_TEAM_WORLD, d, s, part, stream);
+      break;
+    case 3:
+      shmemx_float_alltoall_on_stream(SHMEM_TEAM_WORLD, d, s, part, stream);
+      break;
+    case 4:
+      shmemx_float_broadcast_on_stream(SHMEM_TEAM_WORLD, d, s, count, 0, stream);
+      break;
+    }
+  }
+  void theirs(int kind, size_t bytes, size_t at) {
+    char *d = dest + at, *s = source + at;
+    const size_t count = bytes / 4, part = block(bytes) / 4;
+    int error = 0;
+    switch (kind) {
+    case 0:
+      error = nccl.all_reduce(s, d, count, Nccl::float_type, Nccl::sum, nccl.comm, stream);
+      break;
+    case 1:
+      error = nccl.reduce_scatter(s, d, part, Nccl::float_type, Nccl::sum, nccl.comm, stream);
+      break;
+    case 2:
+      error = nccl.all_gather(s, d, part, Nccl::float_type, nccl.comm, stream);
+      break;
+    case 3:
+      nccl.begin();
+      for (int pe = 0; pe < n && !error; pe++) {
+        error = nccl.send(s + size_t(pe) * part * 4, part, Nccl::float_type, pe, nccl.comm, stream);
+        if (!error)
+          error = nccl.receive(d + size_t(pe) * part * 4, part, Nccl::float_type, pe, nccl.comm,
+                               stream);
+      }
+      if (!error) error = nccl.end();
+      break;
+    case 4:
+      error = nccl.broadcast(s, d, count, Nccl::float_type, 0, nccl.comm, stream);
+      break;
+    }
+    if (error) {
+      fprintf(stderr, "error: PE %d: NCCL's %s: %d\n", me, names[kind], error);
+      shmem_global_exit(1);
+    }
+  }
+
+  double worst(double us) {
+    static double mine, all;
+    mine = us;
+    shmem_double_max_reduce(SHMEM_TEAM_WORLD, &all, &mine, 1);
+    shmem_barrier_all();
+    return all;
+  }
+  // us of a call, of many in a row; of a graph of them, if graph.
+  template <class F> double time(size_t bytes, bool graph, F f) {
+    const size_t each = (bytes + 255) / 256 * 256,
+                 slots = std::max(std::min(room / each, size_t(64)), size_t(1));
+    const int calls = bytes <= size_t(1) << 20 ? 100 : 20;
+    auto all = [&] {
+      for (int k = 0; k < calls; k++) f(size_t(k) % slots * each);
+    };
+    hipGraphExec_t exec = nullptr;
+    if (graph) {
+      hipGraph_t g;
+      HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+      all();
+      HIP(hipStreamEndCapture(stream, &g));
+      HIP(hipGraphInstantiate(&exec, g, nullptr, nullptr, 0));
+      HIP(hipGraphDestroy(g));
+    }
+    std::vector<double> us;
+    for (int run = 0; run <= o.runs; run++) {
+      shmem_barrier_all();
+      shmemx_barrier_all_on_stream(stream); // all PEs' work begins at once
+      HIP(hipEventRecord(begin, stream));
+      if (graph)
+        HIP(hipGraphLaunch(exec, stream));
+      else
+        all();
+      HIP(hipEventRecord(end, stream));
+      HIP(hipEventSynchronize(end));
+      float ms = 0;
+      HIP(hipEventElapsedTime(&ms, begin, end));
+      if (run) us.push_back(double(ms) * 1e3 / calls);
+    }
+    if (exec) HIP(hipGraphExecDestroy(exec));
+    std::sort(us.begin(), us.end());
+    return worst(us[us.size() / 2]);
+  }
+
+  void check(size_t bytes) {
+    const size_t count = bytes / 4;
+    std::vector<float> x(count);
+    for (size_t i = 0; i < count; i++) x[i] = float((i + size_t(me)) % 7);
+    HIP(hipMemcpy(source, x.data(), bytes, hipMemcpyHostToDevice));
+    HIP(hipMemset(dest, 0xff, bytes));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    ours(0, bytes, 0);
+    HIP(hipStreamSynchronize(stream));
+    HIP(hipMemcpy(x.data(), dest, bytes, hipMemcpyDeviceToHost));
+    for (size_t i = 0; i < count; i++) {
+      float want = 0;
+      for (int pe = 0; pe < n; pe++) want += float((i + size_t(pe)) % 7);
+      if (x[i] != want) {
+        fprintf(stderr, "error: PE %d: all-reduce of %zu bytes: element %zu is %g, not %g\n", me,
+                bytes, i, double(x[i]), double(want));
+        shmem_global_exit(1);
+      }
+    }
+    shmem_barrier_all();
+  }
+
+  void row(int kind, size_t bytes) {
+    if (kind == 0) check(bytes);
+    const double eager = time(bytes, false, [&](size_t at) { ours(kind, bytes, at); });
+    const double graph = time(bytes, true, [&](size_t at) { ours(kind, bytes, at); });
+    const double peer =
+        have_nccl ? time(bytes, false, [&](size_t at) { theirs(kind, bytes, at); }) : 0;
+    if (me != 0) return;
+    // What each link carries, as nccl-tests counts it.
+    const double share = kind == 4 ? 1 : (kind == 0 ? 2.0 : 1.0) * (n - 1) / n;
+    const double rate = double(bytes) * share / std::min(eager, graph) / 1e3;
+    if (o.json) {
+      printf("{\"test\": \"%s on stream\", \"bytes\": %zu, \"us\": %.5g, \"graph_us\": %.5g, "
+             "\"bus_gb_per_s\": %.4g",
+             names[kind], bytes, eager, graph, rate);
+      if (have_nccl) printf(", \"nccl_us\": %.5g", peer);
+      printf("}\n");
+    } else {
+      printf("%-15s %12zu %10.2f %10.2f %10.1f", names[kind], bytes, eager, graph, rate);
+      if (have_nccl) printf(" %10.2f %8.2f", peer, peer / eager);
+      printf("\n");
+    }
+    fflush(stdout);
+  }
+};
+
+} // namespace
+
+extern "C" void stream_perf(const struct device_options *options) {
+  Bench b(*options);
+  if (b.me == 0 && !options->json) {
+    int device = 0;
+    hipDeviceProp_t prop;
+    HIP(hipGetDevice(&device));
+    HIP(hipGetDeviceProperties(&prop, device));
+    printf("# %d PEs, %s; bytes are of the larger array\n%-15s %12s %10s %10s %10s", b.n, prop.name,
+           "on a stream", "bytes", "us", "graph us", "bus GB/s");
+    printf(b.have_nccl ? " %10s %8s\n" : "\n", "NCCL us", "ratio");
+  }
+  for (int kind = 0; kind < kinds; kind++)
+    for (size_t bytes = std::max(options->smallest, size_t(8)); bytes <= options->largest;
+         bytes *= options->step)
+      b.row(kind, bytes);
+}

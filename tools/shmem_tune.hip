@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+// shmem_tune: measures which algorithm each collective on a stream is fastest by, on the PEs that
+// it is started with, and writes the table for SHMEM_TUNE_FILE. It uses the public API alone. A
+// candidate whose result is wrong ends it.
+#include <hip/hip_runtime.h>
+#include <shmemx.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define HIP(call)                                                                                  \
+  do {                                                                                             \
+    const hipError_t error_ = (call);                                                              \
+    if (error_ != hipSuccess) {                                                                    \
+      fprintf(stderr, "error: PE %d: %s: %s\n", shmem_my_pe(), #call, hipGetErrorString(error_));  \
+      shmem_global_exit(1);                                                                        \
+    }                                                                                              \
+  } while (0)
+
+namespace {
+
+const char help[] =
+    "usage: oshrun -n N shmem_tune [-o file] [-l bytes] [-c calls]\n"
+    "Writes the fastest algorithms of collectives on streams for N PEs on this machine's GPUs.\n"
+    "  -o file   where the table goes; default: stdout\n"
+    "  -l bytes  the largest message; default: 64m. The device heap (SHMEM_DEVICE_SIZE) holds two\n"
+    "  -c calls  in a row for one measurement; default: 50\n"
+    "Then: SHMEM_TUNE_FILE=file oshrun ...; files for other N may be put together into one, small "
+    "N first.\n";
+
+enum Kind { reduce, reduce_scatter, scan, broadcast, fcollect, alltoall, kinds };
+const char *const names[kinds] = {"reduce",    "reduce_scatter", "scan",
+                                  "broadcast", "fcollect",       "alltoall"};
+
+int me, n;
+hipStream_t stream;
+hipEvent_t begin, end;
+float *source, *dest;
+size_t largest = size_t(64) << 20;
+int calls = 50;
+
+void call(int kind, size_t count) {
+  switch (kind) {
+  case reduce:
+    shmemx_float_sum_reduce_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    break;
+  case reduce_scatter:
+    shmemx_float_sum_reduce_scatter_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    break;
+  case scan:
+    shmemx_float_sum_inscan_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    break;
+  case broadcast:
+    shmemx_float_broadcast_on_stream(SHMEM_TEAM_WORLD, dest, source, count, n - 1, stream);
+    break;
+  case fcollect:
+    shmemx_float_fcollect_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    break;
+  case alltoall:
+    shmemx_float_alltoall_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    break;
+  }
+}
+// What source holds, and so what dest must.
+float value(int pe, size_t i) {
+  return float((i * 7 + size_t(pe) * 3) % 32);
+}
+float expected(int kind, size_t count, size_t i) {
+  float sum = 0;
+  switch (kind) {
+  case broadcast:
+    return value(n - 1, i);
+  case fcollect:
+    return value(int(i / count), i % count);
+  case alltoall:
+    return value(int(i / count), size_t(me) * count + i % count);
+  default:
+    for (int pe = 0; pe < (kind == scan ? me + 1 : n); pe++)
+      sum += value(pe, kind == reduce_scatter ? size_t(me) * count + i : i);
+    return sum;
+  }
+}
+// The first and last elements, and some between.
+void check(int kind, size_t count, const char *row) {
+  const size_t all = kind == fcollect || kind == alltoall ? count * size_t(n) : count;
+  HIP(hipMemset(dest, 0xff, all * 4));
+  HIP(hipDeviceSynchronize());
+  shmem_barrier_all();
+  call(kind, count);
+  HIP(hipStreamSynchronize(stream));
+  std::vector<float> got(all);
+  HIP(hipMemcpy(got.data(), dest, all * 4, hipMemcpyDeviceToHost));
+  for (size_t i = 0; i < all; i += i < 1000 || i + 1000 > all ? 1 : 61)
+    if (got[i] != expected(kind, count, i)) {
+      fprintf(stderr, "error: PE %d: %s by \"%s\": element %zu of %zu is %g, not %g\n", me,
+              names[kind], row, i, all, double(got[i]), double(expected(kind, count, i)));
+      shmem_global_exit(1);
+    }
+  shmem_barrier_all();
+}
+double measure(int kind, size_t count) {
+  static double mine, worst;
+  std::vector<double> us;
+  const int row = count * 4 > size_t(1) << 20 ? std::max(calls / 10, 1) : calls;
+  for (int run = 0; run < 6; run++) {
+    shmemx_barrier_all_on_stream(stream);
+    HIP(hipEventRecord(begin, stream));
+    for (int k = 0; k < row; k++) call(kind, count);
+    HIP(hipEventRecord(end, stream));
+    HIP(hipEventSynchronize(end));
+    float ms = 0;
+    HIP(hipEventElapsedTime(&ms, begin, end));
+    if (run) us.push_back(double(ms) * 1e3 / row);
+  }
+  std::sort(us.begin(), us.end());
+  mine = us[us.size() / 2];
+  shmem_double_max_reduce(SHMEM_TEAM_WORLD, &worst, &mine, 1);
+  shmem_barrier_all();
+  return worst;
+}
+
+struct Candidate {
+  const char *algorithm;
+  unsigned blocks, threads;
+};
+
+void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates) {
+  for (int kind = 0; kind < kinds; kind++) {
+    char last[64] = "";
+    size_t last_bytes = 0;
+    auto flush = [&](bool all) {
+      if (!*last || !out) return;
+      fprintf(out, "%s %s %d %zu %s\n", names[kind], arch, n, all ? SIZE_MAX : last_bytes, last);
+      fflush(out);
+    };
+    for (size_t bytes = 8; bytes <= largest; bytes *= 4) {
+      const bool blocked = kind == reduce_scatter || kind == fcollect || kind == alltoall;
+      const size_t count = std::max(bytes / 4 / (blocked ? size_t(n) : 1), size_t(1));
+      double best = 1e30;
+      char winner[64] = "";
+      for (const Candidate &c : candidates) {
+        const bool lines = !strcmp(c.algorithm, "lines");
+        if (lines && bytes > size_t(1) << 20) continue;
+        if (c.blocks > 1 && size_t(c.blocks) * 256 > count * 4) continue;
+        char text[64], row[160];
+        snprintf(text, sizeof text, "%s %u %u", c.algorithm, c.blocks, c.threads);
+        snprintf(row, sizeof row, "* * %d %zu %s\n", n, SIZE_MAX, text);
+        if (shmemx_tune(row)) {
+          fprintf(stderr, "error: a row that the library does not take: %s", row);
+          shmem_global_exit(1);
+        }
+        shmem_barrier_all();
+        check(kind, count, text);
+        const double us = measure(kind, count);
+        if (us < best) best = us, memcpy(winner, text, sizeof winner);
+      }
+      if (me == 0)
+        fprintf(stderr, "%-15s %12zu bytes %10.2f us  %s\n", names[kind], count * 4, best, winner);
+      if (strcmp(last, winner) != 0) flush(false);
+      memcpy(last, winner, sizeof last);
+      last_bytes = count * 4;
+    }
+    flush(true);
+  }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const char *path = nullptr;
+  for (int i = 1; i < argc; i++) {
+    const bool more = i + 1 < argc;
+    if (!strcmp(argv[i], "-o") && more) {
+      path = argv[++i];
+    } else if (!strcmp(argv[i], "-c") && more && atoi(argv[i + 1]) > 0) {
+      calls = atoi(argv[++i]);
+    } else if (!strcmp(argv[i], "-l") && more) {
+      char *rest;
+      largest = strtoull(argv[++i], &rest, 10);
+      largest <<= *rest == 'k' ? 10 : *rest == 'm' ? 20 : *rest == 'g' ? 30 : 0;
+    } else {
+      const bool asked = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
+      fputs(help, asked ? stdout : stderr);
+      return asked ? 0 : 2;
+    }
+  }
+  shmem_init();
+  me = shmem_my_pe(), n = shmem_n_pes();
+  const size_t room = std::max(largest, size_t(4096) * size_t(n));
+  source = static_cast<float *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
+  dest = static_cast<float *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
+  if (!source || !dest) {
+    if (me == 0)
+      fprintf(stderr,
+              "error: no room for 2 x %zu bytes in the device heap (SHMEM_DEVICE_SIZE, -l)\n",
+              room);
+    shmem_global_exit(2);
+  }
+  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  HIP(hipEventCreate(&begin));
+  HIP(hipEventCreate(&end));
+  std::vector<float> x(room / 4);
+  for (size_t i = 0; i < x.size(); i++) x[i] = value(me, i);
+  HIP(hipMemcpy(source, x.data(), room, hipMemcpyHostToDevice));
+  FILE *out = me ? nullptr : path ? fopen(path, "w") : stdout;
+  if (me == 0 && !out) {
+    perror(path);
+    shmem_global_exit(1);
+  }
+  int device = 0;
+  hipDeviceProp_t prop;
+  HIP(hipGetDevice(&device));
+  HIP(hipGetDeviceProperties(&prop, device));
+  char arch[64];
+  snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
+           prop.gcnArchName);
+  std::vector<Candidate> candidates;
+  const bool fibers = !strcmp(arch, "cpu"); // every thread costs there
+  for (const char *algorithm : {"lines", "direct"})
+    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
+      for (unsigned threads : {64u, 256u, 512u})
+        if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
+  if (out)
+    fprintf(out,
+            "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
+            "threads\n",
+            n, prop.name);
+  shmem_barrier_all();
+  tune(out, arch, candidates);
+  shmemx_tune(nullptr);
+  if (out && path) fclose(out);
+  (void)hipStreamDestroy(stream);
+  shmem_barrier_all();
+  shmem_free(dest);
+  shmem_free(source);
+  shmem_finalize();
+  return 0;
+}
