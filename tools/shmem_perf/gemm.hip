@@ -172,11 +172,21 @@ struct Bench {
   void enqueue_vendor(Op op, size_t set) {
     const size_t m = op == part || op == all_gather ? own : s.m;
     Bfloat16 *to = c_of(set) + (op == all_gather ? first * s.n : 0);
-    if (op == gather_matmul) vendor.all_gather(a[set], gathered, rows * s.k);
+    const Nccl &nccl = vendor.nccl;
+    if (op == gather_matmul)
+      vendor.must("ncclAllGather", nccl.all_gather(a[set], gathered, rows * s.k, Nccl::bf16_type,
+                                                   nccl.comm, stream));
     vendor.multiply(m, s.n, s.k, op == gather_matmul ? gathered : a[set], b[set], to);
-    if (op == reduce_scatter) vendor.reduce_scatter(c_of(set), out, rows * s.n);
-    if (op == all_reduce) vendor.all_reduce(c_of(set), s.m * s.n);
-    if (op == all_gather) vendor.all_gather(to, c_of(set), rows * s.n);
+    if (op == reduce_scatter)
+      vendor.must("ncclReduceScatter",
+                  nccl.reduce_scatter(c_of(set), out, rows * s.n, Nccl::bf16_type, Nccl::sum,
+                                      nccl.comm, stream));
+    if (op == all_reduce)
+      vendor.must("ncclAllReduce", nccl.all_reduce(c_of(set), c_of(set), s.m * s.n, Nccl::bf16_type,
+                                                   Nccl::sum, nccl.comm, stream));
+    if (op == all_gather)
+      vendor.must("ncclAllGather",
+                  nccl.all_gather(to, c_of(set), rows * s.n, Nccl::bf16_type, nccl.comm, stream));
   }
 
   // Some elements in double, the corners among them.
@@ -295,8 +305,8 @@ extern "C" void gemm_perf(const struct gemm_options *options) {
     printf("# %d PEs, %s, bf16; vendor: %s, %s; times against the product alone and the vendor\n"
            "%-22s %6s %6s %6s %10s %9s %7s %10s %9s %8s\n",
            b.npes, b.prop.name, b.vendor.product ? b.vendor.blas : "no BLAS",
-           b.vendor.collectives ? b.vendor.ccl : "no collectives", "test", "M", "N", "K", "us",
-           "TFLOP/s", "x gemm", "vendor us", "TFLOP/s", "x vendor");
+           b.vendor.collectives ? b.vendor.nccl.file : "no collectives", "test", "M", "N", "K",
+           "us", "TFLOP/s", "x gemm", "vendor us", "TFLOP/s", "x vendor");
   // Those of tensor-parallel layers; K is that of a PE.
   const Shape table[] = {{512, 8192, 3584},  {2048, 8192, 3584}, {8192, 8192, 3584},
                          {4096, 4096, 4096}, {8192, 8192, 1024}, {8192, 28672 / n, 8192}},
