@@ -21,7 +21,8 @@ static const char help[] =
     "  --repetitions N    batches a row, at most (default 101)\n"
 #ifdef HAVE_DEVICE
     "  --device           measure what kernels call, on the GPUs (--sizes, --step, --repetitions)\n"
-    "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside them\n"
+    "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside "
+    "them\n"
     "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
     "  --scopes           with --device: bandwidth of waves and single threads, too\n"
     "  --gemm             measure products of matrices in bf16, of one PE and of all together, "
