@@ -99,11 +99,11 @@ struct Context;
 // A team, as this process sees it: member i is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  int id;            // which share
-  std::byte *share;  // see team.hpp
-  uint64_t barriers; // completed or begun by this member
-  uint64_t rounds;   // exchanges begun by this member
-  uint64_t casts;    // broadcasts begun by this member
+  int id;              // which share
+  std::byte *share;    // see team.hpp
+  uint64_t barriers;   // completed or begun by this member
+  uint64_t rounds;     // exchanges begun by this member
+  uint64_t casts;      // broadcasts begun by this member
   uint32_t generation; // of the share, see Arrival
   int num_contexts;
   Context *contexts; // shareable and private ones, a list
