@@ -80,7 +80,6 @@ inline constexpr size_t stage_bytes = sizeof(Stage::data);
 struct Job {
   uint64_t magic;
   int n;
-  size_t heap_bytes;
   std::atomic<uint64_t> cores[16]; // that any PE may run on, one bit each
   alignas(line)
       std::atomic<uint32_t> sleepers; // threads in futex sleep, all PEs: nobody rings while it is 0
