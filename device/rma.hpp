@@ -13,28 +13,28 @@ namespace shmem::device {
 // An element of the sized routines, which the private side may hold at any alignment.
 template <int bits> struct Sized { unsigned char byte[bits / 8]; };
 
-template <class C, class T, class Scope>
+template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void put_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
   T *d = at(fn, "dest", dest, n, world_pe(c, pe));
   scope.sync();
-  copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
+  copy<Remote::dest, unit_of<T>, cache>(d, source, n * sizeof(T), scope);
 }
-template <class C, class T, class Scope>
+template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void put(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  put_nbi(fn, c, dest, source, n, pe, scope);
+  put_nbi<cache>(fn, c, dest, source, n, pe, scope);
   if constexpr (!std::is_same_v<Scope, Thread>) settle(scope);
 }
-template <class C, class T, class Scope>
+template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void get_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
   const T *s = at(fn, "source", source, n, world_pe(c, pe));
   scope.sync();
-  copy<Remote::source, unit_of<T>>(dest, s, n * sizeof(T), scope);
+  copy<Remote::source, unit_of<T>, cache>(dest, s, n * sizeof(T), scope);
 }
-template <class C, class T, class Scope>
+template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void get(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  get_nbi(fn, c, dest, source, n, pe, scope);
+  get_nbi<cache>(fn, c, dest, source, n, pe, scope);
   scope.sync();
 }
 

@@ -20,27 +20,27 @@
 namespace shmem {
 
 // With a scope of the caller's own. What each does is said in rma.hpp, signal.hpp and sync.hpp.
-template <class T, class Scope = Thread>
+template <Cache cache = Cache::keep, class T, class Scope = Thread>
 SHMEM_D_ void put(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
-  device::put("shmem::put", device::World{}, dest, source, n, pe, scope);
+  device::put<cache>("shmem::put", device::World{}, dest, source, n, pe, scope);
 }
-template <class T, class Scope = Thread>
+template <Cache cache = Cache::keep, class T, class Scope = Thread>
 SHMEM_D_ void put_nbi(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
-  device::put_nbi("shmem::put_nbi", device::World{}, dest, source, n, pe, scope);
+  device::put_nbi<cache>("shmem::put_nbi", device::World{}, dest, source, n, pe, scope);
 }
-template <class T, class Scope = Thread>
+template <Cache cache = Cache::keep, class T, class Scope = Thread>
 SHMEM_D_ void get(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
-  device::get("shmem::get", device::World{}, dest, source, n, pe, scope);
+  device::get<cache>("shmem::get", device::World{}, dest, source, n, pe, scope);
 }
-template <class T, class Scope = Thread>
+template <Cache cache = Cache::keep, class T, class Scope = Thread>
 SHMEM_D_ void get_nbi(T *dest, const T *source, size_t n, int pe, Scope scope = {}) {
-  device::get_nbi("shmem::get_nbi", device::World{}, dest, source, n, pe, scope);
+  device::get_nbi<cache>("shmem::get_nbi", device::World{}, dest, source, n, pe, scope);
 }
-template <class T, class Scope = Thread>
+template <Cache cache = Cache::keep, class T, class Scope = Thread>
 SHMEM_D_ void put_signal(T *dest, const T *source, size_t n, uint64_t *sig_addr, uint64_t signal,
                          int sig_op, int pe, Scope scope = {}) {
-  device::put_signal("shmem::put_signal", device::World{}, dest, source, n, sig_addr, signal,
-                     sig_op, pe, scope);
+  device::put_signal<cache>("shmem::put_signal", device::World{}, dest, source, n, sig_addr, signal,
+                            sig_op, pe, scope);
 }
 template <class Scope = Thread> SHMEM_D_ void barrier(shmem_team_t team, Scope scope = {}) {
   device::team_barrier("shmem::barrier", team, scope);

@@ -11,11 +11,13 @@
 #include <shmemx.h>
 
 using namespace shmem;
+using gpu::chosen; // for MUST
 
 struct shmemx_matmul_workspace {
   gemm::Fused op;
   shmemx_matmul_t shape;
   gemm::Members members; // none for a PE without a team
+  gemm::Copies copies;   // of gather_matmul
   void *block;           // on the symmetric heap, as large on all PEs of the world
   char *memory;          // in it: signals, then boxes
 };
@@ -94,7 +96,7 @@ void run(const char *fn, gemm::Fused op, shmemx_matmul_workspace *w, const shmem
     fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
           c.c, bytes);
   must_launch(fn, c,
-              gemm::fused(op, w->members, w->memory + sizeof(gemm::Signals), call,
+              gemm::fused(op, w->members, w->memory + sizeof(gemm::Signals), w->copies, call,
                           reinterpret_cast<hipStream_t>(stream)));
 }
 
@@ -143,9 +145,16 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     w->memory = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory)};
     gemm::Signals signals{};
-    for (int i = 0; i < t->n; i++) signals.delta[i] = self.device.delta[t->pe(i)];
-    gpu::copy(w->memory, &signals, sizeof signals);
-    gpu::finish();
+    for (int i = 0; i < t->n; i++)
+      signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
+    if (w->op == gemm::Fused::gather_matmul) {
+      gpu::OnDevice on;
+      MUST(hipStreamCreateWithFlags(&w->copies.stream, hipStreamNonBlocking),
+           "hipStreamCreateWithFlags");
+      for (hipEvent_t *event : {&w->copies.begin, &w->copies.end})
+        MUST(hipEventCreateWithFlags(event, hipEventDisableTiming), "hipEventCreateWithFlags");
+    }
+    gpu::copy(w->memory, &signals, sizeof signals); // there before a peer's kernel sets a flag
   }
   sync(*self.world);
   return w;
@@ -153,6 +162,12 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
 
 EXPORT void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace) {
   if (!workspace) return;
+  if (workspace->copies.stream) {
+    gpu::OnDevice on;
+    for (hipEvent_t event : {workspace->copies.begin, workspace->copies.end})
+      MUST(hipEventDestroy(event), "hipEventDestroy");
+    MUST(hipStreamDestroy(workspace->copies.stream), "hipStreamDestroy");
+  }
   api::free("shmemx_matmul_workspace_destroy", workspace->block);
   delete workspace;
 }

@@ -70,7 +70,7 @@ void map() {
   window = static_cast<char *>(p);
 }
 
-void create(int n, size_t heap, size_t bytes) {
+void create(int n, size_t bytes) {
   self.segment_fd = memfd_create("shmem", MFD_CLOEXEC);
   int ends[2];
   if (self.segment_fd < 0 || ftruncate(self.segment_fd, off_t(bytes)) < 0 ||
@@ -81,7 +81,6 @@ void create(int n, size_t heap, size_t bytes) {
   map();
   Job *job = reinterpret_cast<Job *>(window);
   job->n = n;
-  job->heap_bytes = heap;
   job->magic = magic;
 }
 
@@ -101,7 +100,7 @@ void join(const bootstrap::Place &place) {
   if (place.local == 0) {
     heap = heap_bytes(n);
     layout(heap);
-    create(n, heap, self.job_bytes);
+    create(n, self.job_bytes);
     struct stat st;
     fstat(self.segment_fd, &st);
     char text[160];

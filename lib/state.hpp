@@ -80,7 +80,6 @@ inline constexpr size_t stage_bytes = sizeof(Stage::data);
 struct Job {
   uint64_t magic;
   int n;
-  size_t heap_bytes;
   std::atomic<uint64_t> cores[16]; // that any PE may run on, one bit each
   alignas(line)
       std::atomic<uint32_t> sleepers; // threads in futex sleep, all PEs: nobody rings while it is 0
@@ -99,11 +98,11 @@ struct Context;
 // A team, as this process sees it: member i is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  int id;            // which share
-  std::byte *share;  // see team.hpp
-  uint64_t barriers; // completed or begun by this member
-  uint64_t rounds;   // exchanges begun by this member
-  uint64_t casts;    // broadcasts begun by this member
+  int id;              // which share
+  std::byte *share;    // see team.hpp
+  uint64_t barriers;   // completed or begun by this member
+  uint64_t rounds;     // exchanges begun by this member
+  uint64_t casts;      // broadcasts begun by this member
   uint32_t generation; // of the share, see Arrival
   int num_contexts;
   Context *contexts; // shareable and private ones, a list

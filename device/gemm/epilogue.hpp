@@ -110,21 +110,20 @@ SHMEM_D_ void store_as(Type type, void *c, size_t at, const float (&v)[chunk], u
 
 // C in shards of as many rows, one for each member; the tiles of a shard in columns of `group`
 // units, not along C's rows, so that those of the same time share rows of A and columns of B in the
-// L2. The own shard comes last, when the others' are on their way, or first, where A comes from
-// them.
+// L2. The own shard comes last, when the others' are on their way.
 struct Shards {
   Members members;
   unsigned m, n, rows;      // of C, of a shard
   unsigned high, wide;      // of a unit
   unsigned group, of_shard; // units
-  bool all;                 // all: every member's shard, else the whole is one
+  unsigned shards;          // so many, from the one after this PE's on; 0: the whole is one
 
   SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
-    const unsigned count = all ? unsigned(members.n) : 1;
+    const unsigned count = shards ? shards : 1;
     const unsigned at = i * blocks + block;
     if (at >= of_shard * count) return false;
     const unsigned step = at / of_shard, in_shard = at % of_shard;
-    tile.shard = all ? (unsigned(members.me) + 1 + step) % count : 0;
+    tile.shard = shards ? (unsigned(members.me) + 1 + step) % unsigned(members.n) : 0;
     const unsigned units_high = (rows + high - 1) / high,
                    of_group = group * ((n + wide - 1) / wide);
     const unsigned first = in_shard / of_group * group, rest = in_shard % of_group,

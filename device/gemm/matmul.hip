@@ -28,45 +28,65 @@ hipError_t compute_units(unsigned *units) {
   return error;
 }
 
+template <class T> Matrices<T> matrices(const Matmul &call) {
+  return {static_cast<const T *>(call.a),
+          static_cast<const T *>(call.b),
+          call.lda,
+          call.ldb,
+          unsigned(call.m),
+          unsigned(call.n),
+          unsigned(call.k),
+          call.trans_a,
+          call.trans_b};
+}
+// run(core, operands) with what multiplies such matrices best.
+template <class Run> hipError_t choose(const Matmul &call, Run run) {
+  switch (call.type) {
+  case Type::f32:
+    return choose(matrices<float>(call), run);
+  case Type::f16:
+    return choose(matrices<Half>(call), run);
+  case Type::bf16:
+    return choose(matrices<Bfloat16>(call), run);
+  case Type::f8:
+    return choose(matrices<Float8>(call), run);
+  }
+  return hipErrorInvalidValue;
+}
+
 // The product of m rows, as the order and the epilogue have it but for what depends on the core.
-template <class T>
 hipError_t run(const Matmul &call, Shards order, const Store &store, hipStream_t stream) {
-  const Matrices<T> x{static_cast<const T *>(call.a),
-                      static_cast<const T *>(call.b),
-                      call.lda,
-                      call.ldb,
-                      unsigned(call.m),
-                      unsigned(call.n),
-                      unsigned(call.k),
-                      call.trans_a,
-                      call.trans_b};
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  return choose(x, [&](auto core, const auto &operands) {
+  return choose(call, [&](auto core, const auto &operands) {
     using Core = decltype(core);
     order.high = Core::tile_m * Core::unit;
     order.wide = Core::tile_n;
     const size_t down = (order.rows + order.high - 1) / order.high,
-                 across = (x.n + order.wide - 1) / order.wide,
-                 blocks = down * across * (order.all ? size_t(order.members.n) : 1) * Core::unit;
+                 across = (call.n + order.wide - 1) / order.wide,
+                 blocks = down * across * (order.shards ? order.shards : 1) * Core::unit;
     if (blocks > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
     order.of_shard = unsigned(down * across);
     const unsigned most = units * Core::resident / Core::unit * Core::unit;
     return launch<Core>(operands, blocks < most ? unsigned(blocks) : most, stream, order, store);
   });
 }
-hipError_t run(const Matmul &call, const Shards &order, const Store &store, hipStream_t stream) {
-  switch (call.type) {
-  case Type::f32:
-    return run<float>(call, order, store, stream);
-  case Type::f16:
-    return run<Half>(call, order, store, stream);
-  case Type::bf16:
-    return run<Bfloat16>(call, order, store, stream);
-  case Type::f8:
-    return run<Float8>(call, order, store, stream);
-  }
-  return hipErrorInvalidValue;
+
+// Whether the product of a shard and then that of the others take little longer than all at once:
+// tiles come in rounds of as many as the GPU has room for, and what is left of a round is lost.
+// 8192 x 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
+hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  return choose(call, [&](auto core, const auto &) {
+    using Core = decltype(core);
+    const size_t high = Core::tile_m * Core::unit, room = units * Core::resident / Core::unit,
+                 tiles = (rows + high - 1) / high * ((call.n + Core::tile_n - 1) / Core::tile_n),
+                 one = (tiles + room - 1) / room, others = (tiles * (shards - 1) + room - 1) / room,
+                 all = (tiles * shards + room - 1) / room;
+    *well = (one + others - all) * 4 <= one;
+    return hipSuccess;
+  });
 }
 
 bool too_large(const Matmul &call) {
@@ -123,15 +143,35 @@ void launch_meet(const Members &members, hipStream_t stream, const Meeting &firs
   hipLaunchKernelGGL(meet, dim3(1), dim3(64), 0, stream, members, first, second, over);
 }
 
-// This PE's rows of A to all members' boxes.
-__global__ void __launch_bounds__(512)
-    send_rows(Members members, const char *from, size_t ld, size_t row_bytes, size_t rows,
-              char *box, size_t pitch) {
-  for (size_t r = blockIdx.x; r < rows; r += gridDim.x)
+// This PE's rows of A, and their place in a box.
+struct Rows {
+  const char *from;
+  size_t ld, bytes, n; // bytes: of a row
+  char *box;
+  size_t pitch;
+};
+__global__ void __launch_bounds__(512) send_rows(Members members, Rows rows) {
+  for (size_t r = blockIdx.x; r < rows.n; r += gridDim.x)
     for (int k = 0; k < members.n; k++)
       device::copy<device::Remote::dest, 1>(
-          at(members, box + r * pitch, (members.me + k) % members.n), from + r * ld, row_bytes,
-          Workgroup{});
+          at(members, rows.box + r * rows.pitch, (members.me + k) % members.n),
+          rows.from + r * rows.ld, rows.bytes, Workgroup{});
+}
+// By the GPU's copy engines, which take no compute unit from the product beside them. They wait for
+// no peer.
+hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
+                        hipStream_t stream) {
+  hipError_t error = hipEventRecord(copies.begin, stream);
+  if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
+  const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
+  for (int k = 1; k < members.n && rows.n && !error; k++) {
+    char *to = rows.box + copies.delta[(members.me + k) % members.n];
+    error =
+        gaps ? hipMemcpy2DAsync(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
+                                hipMemcpyDefault, copies.stream)
+             : hipMemcpyAsync(to, rows.from, rows.n * rows.bytes, hipMemcpyDefault, copies.stream);
+  }
+  return error ? error : hipEventRecord(copies.end, copies.stream);
 }
 
 template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
@@ -191,8 +231,8 @@ size_t box_bytes(Fused op, const Matmul &shape, int members) {
   return (rows_of(shape.m, members) * size_t(members) * row + 127) / 128 * 128;
 }
 
-hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &whole,
-                 hipStream_t stream) {
+hipError_t fused(Fused op, const Members &members, char *boxes, const Copies &copies,
+                 const Matmul &whole, hipStream_t stream) {
   if (too_large(whole)) return hipErrorInvalidValue;
   const unsigned rows = unsigned(rows_of(whole.m, members.n)), me = unsigned(members.me);
   const unsigned first = me * rows < whole.m ? me * rows : unsigned(whole.m);
@@ -218,7 +258,7 @@ hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &wh
     send.c = boxes + me * send.shard;
     send.odd = odd;
     order.rows = rows;
-    order.all = true;
+    order.shards = unsigned(members.n);
     launch_meet(members, stream, two_boxes);
     if (whole.m && whole.n) error = run(call, order, send, stream);
     if (error) return error;
@@ -240,16 +280,35 @@ hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &wh
     launch_meet(members, stream, all_gathered, no_meeting, true);
   } else {
     const size_t a_bytes = bytes_of(whole.type), a_pitch = padded(whole.k, whole.type);
+    const Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
+                    boxes + first * a_pitch * a_bytes,  a_pitch * a_bytes};
+    bool beside = false;
+    if (whole.m && whole.n && whole.k && members.n > 1)
+      error = splits_well(call, rows, unsigned(members.n), &beside);
+    if (error) return error;
     launch_meet(members, stream, one_box);
-    hipLaunchKernelGGL(send_rows, dim3(units * 2), many, 0, stream, members,
-                       static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes,
-                       size_t(own), boxes + first * a_pitch * a_bytes, a_pitch * a_bytes);
+    if (beside) { // the own rows, and meanwhile their copies to the others
+      if ((error = start_copies(members, copies, mine, stream))) return error;
+      call.m = order.m = order.rows = own;
+      if (own)
+        error = run(call, order,
+                    plain_store(static_cast<char *>(whole.c) + first * whole.ldc * bytes, whole.ldc,
+                                whole.out, whole),
+                    stream);
+      if (!error) error = hipStreamWaitEvent(stream, copies.end, 0);
+      if (error) return error;
+      order.rows = rows;
+      order.shards = unsigned(members.n) - 1;
+    } else {
+      hipLaunchKernelGGL(send_rows, dim3(units * 2), many, 0, stream, members, mine);
+      order.rows = unsigned(whole.m);
+    }
     launch_meet(members, stream, all_arrived);
     call.a = boxes;
     call.lda = a_pitch;
-    order.m = order.rows = unsigned(whole.m);
+    call.m = order.m = unsigned(whole.m);
     if (whole.m && whole.n)
-      error = run(call, order, plain_store(call.c, call.ldc, call.out, call), stream);
+      error = run(call, order, plain_store(whole.c, whole.ldc, whole.out, whole), stream);
     if (error) return error;
     launch_meet(members, stream, all_consumed, no_meeting, true);
   }

@@ -55,10 +55,17 @@ struct Members {
   Signals *own;
 };
 
+// A stream and events for gather_matmul, so that copies to the others run beside a product.
+struct Copies {
+  hipStream_t stream;
+  hipEvent_t begin, end;
+  ptrdiff_t delta[max_members]; // as those of Signals
+};
+
 // Boxes are on each PE at the same place: the shape's box_bytes, twice for calls of even and of odd
 // number. m is that of the whole; C of all_reduce and all_gather is on the symmetric heap.
 size_t box_bytes(Fused op, const Matmul &shape, int members);
-hipError_t fused(Fused op, const Members &members, char *boxes, const Matmul &call,
-                 hipStream_t stream);
+hipError_t fused(Fused op, const Members &members, char *boxes, const Copies &copies,
+                 const Matmul &call, hipStream_t stream);
 
 } // namespace shmem::gemm

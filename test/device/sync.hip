@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(1024) own_scope_kernel(int *dest, const int *s
   if (threadIdx.x >= 2 * shmem::arch::wave_size) return;
   const Pair pair{counter};
   shmem::put(dest, source, n, right, pair);
-  shmem::get(dest + n, source + n, n, right, pair);
-  shmem::put_signal(dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD, right, pair);
+  shmem::get<shmem::Cache::stream>(dest + n, source + n, n, right, pair);
+  shmem::put_signal<shmem::Cache::stream>(dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD, right, pair);
   if (pair.rank() == 0) shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
   pair.sync();
   shmem::barrier(SHMEM_TEAM_WORLD, pair);

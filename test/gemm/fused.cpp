@@ -22,6 +22,18 @@ using namespace shmem::gemm;
     CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
   } while (0)
 
+// What a PE does beside its products is in the order of this stream, and over when these return:
+// hipMemset does not wait, and from pageable memory hipMemcpy returns when it has read it.
+hipStream_t stream;
+void to_device(void *to, const void *from, size_t bytes) {
+  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
+  HIP(hipStreamSynchronize(stream));
+}
+void to_host(void *to, const void *from, size_t bytes) {
+  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
+  HIP(hipStreamSynchronize(stream));
+}
+
 const struct {
   size_t bytes;
   double unit;
@@ -82,6 +94,7 @@ float a_value(const Job &j, int member, size_t r, size_t c, int call) {
 
 Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k,
          bool trans_b, bool extra, size_t c_bytes = 0) {
+  if (!stream) HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   Job j{};
   j.team = team;
   j.op = op;
@@ -107,7 +120,7 @@ Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m,
   if (extra) {
     std::vector<char> host(n * bytes);
     for (size_t c = 0; c < n; c++) put(type, host.data(), c, value(0, 3, 0, c, 0));
-    HIP(hipMemcpy(j.bias, host.data(), host.size(), hipMemcpyHostToDevice));
+    to_device(j.bias, host.data(), host.size());
     j.shape.bias = j.bias;
   }
   j.shape.a = j.a, j.shape.b = j.b, j.shape.c = j.c;
@@ -121,7 +134,13 @@ void destroy(Job &j) {
   shmemx_matmul_workspace_destroy(j.workspace);
 }
 
-// The matrices of a call; C is poisoned.
+// Before a peer writes to C.
+void poison(const Job &j) {
+  HIP(hipMemsetAsync(j.c, 0x5a, j.c_bytes, stream));
+  HIP(hipStreamSynchronize(stream));
+  shmem_barrier_all();
+}
+// The matrices of a call.
 void fill(const Job &j, int call) {
   const shmemx_matmul_t &s = j.shape;
   const size_t bytes = facts[s.type].bytes;
@@ -132,8 +151,8 @@ void fill(const Job &j, int call) {
   for (size_t r = 0; r < s.k; r++)
     for (size_t c = 0; c < s.n; c++)
       put(s.type, b.data(), s.trans_b ? c * s.k + r : r * s.n + c, b_value(j, j.i, r, c, call));
-  HIP(hipMemcpy(j.a, a.data(), a.size(), hipMemcpyHostToDevice));
-  HIP(hipMemcpy(j.b, b.data(), b.size(), hipMemcpyHostToDevice));
+  to_device(j.a, a.data(), a.size());
+  to_device(j.b, b.data(), b.size());
 }
 
 void enqueue(const Job &j, hipStream_t stream) {
@@ -147,7 +166,7 @@ void enqueue(const Job &j, hipStream_t stream) {
 void check(const Job &j, int call) {
   const shmemx_matmul_t &s = j.shape;
   std::vector<char> host(j.c_bytes);
-  HIP(hipMemcpy(host.data(), j.c, host.size(), hipMemcpyDeviceToHost));
+  to_host(host.data(), j.c, host.size());
   const bool sums = j.op == op_rs || j.op == op_ar;
   const double unit = facts[s.out].unit, step = s.type == SHMEMX_F8 ? 0x1p-13 : 0x1p-23;
   for (size_t r = 0; r < j.c_rows; r++)
@@ -185,11 +204,9 @@ void run(shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k
          bool extra) {
   Job j = make(SHMEM_TEAM_WORLD, op, type, m, n, k, trans_b, extra);
   fill(j, 0);
-  HIP(hipMemset(j.c, 0x5a, j.c_bytes));
-  HIP(hipDeviceSynchronize());
-  shmem_barrier_all(); // before a peer writes to C
-  enqueue(j, nullptr);
-  HIP(hipDeviceSynchronize());
+  poison(j);
+  enqueue(j, stream);
+  HIP(hipStreamSynchronize(stream));
   check(j, 0);
   destroy(j);
 }
@@ -216,14 +233,12 @@ void epilogues(void) {
 void repeated(void) {
   for (auto op : ops) {
     Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 70, 40, 24, true, false);
-    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
-    HIP(hipDeviceSynchronize());
-    shmem_barrier_all();
+    poison(j);
     for (int call = 0; call < 6; call++) {
       if (me == call % npes) usleep(10000);
       fill(j, call);
-      enqueue(j, nullptr);
-      HIP(hipDeviceSynchronize());
+      enqueue(j, stream);
+      HIP(hipStreamSynchronize(stream));
       check(j, call);
       // A peer may be a call ahead, and all_reduce and all_gather write into this C in it only when
       // this stream has come there: what was checked was this call's.
@@ -237,13 +252,9 @@ void graph(void) {
   for (auto op : ops) {
     Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 40, 24, 16, true, false);
     fill(j, 0);
-    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
-    hipStream_t stream;
+    poison(j);
     hipGraph_t captured;
     hipGraphExec_t exec;
-    HIP(hipStreamCreate(&stream));
-    HIP(hipDeviceSynchronize());
-    shmem_barrier_all();
     HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     enqueue(j, stream);
     HIP(hipStreamEndCapture(stream, &captured));
@@ -253,7 +264,37 @@ void graph(void) {
     check(j, 0);
     HIP(hipGraphExecDestroy(exec));
     HIP(hipGraphDestroy(captured));
-    HIP(hipStreamDestroy(stream));
+    destroy(j);
+  }
+}
+
+// As many rows as make whole rounds of tiles on this GPU: those of the others then come while the
+// own ones are multiplied. With gaps between rows in bf16; new rows for each call; and in a graph.
+void beside(void) {
+  int device, units;
+  HIP(hipGetDevice(&device));
+  HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device));
+  for (auto type : {SHMEMX_F32, SHMEMX_BF16}) {
+    Job j = make(SHMEM_TEAM_WORLD, op_gm, type, size_t(npes * units * 256 - 5), 8, 12, true, true);
+    poison(j);
+    for (int call = 0; call < 3; call++) {
+      fill(j, call);
+      enqueue(j, stream);
+      HIP(hipStreamSynchronize(stream));
+      check(j, call);
+    }
+    hipGraph_t captured;
+    hipGraphExec_t exec;
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    enqueue(j, stream), enqueue(j, stream);
+    HIP(hipStreamEndCapture(stream, &captured));
+    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    fill(j, 3);
+    for (int i = 0; i < 5; i++) HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    check(j, 3);
+    HIP(hipGraphExecDestroy(exec));
+    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }
@@ -264,13 +305,10 @@ void equal(void) {
   static unsigned long sum, sums[PE_MAX];
   fill(j, 0);
   for (int call = 0; call < 3; call++) {
-    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
-    HIP(hipDeviceSynchronize());
-    shmem_barrier_all();
-    enqueue(j, nullptr);
-    HIP(hipDeviceSynchronize());
+    poison(j);
+    enqueue(j, stream);
     std::vector<unsigned char> host(j.c_bytes);
-    HIP(hipMemcpy(host.data(), j.c, host.size(), hipMemcpyDeviceToHost));
+    to_host(host.data(), j.c, host.size());
     const unsigned long before = sum;
     sum = 14695981039346656037u;
     for (unsigned char x : host) sum = (sum ^ x) * 1099511628211u;
@@ -291,11 +329,9 @@ void teams(void) {
   for (auto op : ops) {
     Job j = make(halves[odd], op, SHMEMX_F32, odd ? 50 : 90, 40, 24, true, false, 128 * 64 * 4);
     fill(j, 0);
-    HIP(hipMemset(j.c, 0x5a, j.c_bytes));
-    HIP(hipDeviceSynchronize());
-    shmem_barrier_all();
-    for (int call = 0; call < 3; call++) enqueue(j, nullptr);
-    HIP(hipDeviceSynchronize());
+    poison(j);
+    for (int call = 0; call < 3; call++) enqueue(j, stream);
+    HIP(hipStreamSynchronize(stream));
     check(j, 0);
     destroy(j);
   }
@@ -311,10 +347,7 @@ void two_streams(void) {
   HIP(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
   HIP(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
   fill(x, 0), fill(y, 1);
-  HIP(hipMemset(x.c, 0x5a, x.c_bytes));
-  HIP(hipMemset(y.c, 0x5a, y.c_bytes));
-  HIP(hipDeviceSynchronize());
-  shmem_barrier_all();
+  poison(x), poison(y);
   for (int call = 0; call < 5; call++) enqueue(x, first), enqueue(y, second);
   HIP(hipDeviceSynchronize());
   check(x, 0), check(y, 1);
@@ -327,8 +360,9 @@ void two_streams(void) {
 
 int main() {
   const pe_test tests[] = {
-      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues},     {"repeated", repeated},
-      {"graph", graph}, {"equal", equal},   {"two streams", two_streams}, {"teams", teams}};
+      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues}, {"repeated", repeated},
+      {"graph", graph}, {"beside", beside}, {"equal", equal},         {"two streams", two_streams},
+      {"teams", teams}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
 }

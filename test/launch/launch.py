@@ -293,6 +293,20 @@ def case_kernels():
     kernels(f"{BUILD}/tools")
 
 
+def case_perf_gemm():
+    """The products are checked by the program itself; a shape that shards do not divide, and one without room."""
+    perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
+    for n in 1, 3:
+        rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--gemm", "--shape", "100,37,19", "--json").splitlines()]
+        tests = ["matmul", "matmul of a shard"] + [f"matmul_{o}" for o in ("reduce_scatter", "all_reduce", "all_gather")]
+        assert [r["test"] for r in rows] == tests + ["all_gather_matmul"], rows
+        assert all(r["us"] > 0 and r["m"] == 100 for r in rows) and rows[0]["x_gemm"] == 1, rows
+    out = run(OSHRUN, "-n", 2, perf, "--gemm", "--repetitions", 1)
+    assert out.count("\n") == 14 and " - " in out, out
+    assert not run(OSHRUN, "-n", 2, perf, "--gemm", "--json", "--shape", "64k,64k,1", SHMEM_DEVICE_SIZE="64m")
+    run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
+
+
 def case_program():
     programs(f"{BUILD}/tools", OSHRUN)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device and --stream, which are HIP and C++, for the C program around it.
+// shmem_perf --device, --stream and --gemm, which are HIP and C++, for the C program around them.
 #ifndef SHMEM_PERF_DEVICE_H
 #define SHMEM_PERF_DEVICE_H
 
@@ -16,15 +16,20 @@ struct device_options {
   bool json;
 };
 
+struct gemm_options {
+  size_t m, n, k; // the only shape, or 0: those of a table
+  int runs;       // timed runs of each row
+  bool json;
+};
+
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
-    void
-    device_perf(const struct device_options *options);
+void device_perf(const struct device_options *options);
+void stream_perf(const struct device_options *options);
+void gemm_perf(const struct gemm_options *options);
 #ifdef __cplusplus
-extern "C"
+}
 #endif
-    void
-    stream_perf(const struct device_options *options);
 
 #endif

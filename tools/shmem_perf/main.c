@@ -21,9 +21,15 @@ static const char help[] =
     "  --repetitions N    batches a row, at most (default 101)\n"
 #ifdef HAVE_DEVICE
     "  --device           measure what kernels call, on the GPUs (--sizes, --step, --repetitions)\n"
-    "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside them\n"
+    "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside "
+    "them\n"
     "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
     "  --scopes           with --device: bandwidth of waves and single threads, too\n"
+    "  --gemm             measure products of matrices in bf16, of one PE and of all together, "
+    "and\n"
+    "                     the vendor's libraries, where they are found (--repetitions, at most 9)\n"
+    "  --shape M,N,K      with --gemm: C is M x N, of K products each; instead of a table of "
+    "shapes\n"
 #endif
     "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
     "                     as many as PEs; for one node\n"
@@ -120,6 +126,10 @@ static struct options parse(int argc, char **argv) {
       o.scopes = true;
       continue;
     }
+    if (IS("--gemm")) {
+      o.gemm = true;
+      continue;
+    }
 #endif
     if (IS("--bind")) {
       o.bind = true;
@@ -130,7 +140,7 @@ static struct options parse(int argc, char **argv) {
       continue;
     }
     if (!IS("--groups") && !IS("--tests") && !IS("--sizes") && !IS("--coll-max") && !IS("--step") &&
-        !IS("--time") && !IS("--repetitions"))
+        !IS("--time") && !IS("--repetitions") && !IS("--shape"))
       usage_error("unknown argument '%s'", arg);
     if (!value && ++i >= argc) usage_error("%s needs a value", arg);
     if (!value) value = argv[i];
@@ -144,6 +154,12 @@ static struct options parse(int argc, char **argv) {
       const char *rest;
       o.smallest = parse_size("--sizes", value, ':', &rest);
       o.largest = parse_size("--sizes", rest, '\0', NULL);
+    }
+    if (IS("--shape")) {
+      const char *rest;
+      o.shape[0] = parse_size("--shape", value, ',', &rest);
+      o.shape[1] = parse_size("--shape", rest, ',', &rest);
+      o.shape[2] = parse_size("--shape", rest, '\0', NULL);
     }
     if (IS("--time")) {
       char *end;
@@ -292,6 +308,15 @@ int main(int argc, char **argv) {
                                      .json = o.json};
     if (o.device) device_perf(&d);
     if (o.stream) stream_perf(&d);
+    leave(0);
+  }
+  if (o.gemm) {
+    const struct gemm_options g = {.m = o.shape[0],
+                                   .n = o.shape[1],
+                                   .k = o.shape[2],
+                                   .runs = (int)least((size_t)o.repetitions, 9),
+                                   .json = o.json};
+    gemm_perf(&g);
     leave(0);
   }
 #endif

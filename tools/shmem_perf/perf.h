@@ -82,7 +82,8 @@ struct options {
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
   bool json, list, bind;
-  bool device, scopes, stream;
+  bool device, scopes, stream, gemm;
+  size_t shape[3]; // of --gemm
 };
 
 bool measure_setup(void);
