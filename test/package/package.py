@@ -47,7 +47,8 @@ def by_make(tmp, prefix):
 def by_cmake(tmp, prefix, root):
     folder = tmp / "cmake"
     configure = ["cmake", "-S", EXAMPLES, f"-DCMAKE_PREFIX_PATH={root}", "-DCMAKE_BUILD_TYPE=Release"]
-    run(*configure, "-B", folder)
+    nvcc = {"CUDACXX": run(prefix / "bin/oshc++", "--showme:hip").split()[0]} if GPU == "nvidia" else {}
+    run(*configure, "-B", folder, **nvcc)
     run("cmake", "--build", folder)
     programs(folder, prefix / "bin/oshrun")
     # An older version of the same major is served, a newer one and another major are not.
