@@ -117,7 +117,8 @@ Store plain_store(void *c, size_t ld, Type type, const Matmul &call) {
 // for good. What came before in the stream is complete. `back`: for the flags of so many calls
 // before.
 struct Meeting {
-  Flag (Signals::*tell)[max_members], (Signals::*wait)[max_members];
+  using Flags = Flag[max_members];
+  Flags Signals::*tell, Signals::*wait;
   uint64_t back;
 };
 __global__ void meet(Members members, Meeting first, Meeting second, bool over) {
