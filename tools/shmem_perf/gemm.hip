@@ -303,7 +303,7 @@ struct Bench {
     char shape[64];
     snprintf(shape, sizeof shape, "%zu x %zu x %zu", s.m, s.n, s.k);
     struct plot_point point = {};
-    point.panel = "rate of each PE", point.series = names[op], point.peer = peer;
+    point.panel = "rate of each PE, by M x N x K", point.series = names[op], point.peer = peer;
     point.group = shape, point.value = tflops, point.unit = "TFLOP/s";
     plot_add(&point);
   }

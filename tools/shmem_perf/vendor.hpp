@@ -146,7 +146,7 @@ private:
   bool find_hipblaslt() {
     kind = hipblaslt;
     void *p = open({"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so"});
-    return p && lt.open(p);
+    return p && lt.open(p) && lt.plan(256, 256, 256) == 0; // it may lack kernels for this GPU
   }
   bool find_rocblas() {
     kind = rocblas;
