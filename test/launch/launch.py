@@ -330,7 +330,7 @@ def case_perf_plot():
     same([(name(r), f"{r['bytes']} bytes", r["us"]) for r in rows], drawn)
     rows, drawn = points("--gemm", "--shape", "64,32,16")
     rows = [json.loads(r) for r in rows.splitlines()]
-    same([(r["test"], "64 x 32 x 16", r["tflops"]) for r in rows], drawn)
+    same([(r["test"], "64x32x16", r["tflops"]) for r in rows], drawn)
     rows, drawn = points("--groups", "latency,bandwidth", "--time", 0.001, *small)
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"latency", "bandwidth"}, rows

@@ -301,7 +301,7 @@ struct Bench {
   }
   void plot(Op op, const char *peer, double tflops) const {
     char shape[64];
-    snprintf(shape, sizeof shape, "%zu x %zu x %zu", s.m, s.n, s.k);
+    snprintf(shape, sizeof shape, "%zux%zux%zu", s.m, s.n, s.k);
     struct plot_point point = {};
     point.panel = "rate of each PE, by M x N x K", point.series = names[op], point.peer = peer;
     point.group = shape, point.value = tflops, point.unit = "TFLOP/s";

@@ -12,7 +12,7 @@
 #include <string.h>
 
 // In pixels. A panel is its title, its area, the labels of x below, and the legend to the right.
-enum { WIDTH = 980, LEFT = 74, AREA = 640, HEAD = 44, HEIGHT = 300, LEGEND = LEFT + AREA + 20 };
+enum { WIDTH = 1110, LEFT = 74, AREA = 770, HEAD = 44, HEIGHT = 300, LEGEND = LEFT + AREA + 20 };
 enum { LINE_OF_LEGEND = 19, MOST_TICKS = 12 };
 
 // Apart in hue or in lightness for each two that follow.
@@ -269,7 +269,7 @@ static bool labels_turned(const struct panel *p) {
   size_t longest = 0;
   for (size_t g = 0; g < p->n_groups; ++g)
     if (strlen(p->groups[g]) > longest) longest = strlen(p->groups[g]);
-  return p->bars && 7.0 * (double)longest > (double)AREA / (double)p->n_groups;
+  return p->bars && 7.6 * (double)longest > (double)AREA / (double)p->n_groups;
 }
 
 static void bars(const struct panel *p) {
