@@ -163,7 +163,8 @@ struct Meeting {
   Flags Signals::*tell, Signals::*wait;
   uint64_t back;
 };
-__global__ void meet(Members members, Meeting first, Meeting second, bool over) {
+SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const Meeting &second,
+                           bool over) {
   const uint64_t epoch = epoch_of(members);
   for (const Meeting &m : {first, second}) {
     if (m.tell) tell(members, m.tell, epoch, threadIdx.x);
@@ -173,17 +174,23 @@ __global__ void meet(Members members, Meeting first, Meeting second, bool over) 
   arch::wg_sync();
   if (!over) return;
   if (threadIdx.x == 0)
-    members.own->epoch = epoch, members.own->call.begun = members.own->call.ticket = 0;
+    members.own->epoch = epoch,
+    members.own->call.begun = members.own->call.ticket = members.own->call.ended = 0;
   for (unsigned i = threadIdx.x; i < max_workers; i += blockDim.x)
     members.own->call.progress[i] = 0;
+}
+__global__ void meet(Members members, Meeting first, Meeting second, bool over) {
+  meet_members(members, first, second, over);
 }
 constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
     all_arrived{&Signals::arrived, &Signals::arrived, 0},
     all_gathered{&Signals::gathered, &Signals::gathered, 0},
     all_consumed{&Signals::consumed, nullptr, 0};
-// What this PE sent in the last call, or in the one before, has been used up.
+// What this PE sent has been used up: in the last call; at the end of a call, so that the one after
+// the next or that the next may send to where this one did.
 constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
-    two_boxes{nullptr, &Signals::consumed, 2};
+    two_boxes{&Signals::consumed, &Signals::consumed, 1},
+    same_box{&Signals::consumed, &Signals::consumed, 0};
 
 void launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
                  const Meeting &second = no_meeting, bool over = false) {
@@ -248,7 +255,7 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
 // `first` on.
 __global__ void __launch_bounds__(512)
     reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
-           size_t odd, unsigned first, unsigned rows, Store store) {
+           size_t odd, unsigned first, unsigned rows, Store store, Meeting last, Meeting second) {
   boxes += epoch_of(members) % 2 ? odd : 0;
   const unsigned across = (store.n + chunk - 1) / chunk;
   const size_t each = store.finish.type == Type::f32 ? 4 : store.finish.type == Type::f8 ? 1 : 2;
@@ -261,6 +268,16 @@ __global__ void __launch_bounds__(512)
              (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
     store.put(first + row, col, sum);
   }
+  // The last workgroup ends the call for all of them.
+  __shared__ bool ends;
+  device::settle(Workgroup{});
+  if (threadIdx.x == 0) {
+    arch::fence_release(); // orders what this workgroup loaded and stored before the count
+    ends = arch::fetch_add<Order::acq_rel, Range::device>(&members.own->call.ended, 1u) ==
+           gridDim.x - 1;
+  }
+  arch::wg_sync();
+  if (ends) meet_members(members, last, second, true);
 }
 
 } // namespace
@@ -316,9 +333,8 @@ struct Call {
     call.act = Activation::none;
     const bool streams = algorithm == Algorithm::streams;
     hipError_t error = hipSuccess;
-    // Copy engines do not know the call's number, and so have one box for all.
-    launch_meet(members, stream, streams ? one_box : two_boxes);
-    if (streams) {
+    if (streams) { // copy engines do not know the call's number, and so have one box for all
+      launch_meet(members, stream, one_box);
       for (int k = 1; k <= n && !error; k++) {
         const int to = (me + k) % n;
         const unsigned from =
@@ -346,18 +362,24 @@ struct Call {
       store.push.shard = shard;
       store.push.odd = boxes_bytes;
       store.push.element = unsigned(element);
-      store.push.lines = true;
+      store.push.lines = pitch < 1 << 27;
       error = run(call, by_owner, store, stream);
     }
     if (error) return error;
     launch_meet(members, stream, all_arrived);
     Store store = plain_store(whole.c, whole.ldc, whole.out, whole);
     if (all) store.members = members;
-    hipLaunchKernelGGL(reduce, dim3(units * 2), dim3(512), 0, stream, members,
+    const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
+                 blocks = (chunks + 511) / 512;
+    hipLaunchKernelGGL(reduce,
+                       dim3(blocks < 1           ? 1
+                            : blocks < units * 2 ? unsigned(blocks)
+                                                 : units * 2),
+                       dim3(512), 0, stream, members,
                        static_cast<const char *>(product + me * shard),
                        static_cast<const char *>(boxes), shard, pitch / element,
-                       streams ? 0 : boxes_bytes, all ? first : 0, own, store);
-    launch_meet(members, stream, all_consumed, all ? all_gathered : no_meeting, true);
+                       streams ? 0 : boxes_bytes, all ? first : 0, own, store,
+                       streams ? same_box : two_boxes, all ? all_gathered : no_meeting);
     return hipGetLastError();
   }
 
@@ -387,7 +409,7 @@ struct Call {
       store.push.pitch = ld;
       store.push.row = whole.n * element;
       store.push.element = unsigned(element);
-      store.push.lines = store.wide && store.push.row % 16 == 0;
+      store.push.lines = store.wide && store.push.row % 16 == 0 && ld < 1 << 27;
       error = run(call, order(own), store, stream);
     }
     if (error) return error;
@@ -400,7 +422,7 @@ struct Call {
     const Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
                     box + first * pitch * a_bytes,      pitch * a_bytes};
     const bool some = whole.m && whole.n && whole.k;
-    bool beside = algorithm == Algorithm::streams && some;
+    bool beside = (algorithm == Algorithm::streams || algorithm == Algorithm::fused) && some;
     hipError_t error = hipSuccess;
     if (algorithm == Algorithm::best && some && n > 1)
       error = splits_well(whole, rows, unsigned(n), &beside);

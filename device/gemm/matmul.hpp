@@ -63,6 +63,7 @@ struct Signals {
   // Of the call that runs, by this PE alone; zero again when it is over.
   struct {
     alignas(128) unsigned begun;                 // workgroups that multiply
+    alignas(128) unsigned ended;                 // workgroups that sum
     alignas(128) unsigned ticket;                // parts of tiles that waves have taken to send
     alignas(128) unsigned progress[max_workers]; // the tile that a workgroup ended last, plus one
   } call;

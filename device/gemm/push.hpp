@@ -25,7 +25,7 @@ struct Push {
   size_t odd;       // bytes: in calls of odd number it lies so much further
   size_t row;       // bytes of a row, all of them
   unsigned element; // bytes
-  bool lines;       // addresses, pitch and row are multiples of 16 bytes
+  bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
 
   static constexpr unsigned part = 32; // rows that a wave sends at once
 
@@ -54,13 +54,16 @@ struct Push {
     auto &own = members.own->call;
     const unsigned parts = (order.high + part - 1) / part, lane = scope.rank() % arch::wave_size;
     const unsigned lanes = scope.size() < arch::wave_size ? scope.size() : arch::wave_size;
+    const auto take = [&] {
+      return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&own.ticket, 1u);
+    };
+    unsigned after = take();
     for (;;) {
-      unsigned next = 0;
-      if (lane == 0) next = arch::fetch_add<Order::relaxed, Range::device>(&own.ticket, 1u);
-      next = arch::wave_first(next);
+      const unsigned next = arch::wave_first(after);
       Tile tile;
       const unsigned at = next / parts;
       if (at >= tiles || !order(at, tile)) return;
+      after = take(); // on its way meanwhile
       const unsigned first = tile.row + next % parts * part;
       unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
       if (first >= end) continue;
@@ -94,10 +97,10 @@ private:
     unsigned r = lane / across, c = lane % across;
     for (unsigned i = lane; i < all; i += batch * lanes) {
       Line line[batch];
-      size_t place[batch];
+      unsigned place[batch];
       SHMEM_UNROLL_
       for (unsigned e = 0; e < batch; e++) {
-        place[e] = r * pitch + c * 16;
+        place[e] = r * unsigned(pitch) + c * 16;
         if (i + e * lanes < all) line[e] = *reinterpret_cast<const Line *>(s + place[e]);
         r += down, c += aside;
         if (c >= across) c -= across, r++;
