@@ -9,6 +9,7 @@ hipStream_t stream, second;
 FAMILY(reduce)
 FAMILY(move)
 FAMILY(order)
+FAMILY(strided)
 
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {
@@ -24,7 +25,8 @@ int main(int argc, char **argv) {
     size_t count;
   } families[] = {{"reduce", stream_reduce_lists, stream_reduce_count},
                   {"move", stream_move_lists, stream_move_count},
-                  {"order", stream_order_lists, stream_order_count}};
+                  {"order", stream_order_lists, stream_order_count},
+                  {"strided", stream_strided_lists, stream_strided_count}};
   int rc = 0;
   for (const auto &f : families) {
     bool wanted = argc == 1;
