@@ -70,8 +70,8 @@ kernels::Collective call(const char *fn, shmem_team_t team, const Team **members
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
   if (t->id >= gpu::work().teams)
-    fatal("%s: team: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d", fn,
-          t->id, gpu::work().teams);
+    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
+          fn, static_cast<void *>(team), t->id, gpu::work().teams);
   *members = t;
   kernels::Collective c{};
   c.team = gpu::kernel_team(*t);
