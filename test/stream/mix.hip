@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT
 // Collectives of all kinds by chance, of two teams on two streams at once, of odd lengths at odd addresses,
-// the teams' algorithms changing from call to call, and in each batch one PE that comes 10 ms late. Each has
-// a part of dest of its own, of which every byte is looked at.
+// the teams' algorithms changing from call to call, and in each batch one PE that comes 10 ms late. A stream has
+// two parts of dest, which its calls write by turns and may read what the last one has left, so that each
+// begins while others still are in the one before; of them every byte is looked at.
 #include "poison.hpp"
 #include "stream.hpp"
 
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
-constexpr size_t most = 2500, calls = 6, part = 40 << 10; // bytes for one member; of a batch and stream
+constexpr size_t most = 2500, calls = 12, part = 40 << 10; // bytes for one member; of a batch and stream
 char *source, *dest;
-unsigned char host[2 * calls * part], want[2 * calls * part];
+unsigned char host[4 * part], want[4 * part];
+std::vector<unsigned char> memory; // a stream's parts on all members, as they must be
 
 struct Call {
   int kind, root;
   size_t n, shift, from; // bytes for one member, of elements of 4 for sums; of dest and source
-  bool direct;
+  bool direct, goes_on; // source is what the last call has left
   unsigned workgroups, threads;
 };
 enum Kind { broadcast, fcollect, collect, alltoall, sum, block_sum, exscan, exchange, meet, kinds };
@@ -29,7 +32,7 @@ Call by_chance(uint64_t *seed, const struct pe_team &t) {
   c.root = int(below(uint64_t(t.n)));
   c.n = below(3) ? below(200) : below(most);
   c.shift = below(40), c.from = below(40);
-  c.direct = below(2), c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
+  c.direct = below(2), c.goes_on = below(2), c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
   const size_t unit = c.kind == sum || c.kind == block_sum || c.kind == exscan ? 4 : c.kind == exchange ? 2 : 1;
   c.n -= c.n % unit, c.shift -= c.shift % unit, c.from -= c.from % unit;
   return c;
@@ -37,8 +40,8 @@ Call by_chance(uint64_t *seed, const struct pe_team &t) {
 size_t length(const Call &c, int member) { // of collect
   return member & 1 ? c.n / 3 : c.n;
 }
-int queue(const Call &c, const struct pe_team &t, char *d, hipStream_t s) {
-  const char *from = source + c.from;
+int queue(const Call &c, const struct pe_team &t, char *d, const char *last, hipStream_t s) {
+  const char *from = (c.goes_on ? last : source) + c.from;
   auto *words = reinterpret_cast<unsigned *>(d);
   auto *of = reinterpret_cast<const unsigned *>(from);
   choose(c.direct ? "direct" : "lines", c.workgroups, c.threads);
@@ -55,8 +58,13 @@ int queue(const Call &c, const struct pe_team &t, char *d, hipStream_t s) {
   default: return shmemx_sync_on_stream(t.team, s);
   }
 }
-void model(const Call &c, const struct pe_team &t, int salt, unsigned char *d) {
-  auto byte = [&](int m, size_t i) { return sample(t.pe[m], salt, c.from + i); };
+unsigned char *part_of(int member, size_t which) {
+  return memory.data() + (size_t(member) * 2 + which) * part;
+}
+// Of one member; the call writes that part and reads the other.
+void model(const Call &c, const struct pe_team &t, int who, int salt, size_t which) {
+  unsigned char *d = part_of(who, which) + 64 + c.shift;
+  auto byte = [&](int m, size_t i) { return c.goes_on ? part_of(m, !which)[c.from + i] : sample(t.pe[m], salt, c.from + i); };
   auto add = [&](int end, size_t at) {
     for (size_t i = 0; i < c.n / 4; i++) {
       unsigned acc = 0;
@@ -68,7 +76,7 @@ void model(const Call &c, const struct pe_team &t, int salt, unsigned char *d) {
       memcpy(d + 4 * i, &acc, 4);
     }
   };
-  const size_t mine = size_t(t.me) * c.n;
+  const size_t mine = size_t(who) * c.n;
   switch (c.kind) {
   case broadcast:
     for (size_t i = 0; i < c.n; i++) d[i] = byte(c.root, i);
@@ -84,7 +92,7 @@ void model(const Call &c, const struct pe_team &t, int salt, unsigned char *d) {
     break;
   case sum: add(t.n, 0); break;
   case block_sum: add(t.n, mine); break;
-  case exscan: add(t.me, 0); break;
+  case exscan: add(who, 0); break;
   case exchange:
     for (int m = 0; m < t.n; m++)
       for (size_t i = 0; i < c.n; i++) d[size_t(m) * 2 * c.n + i / 2 * 4 + i % 2] = byte(m, mine + i);
@@ -101,7 +109,6 @@ void batches(const struct pe_team (&teams)[2], int salt) {
     for (size_t i = 0; i < part; i++) host[i] = sample(me, salt, i);
     to_device(source, host, part);
     HIP(hipMemset(dest, 0x55, sizeof want));
-    memset(want, 0x55, sizeof want);
     for (const auto &t : teams) {
       poison(t.team, (most + 15) / 16, stream);
       HIP(hipStreamSynchronize(stream)); // there is one buffer of marks
@@ -113,21 +120,29 @@ void batches(const struct pe_team (&teams)[2], int salt) {
     for (size_t k = 0; k < calls; k++)
       for (int i = 0; i < 2; i++) { // each stream's in its order; which is first differs among the PEs
         const int s = (i + me + r) % 2;
-        const size_t at = (size_t(s) * calls + k) * part + 64 + batch[s][k].shift;
+        const Call &c = batch[s][k];
+        char *parts = dest + size_t(s) * 2 * part;
         if (me == r % npes && k == size_t(r) % calls && i == r / 2 % 2) usleep(10000);
-        CHECK(queue(batch[s][k], teams[s], dest + at, s ? second : stream) == 0, "kind %d", batch[s][k].kind);
-        model(batch[s][k], teams[s], salt, want + at);
+        CHECK(queue(c, teams[s], parts + k % 2 * part + 64 + c.shift, parts + (k + 1) % 2 * part, s ? second : stream) == 0, "kind %d",
+              c.kind);
       }
+    for (int s = 0; s < 2; s++) {
+      memory.assign(size_t(teams[s].n) * 2 * part, 0x55);
+      for (size_t k = 0; k < calls; k++)
+        for (int m = 0; m < teams[s].n; m++) model(batch[s][k], teams[s], m, salt, k % 2);
+      memcpy(want + size_t(s) * 2 * part, part_of(teams[s].me, 0), 2 * part);
+    }
     HIP(hipStreamSynchronize(stream));
     HIP(hipStreamSynchronize(second));
     from_device(host, dest, sizeof want);
     for (size_t i = 0; i < sizeof want; i++)
       if (host[i] != want[i]) {
-        const size_t s = i / part / calls, k = i / part % calls;
-        const Call &c = batch[s][k];
-        CHECK(host[i] == want[i], "batch %d, stream %zu, team %s, call %zu of kind %d, n %zu, shift %zu, from %zu, %s %u x %u: byte %zd is %u, want %u",
-              r, s, teams[s].name, k, c.kind, c.n, c.shift, c.from, c.direct ? "direct" : "lines", c.workgroups, c.threads,
-              ptrdiff_t(i % part) - 64 - ptrdiff_t(c.shift), host[i], want[i]);
+        const size_t s = i / part / 2;
+        for (const Call &c : batch[s])
+          fprintf(stderr, "kind %d, n %zu, shift %zu, from %zu, %s %u x %u%s\n", c.kind, c.n, c.shift, c.from, c.direct ? "direct" : "lines",
+                  c.workgroups, c.threads, c.goes_on ? ", goes on" : "");
+        CHECK(host[i] == want[i], "batch %d, stream %zu, team %s, part %zu, byte %zd is %u, want %u", r, s, teams[s].name, i / part % 2,
+              ptrdiff_t(i % part) - 64, host[i], want[i]);
       }
     finish_all();
   }
