@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Collectives of all kinds by chance, of two teams on two streams at once, of odd lengths at odd addresses,
 // the teams' algorithms changing from call to call, and in each batch one PE that comes 10 ms late. A stream has
-// two parts of dest, which its calls write by turns and may read what the last one has left, so that each
-// begins while others still are in the one before; of them every byte is looked at.
+// two parts of dest; its calls write one and may read what an earlier one has left in the other, so that each
+// begins while others are in the one before. Every byte of them is looked at.
 #include "poison.hpp"
 #include "stream.hpp"
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr size_t most = 2500, calls = 12, part = 40 << 10; // bytes for one member; of a batch and stream
+constexpr size_t most = 2500, calls = 18, part = 40 << 10; // bytes for one member; of a batch and stream
 char *source, *dest;
 unsigned char host[4 * part], want[4 * part];
 std::vector<unsigned char> memory; // a stream's parts on all members, as they must be
@@ -19,7 +19,8 @@ std::vector<unsigned char> memory; // a stream's parts on all members, as they m
 struct Call {
   int kind, root;
   size_t n, shift, from; // bytes for one member, of elements of 4 for sums; of dest and source
-  bool direct, goes_on; // source is what the last call has left
+  bool direct, goes_on; // source is the part that is not written
+  size_t which;         // part
   unsigned workgroups, threads;
 };
 enum Kind { broadcast, fcollect, collect, alltoall, sum, block_sum, exscan, exchange, meet, kinds };
@@ -32,7 +33,7 @@ Call by_chance(uint64_t *seed, const struct pe_team &t) {
   c.root = int(below(uint64_t(t.n)));
   c.n = below(3) ? below(200) : below(most);
   c.shift = below(40), c.from = below(40);
-  c.direct = below(2), c.goes_on = below(2), c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
+  c.direct = below(2), c.goes_on = below(2), c.which = below(2), c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
   const size_t unit = c.kind == sum || c.kind == block_sum || c.kind == exscan ? 4 : c.kind == exchange ? 2 : 1;
   c.n -= c.n % unit, c.shift -= c.shift % unit, c.from -= c.from % unit;
   return c;
@@ -40,8 +41,8 @@ Call by_chance(uint64_t *seed, const struct pe_team &t) {
 size_t length(const Call &c, int member) { // of collect
   return member & 1 ? c.n / 3 : c.n;
 }
-int queue(const Call &c, const struct pe_team &t, char *d, const char *last, hipStream_t s) {
-  const char *from = (c.goes_on ? last : source) + c.from;
+int queue(const Call &c, const struct pe_team &t, char *d, const char *other, hipStream_t s) {
+  const char *from = (c.goes_on ? other : source) + c.from;
   auto *words = reinterpret_cast<unsigned *>(d);
   auto *of = reinterpret_cast<const unsigned *>(from);
   choose(c.direct ? "direct" : "lines", c.workgroups, c.threads);
@@ -61,10 +62,10 @@ int queue(const Call &c, const struct pe_team &t, char *d, const char *last, hip
 unsigned char *part_of(int member, size_t which) {
   return memory.data() + (size_t(member) * 2 + which) * part;
 }
-// Of one member; the call writes that part and reads the other.
-void model(const Call &c, const struct pe_team &t, int who, int salt, size_t which) {
-  unsigned char *d = part_of(who, which) + 64 + c.shift;
-  auto byte = [&](int m, size_t i) { return c.goes_on ? part_of(m, !which)[c.from + i] : sample(t.pe[m], salt, c.from + i); };
+// Of one member.
+void model(const Call &c, const struct pe_team &t, int who, int salt) {
+  unsigned char *d = part_of(who, c.which) + 64 + c.shift;
+  auto byte = [&](int m, size_t i) { return c.goes_on ? part_of(m, !c.which)[c.from + i] : sample(t.pe[m], salt, c.from + i); };
   auto add = [&](int end, size_t at) {
     for (size_t i = 0; i < c.n / 4; i++) {
       unsigned acc = 0;
@@ -122,14 +123,14 @@ void batches(const struct pe_team (&teams)[2], int salt) {
         const int s = (i + me + r) % 2;
         const Call &c = batch[s][k];
         char *parts = dest + size_t(s) * 2 * part;
-        if (me == r % npes && k == size_t(r) % calls && i == r / 2 % 2) usleep(10000);
-        CHECK(queue(c, teams[s], parts + k % 2 * part + 64 + c.shift, parts + (k + 1) % 2 * part, s ? second : stream) == 0, "kind %d",
+        if (me == r % npes && k % 6 == size_t(r) % 6 && i == r / 2 % 2) usleep(10000);
+        CHECK(queue(c, teams[s], parts + c.which * part + 64 + c.shift, parts + !c.which * part, s ? second : stream) == 0, "kind %d",
               c.kind);
       }
     for (int s = 0; s < 2; s++) {
       memory.assign(size_t(teams[s].n) * 2 * part, 0x55);
       for (size_t k = 0; k < calls; k++)
-        for (int m = 0; m < teams[s].n; m++) model(batch[s][k], teams[s], m, salt, k % 2);
+        for (int m = 0; m < teams[s].n; m++) model(batch[s][k], teams[s], m, salt);
       memcpy(want + size_t(s) * 2 * part, part_of(teams[s].me, 0), 2 * part);
     }
     HIP(hipStreamSynchronize(stream));
@@ -139,7 +140,7 @@ void batches(const struct pe_team (&teams)[2], int salt) {
       if (host[i] != want[i]) {
         const size_t s = i / part / 2;
         for (const Call &c : batch[s])
-          fprintf(stderr, "kind %d, n %zu, shift %zu, from %zu, %s %u x %u%s\n", c.kind, c.n, c.shift, c.from, c.direct ? "direct" : "lines",
+          fprintf(stderr, "kind %d, part %zu, n %zu, shift %zu, from %zu, %s %u x %u%s\n", c.kind, c.which, c.n, c.shift, c.from, c.direct ? "direct" : "lines",
                   c.workgroups, c.threads, c.goes_on ? ", goes on" : "");
         CHECK(host[i] == want[i], "batch %d, stream %zu, team %s, part %zu, byte %zd is %u, want %u", r, s, teams[s].name, i / part % 2,
               ptrdiff_t(i % part) - 64, host[i], want[i]);
