@@ -180,7 +180,7 @@ void halves(void) {
   });
 }
 
-const struct pe_test tests[] = {{"two teams of all PEs", same_members}, {"the world and its halves", halves}};
+struct pe_test tests[] = {{"two teams of all PEs", same_members}, {"the world and its halves", halves}};
 
 } // namespace
 

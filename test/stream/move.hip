@@ -206,7 +206,7 @@ void rma(void) {
   shmem_free(source);
 }
 
-const struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},
+struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},
                                 {"RMA, signals, atomics, barriers", rma}};
 
 } // namespace

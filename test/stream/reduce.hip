@@ -170,7 +170,7 @@ void every_team(void) {
   });
 }
 
-const struct pe_test tests[] = {{"every reduction and scan of every type", every_reduction},
+struct pe_test tests[] = {{"every reduction and scan of every type", every_reduction},
                                 {"reductions of all kinds of teams", every_team}};
 
 } // namespace

@@ -158,7 +158,7 @@ void replayed(void) {
   shmem_free(x);
 }
 
-const struct pe_test tests[] = {{"iput and ibput by size", put_sized},
+struct pe_test tests[] = {{"iput and ibput by size", put_sized},
                                 {"iput and ibput by type", put_typed},
                                 {"iget and ibget by size", get_sized},
                                 {"iget and ibget by type", get_typed},
