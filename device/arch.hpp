@@ -14,6 +14,7 @@
 //   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
+//   wave_first(v)                 what the first lane has, in a whole wave
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>

@@ -56,6 +56,15 @@ typedef enum {
   SHMEMX_ACTIVATION_GELU,
   SHMEMX_ACTIVATION_SILU
 } shmemx_activation_t;
+/* When what goes to other members is on its way: tile by tile from within the product's kernel;
+ * shard by shard by the copy engines, beside the product of the next one; before the product or
+ * after it. The first is the library's choice. all_gather_matmul has no fused form. */
+typedef enum {
+  SHMEMX_MATMUL_BEST,
+  SHMEMX_MATMUL_FUSED,
+  SHMEMX_MATMUL_STREAMS,
+  SHMEMX_MATMUL_BULK
+} shmemx_matmul_algorithm_t;
 typedef struct {
   shmemx_type_t type, out; /* of A and B; of C and bias */
   size_t m, n, k;
@@ -65,20 +74,21 @@ typedef struct {
   size_t lda, ldb, ldc;
   int trans_a, trans_b;
   shmemx_activation_t activation;
+  shmemx_matmul_algorithm_t algorithm; /* of products of a team; all members the same */
 } shmemx_matmul_t;
 void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream);
 
 /* The products of a team of at most 8. m is that of the whole: its rows are cut into as many shards
  * as there are members, of ceil(m / members) each, the last ones maybe shorter.
- *   reduce_scatter     each has a part of K; member i gets in C shard i of the sum of their
- * products all_reduce         all get all of that sum all_gather         each has a shard of A's
- * rows and the same B; all get all of C all_gather_matmul  each has a shard of A's rows; all
- * multiply all of them, each with its own B bias and activation come after the sum; in a sum, each
- * member's product is rounded to `out` once and the order is that of the members. C of all_reduce
- * and all_gather is on the symmetric heap in device memory; A of all_gather_matmul is not
- * transposed. The workspace is for one operation and shape, and for one call at a time. All PEs of
- * the world make and free it at once, with their team, or SHMEM_TEAM_INVALID if they have none;
- * sizes must agree within a team. */
+ *   reduce_scatter     each has a part of K; member i gets in C shard i of the sum of their products
+ *   all_reduce         all get all of that sum
+ *   all_gather         each has a shard of A's rows and the same B; all get all of C
+ *   all_gather_matmul  each has a shard of A's rows; all multiply all of them, each with its own B
+ * bias and activation come after the sum; in a sum, each member's product is rounded to `out` once
+ * and the order is that of the members. C of all_reduce and all_gather is on the symmetric heap in
+ * device memory; A of all_gather_matmul is not transposed. The workspace is for one operation and
+ * shape, and for one call at a time. All PEs of the world make and free it at once, with their team,
+ * or SHMEM_TEAM_INVALID if they have none; sizes must agree within a team. */
 typedef enum {
   SHMEMX_MATMUL_REDUCE_SCATTER,
   SHMEMX_MATMUL_ALL_REDUCE,

@@ -17,9 +17,9 @@ struct shmemx_matmul_workspace {
   gemm::Fused op;
   shmemx_matmul_t shape;
   gemm::Members members; // none for a PE without a team
-  gemm::Copies copies;   // of gather_matmul
-  void *block;           // on the symmetric heap, as large on all PEs of the world
-  char *memory;          // in it: signals, then boxes
+  gemm::Copies copies;
+  void *block;  // on the symmetric heap, as large on all PEs of the world
+  char *memory; // in it: signals, then what the operation keeps
 };
 
 namespace {
@@ -30,7 +30,8 @@ constexpr const char *operations[] = {"reduce_scatter", "all_reduce", "all_gathe
 constexpr size_t sizes[] = {4, 2, 2, 1};
 static_assert(int(gemm::Type::f8) == SHMEMX_F8 && int(gemm::Type::bf16) == SHMEMX_BF16 &&
               int(gemm::Activation::silu) == SHMEMX_ACTIVATION_SILU &&
-              int(gemm::Fused::gather_matmul) == SHMEMX_ALL_GATHER_MATMUL);
+              int(gemm::Fused::gather_matmul) == SHMEMX_ALL_GATHER_MATMUL &&
+              int(gemm::Algorithm::bulk) == SHMEMX_MATMUL_BULK);
 
 void check_range(const char *fn, const char *arg, int value, int count) {
   if (unsigned(value) >= unsigned(count))
@@ -45,6 +46,7 @@ gemm::Matmul checked(const char *fn, const shmemx_matmul_t &c, size_t a_rows) {
   check_range(fn, "type", c.type, 4);
   check_range(fn, "out", c.out, 4);
   check_range(fn, "activation", c.activation, 4);
+  check_range(fn, "algorithm", c.algorithm, 4);
   check_rows(fn, "lda", c.lda, c.trans_a ? a_rows : c.k);
   check_rows(fn, "ldb", c.ldb, c.trans_b ? c.k : c.n);
   check_rows(fn, "ldc", c.ldc, c.n);
@@ -96,7 +98,8 @@ void run(const char *fn, gemm::Fused op, shmemx_matmul_workspace *w, const shmem
     fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
           c.c, bytes);
   must_launch(fn, c,
-              gemm::fused(op, w->members, w->memory + sizeof(gemm::Signals), w->copies, call,
+              gemm::fused(op, gemm::Algorithm(c.algorithm), w->members,
+                          w->memory + sizeof(gemm::Signals), w->copies, call,
                           reinterpret_cast<hipStream_t>(stream)));
 }
 
@@ -132,7 +135,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     gemm::Matmul size{};
     size.type = gemm::Type(shape->type), size.out = gemm::Type(shape->out);
     size.m = shape->m, size.n = shape->n, size.k = shape->k;
-    bytes = sizeof(gemm::Signals) + 2 * gemm::box_bytes(w->op, size, t->n);
+    bytes = sizeof(gemm::Signals) + gemm::workspace_bytes(w->op, size, t->n);
   }
   // Teams differ in what they need, and the heap hands out the same everywhere.
   size_t most = 0;
@@ -147,7 +150,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++)
       signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
-    if (w->op == gemm::Fused::gather_matmul) {
+    {
       gpu::OnDevice on;
       MUST(hipStreamCreateWithFlags(&w->copies.stream, hipStreamNonBlocking),
            "hipStreamCreateWithFlags");

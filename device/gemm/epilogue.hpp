@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Bias, activation, and where a product goes: to C here, to the members who own its shards, or to
-// all of them. One order and one epilogue serve all of these, because each pair of them is a kernel
-// for each core.
+// Bias, activation, and where a product goes: to C here, and from there to members. One order and
+// one epilogue serve all of these, because each pair of them is a kernel for each core.
 #pragma once
 #include "gemm.hpp"
 #include "matmul.hpp"
 #include "members.hpp"
+#include "push.hpp"
 #include <cmath>
 
 namespace shmem::gemm {
@@ -109,72 +109,70 @@ SHMEM_D_ void store_as(Type type, void *c, size_t at, const float (&v)[chunk], u
 }
 
 // C in shards of as many rows, one for each member; the tiles of a shard in columns of `group`
-// units, not along C's rows, so that those of the same time share rows of A and columns of B in the
+// tiles, not along C's rows, so that those of the same time share rows of A and columns of B in the
 // L2. The own shard comes last, when the others' are on their way.
 struct Shards {
   Members members;
   unsigned m, n, rows;      // of C, of a shard
-  unsigned high, wide;      // of a unit
-  unsigned group, of_shard; // units
+  unsigned high, wide;      // of a tile
+  unsigned group, of_shard; // tiles
   unsigned shards;          // so many, from the one after this PE's on; 0: the whole is one
+  unsigned workers;
 
-  SHMEM_D_ bool operator()(unsigned block, unsigned blocks, unsigned i, Tile &tile) const {
-    const unsigned count = shards ? shards : 1;
-    const unsigned at = i * blocks + block;
-    if (at >= of_shard * count) return false;
+  SHMEM_D_ bool operator()(unsigned at, Tile &tile) const {
+    if (at >= of_shard * (shards ? shards : 1)) return false;
     const unsigned step = at / of_shard, in_shard = at % of_shard;
     tile.shard = shards ? (unsigned(members.me) + 1 + step) % unsigned(members.n) : 0;
-    const unsigned units_high = (rows + high - 1) / high,
+    const unsigned tiles_high = (rows + high - 1) / high,
                    of_group = group * ((n + wide - 1) / wide);
     const unsigned first = in_shard / of_group * group, rest = in_shard % of_group,
-                   tall = units_high - first < group ? units_high - first : group;
+                   tall = tiles_high - first < group ? tiles_high - first : group;
     tile.row = tile.shard * rows + (first + rest % tall) * high;
     tile.col = rest / tall * wide;
     tile.end = m - tile.shard * rows < rows || tile.shard * rows >= m ? m : (tile.shard + 1) * rows;
     return true;
   }
-  template <class Scope> SHMEM_D_ void ready(Tile, Scope) const {}
 };
 
 struct Store {
-  Members members;                       // none: to C here
-  void *c;                               // element (row, col) goes to row * ld + col from there, at
-  enum To : int { here, owner, all } to; // this PE, the owner of the tile's shard, or each member
+  void *c; // element (row, col) goes to row * ld + col from there
   size_t ld;
-  size_t shard; // bytes: owners have their own rows only, those of shard s so much times s before
-  size_t odd;   // bytes: in calls of odd number it goes so much further
   unsigned n;
   bool wide; // addresses and rows are multiples of 16 bytes
   Finish finish;
-  int plain; // finish.type if nothing is to be done, wide, and not to all; else -1
+  int plain;       // finish.type if nothing is to be done, and wide; else -1
+  Members members; // put: to all of them; none: to C here
+  Push push;       // what becomes of the tiles
 
   // For the chunks of one tile.
   struct Bound {
     const Store &store;
-    char *to;
     SHMEM_D_ void operator()(unsigned row, unsigned col, float (&v)[chunk]) const {
-      store.put(to, row, col, v);
+      // The common case comes first and is short: it runs once a tile, from cold caches of
+      // instructions.
+      const size_t i = row * store.ld + col;
+      if (__builtin_expect(store.plain == int(Type::bf16) && store.n - col >= chunk, 1))
+        return store_row(static_cast<Bfloat16 *>(store.c) + i, v, chunk, true);
+      store.finish(col, store.n - col, v);
+      store_as(store.finish.type, store.c, i, v, store.n - col, store.wide);
     }
   };
-  SHMEM_D_ Bound begin(Tile tile) const {
-    char *p = static_cast<char *>(c);
-    if (to == owner) p = at(members, p, int(tile.shard)) - tile.shard * shard;
-    if (odd && epoch_of(members) % 2) p += odd;
-    return {*this, p};
+  SHMEM_D_ void start() const { push.start(); }
+  SHMEM_D_ Bound begin(Tile) const { return {*this}; }
+  template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
+    push.done(tile, scope);
   }
-  template <class Scope> SHMEM_D_ void done(Tile, Scope) const {}
+  template <class Order, class Scope> SHMEM_D_ void over(const Order &order, Scope scope) const {
+    push.over(order, scope);
+  }
 
-  // The common case comes first and is short: it runs once a tile, from cold caches of
-  // instructions.
-  SHMEM_D_ void put(char *p, unsigned row, unsigned col, float (&v)[chunk]) const {
-    const size_t i = row * ld + col;
-    if (__builtin_expect(plain == int(Type::bf16) && n - col >= chunk, 1))
-      return store_row(reinterpret_cast<Bfloat16 *>(p) + i, v, chunk, true);
+  SHMEM_D_ void put(unsigned row, unsigned col, float (&v)[chunk]) const {
     finish(col, n - col, v);
-    const int count = to == all ? members.n : 1;
+    const size_t i = row * ld + col;
+    const int count = members.n ? members.n : 1;
     SHMEM_NO_UNROLL_
     for (int k = 0; k < count; k++)
-      store_as(finish.type, to == all ? at(members, p, k) : p, i, v, n - col, wide);
+      store_as(finish.type, members.n ? at(members, c, k) : c, i, v, n - col, wide);
   }
 };
 

@@ -7,23 +7,24 @@
 //   threads               of a workgroup
 //   tile_m  tile_n        rows and columns of a tile
 //   resident              workgroups that find room on a compute unit
-//   bound                 the same as the second number of __launch_bounds__ says it on the
-//   platform unit                  tiles, one below the other, that as many neighbouring workgroups
-//   take Operands              the arrays as it takes them run(operands, order, epilogue)        by
-//   all threads of the workgroup launch(kernel, blocks, stream, operands, order, epilogue)      by
-//   the host
+//   bound                 the same as the second number of __launch_bounds__ says it there
+//   speed                 of a workgroup, operations a microsecond, about
+//   Operands              the arrays as it takes them
+//   run(operands, order, epilogue)                        by all threads of the workgroup
+//   launch(kernel, blocks, stream, operands, order, epilogue)      by the host
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
 // An order is a copyable object of
-//   bool operator()(block, blocks, i, Tile &) const      the i-th unit of a block, false at the end
-//   void ready(Tile, scope) const      called by the threads of the scope before they load the rows
-//                         of A for the tile
+//   workers                            so many workgroups multiply: tiles at i, i + workers, ...
+//   bool operator()(at, Tile &) const  the tile that is the at-th, false after the last
 // An epilogue is one of
-//   auto begin(Tile) const      something to call with (row, col, float (&v)[8]) for elements col
-//   to
-//                         col + 7 of the row of C, each once; the row is the tile's, and the first
-//                         of them is in C
-//   void done(Tile, scope) const      by all threads that had a part in the tile, after the last
+//   void start() const                 by workgroups that multiply, before their first tile
+//   auto begin(Tile) const             something to call with (row, col, float (&v)[8]) for elements
+//                                      col to col + 7 of the row of C, each once; the row is the
+//                                      tile's, and the first of them is in C
+//   void done(Tile, scope) const       by all threads that had a part in the tile, after the last
+//   void over(order, scope) const      by the same ones after the last tile, and by the workgroups
+//                                      that do not multiply
 #pragma once
 #include <hip/hip_runtime.h>
 
@@ -34,10 +35,10 @@ namespace shmem::gemm {
 
 inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
 
-// The first row and column; rows from `end` on belong to another tile or to none. Shards are for
-// the caller.
+// The first row and column, and its number in the order; rows from `end` on belong to another tile
+// or to none. Shards are for the caller.
 struct Tile {
-  unsigned row, col, end, shard;
+  unsigned row, col, end, shard, at;
 };
 
 // C is m x n, A m x k, B k x n. Arrays are by rows, ld elements from one to the next; a transposed
@@ -57,18 +58,19 @@ template <class T> SHMEM_D_ T element_b(const Matrices<T> &x, unsigned k, unsign
   return x.b[x.trans_b ? col * x.ldb + k : k * x.ldb + col];
 }
 
-// The units of a workgroup, one after the other, and of a unit the tile that is this workgroup's.
-template <class Core, class Order> class Tiles {
+// The tiles of a workgroup, one after the other.
+template <class Order> class Tiles {
   const Order &order;
-  unsigned i = 0;
+  unsigned at;
 
 public:
-  SHMEM_D_ explicit Tiles(const Order &o) : order(o) {}
+  SHMEM_D_ explicit Tiles(const Order &o) : order(o), at(blockIdx.x) {}
   SHMEM_D_ bool next(Tile &tile) {
-    do
-      if (!order(blockIdx.x / Core::unit, gridDim.x / Core::unit, i++, tile)) return false;
-    while (tile.row >= tile.end);
-    tile.row += blockIdx.x % Core::unit * Core::tile_m;
+    do {
+      if (!order(at, tile)) return false;
+      tile.at = at;
+      at += order.workers;
+    } while (tile.row >= tile.end);
     return true;
   }
 };
@@ -83,10 +85,14 @@ template <class Core, class Order, class Epilogue>
 __global__ void __launch_bounds__(Core::threads, Core::bound)
     multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
              SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
-  Core::run(operands, order, epilogue);
+  if (blockIdx.x < order.workers) {
+    epilogue.start();
+    Core::run(operands, order, epilogue);
+  } else {
+    epilogue.over(order, Workgroup{});
+  }
 }
 
-// `blocks` workgroups; all of them must find room on the GPU at once if something waits.
 template <class Core, class Order, class Epilogue>
 hipError_t launch(const typename Core::Operands &operands, unsigned blocks, hipStream_t stream,
                   const Order &order, const Epilogue &epilogue) {

@@ -54,21 +54,63 @@ template <class Run> hipError_t choose(const Matmul &call, Run run) {
   return hipErrorInvalidValue;
 }
 
+// Workgroups for the pool, as many as make a product of so many tiles and what it sends end first.
+// A workgroup sends 60 GB/s and the links of a PE take 370 (H200, 2026-11).
+unsigned pool_of(unsigned tiles, unsigned room, double tile_us, double bytes) {
+  constexpr double one = 60e3, link = 370e3; // bytes a microsecond
+  unsigned best = 0;
+  double least = 0;
+  for (unsigned pool = 0; pool <= room / 4; pool++) {
+    const unsigned workers = room - pool;
+    const double product = (tiles + workers - 1) / workers * tile_us,
+                 rate = pool * one < link ? pool * one : link,
+                 rest = bytes > product * rate ? bytes - product * rate : 0,
+                 time = product + rest / link;
+    if (!pool || time < least) best = pool, least = time;
+  }
+  return best;
+}
+
+__global__ void __launch_bounds__(512)
+    send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
+  push.send(order, Workgroup{});
+}
+
 // The product of m rows, as the order and the epilogue have it but for what depends on the core.
-hipError_t run(const Matmul &call, Shards order, const Store &store, hipStream_t stream) {
+hipError_t run(const Matmul &call, Shards order, Store store, hipStream_t stream) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
   return choose(call, [&](auto core, const auto &operands) {
     using Core = decltype(core);
-    order.high = Core::tile_m * Core::unit;
+    order.high = Core::tile_m;
     order.wide = Core::tile_n;
     const size_t down = (order.rows + order.high - 1) / order.high,
                  across = (call.n + order.wide - 1) / order.wide,
-                 blocks = down * across * (order.shards ? order.shards : 1) * Core::unit;
-    if (blocks > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
+                 tiles = down * across * (order.shards ? order.shards : 1);
+    if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
     order.of_shard = unsigned(down * across);
-    const unsigned most = units * Core::resident / Core::unit * Core::unit;
-    return launch<Core>(operands, blocks < most ? unsigned(blocks) : most, stream, order, store);
+    const unsigned fit = units * Core::resident, room = fit < max_workers ? fit : max_workers;
+    Push push = store.push;
+    unsigned pool = 0;
+    if (push.members.n) {
+      push.tiles = push.members.n == 1 ? 0 : order.of_shard * (push.owner ? order.shards - 1 : 1);
+      if (!push.tiles || !push.waits) {
+        store.push = {};
+      } else {
+        const double flops = 2.0 * order.high * order.wide * double(call.k);
+        pool = pool_of(unsigned(tiles), room, flops / Core::speed,
+                       double(push.tiles) * order.high * order.wide * push.element *
+                           (push.owner ? 1 : push.members.n - 1));
+        store.push = push;
+      }
+    }
+    order.workers = tiles < room - pool ? unsigned(tiles) : room - pool;
+    hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
+    if (!error && push.tiles && !push.waits) {
+      hipLaunchKernelGGL(send_tiles, dim3(units * 2), dim3(512), 0, stream, order, push);
+      error = hipGetLastError();
+    }
+    return error;
   });
 }
 
@@ -80,8 +122,9 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
   if (hipError_t error = compute_units(&units)) return error;
   return choose(call, [&](auto core, const auto &) {
     using Core = decltype(core);
-    const size_t high = Core::tile_m * Core::unit, room = units * Core::resident / Core::unit,
-                 tiles = (rows + high - 1) / high * ((call.n + Core::tile_n - 1) / Core::tile_n),
+    const size_t room = units * Core::resident,
+                 tiles = (rows + Core::tile_m - 1) / Core::tile_m *
+                         ((call.n + Core::tile_n - 1) / Core::tile_n),
                  one = (tiles + room - 1) / room, others = (tiles * (shards - 1) + room - 1) / room,
                  all = (tiles * shards + room - 1) / room;
     *well = (one + others - all) * 4 <= one;
@@ -117,7 +160,6 @@ Store plain_store(void *c, size_t ld, Type type, const Matmul &call) {
 // for good. What came before in the stream is complete. `back`: for the flags of so many calls
 // before.
 struct Meeting {
-  using Flags = Flag[max_members];
   Flags Signals::*tell, Signals::*wait;
   uint64_t back;
 };
@@ -129,7 +171,11 @@ __global__ void meet(Members members, Meeting first, Meeting second, bool over) 
       wait_all(members, members.own->*m.wait, epoch - m.back, Workgroup{});
   }
   arch::wg_sync();
-  if (over && threadIdx.x == 0) members.own->epoch = epoch;
+  if (!over) return;
+  if (threadIdx.x == 0)
+    members.own->epoch = epoch, members.own->call.begun = members.own->call.ticket = 0;
+  for (unsigned i = threadIdx.x; i < max_workers; i += blockDim.x)
+    members.own->call.progress[i] = 0;
 }
 constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
     all_arrived{&Signals::arrived, &Signals::arrived, 0},
@@ -144,35 +190,39 @@ void launch_meet(const Members &members, hipStream_t stream, const Meeting &firs
   hipLaunchKernelGGL(meet, dim3(1), dim3(64), 0, stream, members, first, second, over);
 }
 
-// This PE's rows of A, and their place in a box.
+// Rows here, and where they go to at others, as an address here.
 struct Rows {
   const char *from;
   size_t ld, bytes, n; // bytes: of a row
-  char *box;
+  char *to;
   size_t pitch;
 };
 __global__ void __launch_bounds__(512) send_rows(Members members, Rows rows) {
   for (size_t r = blockIdx.x; r < rows.n; r += gridDim.x)
     for (int k = 0; k < members.n; k++)
       device::copy<device::Remote::dest, 1>(
-          at(members, rows.box + r * rows.pitch, (members.me + k) % members.n),
+          at(members, rows.to + r * rows.pitch, (members.me + k) % members.n),
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
-// By the GPU's copy engines, which take no compute unit from the product beside them. They wait for
-// no peer.
-hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
-                        hipStream_t stream) {
+// By the GPU's copy engines, which take no compute unit from the product beside them: what the
+// stream has made so far. They wait for no peer. To `count` members from `first` on.
+hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows, int first,
+                        int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
-  for (int k = 1; k < members.n && rows.n && !error; k++) {
-    char *to = rows.box + copies.delta[(members.me + k) % members.n];
+  for (int k = 0; k < count && rows.n && !error; k++) {
+    char *to = rows.to + copies.delta[(first + k) % members.n];
     error =
         gaps ? hipMemcpy2DAsync(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 hipMemcpyDefault, copies.stream)
              : hipMemcpyAsync(to, rows.from, rows.n * rows.bytes, hipMemcpyDefault, copies.stream);
   }
-  return error ? error : hipEventRecord(copies.end, copies.stream);
+  return error;
+}
+hipError_t end_copies(const Copies &copies, hipStream_t stream) {
+  const hipError_t error = hipEventRecord(copies.end, copies.stream);
+  return error ? error : hipStreamWaitEvent(stream, copies.end, 0);
 }
 
 template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
@@ -193,11 +243,12 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
   }
 }
 
-// The sum of the members' boxes, which lie box_bytes apart, in their order, and so the same
-// wherever and whenever it is made. rows x columns of it are the store's, from `first` on.
+// The sum of this member's own rows and of the others' boxes, which lie box_bytes apart, in the
+// members' order, and so the same whenever it is made. rows x columns of it are the store's, from
+// `first` on.
 __global__ void __launch_bounds__(512)
-    reduce(Members members, const char *boxes, size_t box_bytes, size_t pitch, size_t odd,
-           unsigned first, unsigned rows, Store store) {
+    reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
+           size_t odd, unsigned first, unsigned rows, Store store) {
   boxes += epoch_of(members) % 2 ? odd : 0;
   const unsigned across = (store.n + chunk - 1) / chunk;
   const size_t each = store.finish.type == Type::f32 ? 4 : store.finish.type == Type::f8 ? 1 : 2;
@@ -206,15 +257,10 @@ __global__ void __launch_bounds__(512)
     const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
     float sum[chunk] = {};
     for (int k = 0; k < members.n; k++)
-      add_as(store.finish.type, sum, boxes + k * box_bytes + (row * pitch + col) * each);
-    store.put(static_cast<char *>(store.c), first + row, col, sum);
+      add_as(store.finish.type, sum,
+             (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
+    store.put(first + row, col, sum);
   }
-}
-
-void to_all(Store &store, const Members &members) {
-  store.members = members;
-  store.to = Store::all;
-  store.plain = -1;
 }
 
 } // namespace
@@ -225,95 +271,188 @@ hipError_t matmul(const Matmul &call, hipStream_t stream) {
   return run(call, plain_order(call), plain_store(call.c, call.ldc, call.out, call), stream);
 }
 
-size_t box_bytes(Fused op, const Matmul &shape, int members) {
+// reduce_scatter and all_reduce have the product here, padded, and then the boxes into which the
+// members send, twice, for calls of even and of odd number; gather_matmul the rows of all.
+size_t workspace_bytes(Fused op, const Matmul &shape, int members) {
   if (op == Fused::all_gather) return 0;
-  const size_t row = op == Fused::gather_matmul ? padded(shape.k, shape.type) * bytes_of(shape.type)
-                                                : padded(shape.n, shape.out) * bytes_of(shape.out);
-  return (rows_of(shape.m, members) * size_t(members) * row + 127) / 128 * 128;
+  const size_t all = rows_of(shape.m, members) * size_t(members);
+  if (op == Fused::gather_matmul) return all * padded(shape.k, shape.type) * bytes_of(shape.type);
+  return 3 * all * padded(shape.n, shape.out) * bytes_of(shape.out);
 }
 
-hipError_t fused(Fused op, const Members &members, char *boxes, const Copies &copies,
-                 const Matmul &whole, hipStream_t stream) {
-  if (too_large(whole)) return hipErrorInvalidValue;
-  const unsigned rows = unsigned(rows_of(whole.m, members.n)), me = unsigned(members.me);
-  const unsigned first = me * rows < whole.m ? me * rows : unsigned(whole.m);
-  const unsigned own = unsigned(whole.m) - first < rows ? unsigned(whole.m) - first : rows;
-  const size_t odd = box_bytes(op, whole, members.n);
-  const size_t bytes = bytes_of(whole.out), pitch = padded(whole.n, whole.out);
-  const dim3 many(512);
-  unsigned units;
-  hipError_t error = compute_units(&units);
-  if (error) return error;
-  Matmul call = whole;
-  Shards order = plain_order(call);
-  order.members = members;
+namespace {
 
-  if (op == Fused::reduce_scatter || op == Fused::all_reduce) {
-    // Each shard of the product to its owner's box for this PE.
+// One call of a member.
+struct Call {
+  const Members &members;
+  const Copies &copies;
+  const Matmul &whole;
+  hipStream_t stream;
+  unsigned rows, first, own, units; // of a shard; of the member's one
+  int n, me;
+
+  Shards order(unsigned m) const {
+    Shards s = plain_order(whole);
+    s.members = members;
+    s.m = s.rows = m;
+    return s;
+  }
+  // The product of rows of A alone. c is of the first of them.
+  hipError_t part(const Matmul &call, unsigned from, unsigned count, char *c, size_t ld) const {
+    if (!count || !call.n) return hipSuccess;
+    Matmul some = call;
+    some.m = count;
+    some.a = static_cast<const char *>(call.a) +
+             (call.trans_a ? from : from * call.lda) * bytes_of(call.type);
+    return run(some, order(count), plain_store(c, ld, call.out, call), stream);
+  }
+
+  hipError_t reduced(Algorithm algorithm, char *memory, bool all) const {
+    const size_t element = bytes_of(whole.out), pitch = padded(whole.n, whole.out) * element,
+                 shard = rows * pitch, boxes_bytes = shard * size_t(n);
+    char *const product = memory, *const boxes = product + boxes_bytes;
+    Matmul call = whole; // of this member; bias and activation come after the sum
     call.bias = nullptr;
     call.act = Activation::none;
-    Store send = plain_store(boxes, pitch, call.out, call);
-    send.members = members;
-    send.to = Store::owner;
-    send.shard = rows * pitch * bytes;
-    send.c = boxes + me * send.shard;
-    send.odd = odd;
-    order.rows = rows;
-    order.shards = unsigned(members.n);
-    launch_meet(members, stream, two_boxes);
-    if (whole.m && whole.n) error = run(call, order, send, stream);
+    const bool streams = algorithm == Algorithm::streams;
+    hipError_t error = hipSuccess;
+    // Copy engines do not know the call's number, and so have one box for all.
+    launch_meet(members, stream, streams ? one_box : two_boxes);
+    if (streams) {
+      for (int k = 1; k <= n && !error; k++) {
+        const int to = (me + k) % n;
+        const unsigned from =
+                           unsigned(to) * rows < whole.m ? unsigned(to) * rows : unsigned(whole.m),
+                       count = unsigned(whole.m) - from < rows ? unsigned(whole.m) - from : rows;
+        error = part(call, from, count, product + to * shard, pitch / element);
+        if (!error && k < n)
+          error =
+              start_copies(members, copies,
+                           {product + to * shard, pitch, pitch, count, boxes + me * shard, pitch},
+                           to, 1, stream);
+      }
+      if (!error && n > 1) error = end_copies(copies, stream);
+    } else if (whole.m && whole.n) {
+      Shards by_owner = order(unsigned(whole.m));
+      by_owner.rows = rows;
+      by_owner.shards = unsigned(n);
+      Store store = plain_store(product, pitch / element, call.out, call);
+      store.push.members = members;
+      store.push.waits = algorithm != Algorithm::bulk;
+      store.push.owner = true;
+      store.push.from = product;
+      store.push.to = boxes + me * shard;
+      store.push.pitch = store.push.row = pitch;
+      store.push.shard = shard;
+      store.push.odd = boxes_bytes;
+      store.push.element = unsigned(element);
+      store.push.lines = true;
+      error = run(call, by_owner, store, stream);
+    }
     if (error) return error;
     launch_meet(members, stream, all_arrived);
     Store store = plain_store(whole.c, whole.ldc, whole.out, whole);
-    const bool all = op == Fused::all_reduce;
-    if (all) to_all(store, members);
-    hipLaunchKernelGGL(reduce, dim3(units * 2), many, 0, stream, members, boxes,
-                       rows * pitch * bytes, pitch, odd, all ? first : 0, own, store);
+    if (all) store.members = members;
+    hipLaunchKernelGGL(reduce, dim3(units * 2), dim3(512), 0, stream, members,
+                       static_cast<const char *>(product + me * shard),
+                       static_cast<const char *>(boxes), shard, pitch / element,
+                       streams ? 0 : boxes_bytes, all ? first : 0, own, store);
     launch_meet(members, stream, all_consumed, all ? all_gathered : no_meeting, true);
-  } else if (op == Fused::all_gather) {
+    return hipGetLastError();
+  }
+
+  hipError_t gathered(Algorithm algorithm) const {
+    const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
+    char *const c = static_cast<char *>(whole.c) + first * ld;
+    hipError_t error = hipSuccess;
     launch_meet(members, stream, all_entered);
-    call.m = order.m = order.rows = own;
-    Store store = plain_store(static_cast<char *>(whole.c) + first * whole.ldc * bytes, whole.ldc,
-                              whole.out, whole);
-    to_all(store, members);
-    if (own && whole.n) error = run(call, order, store, stream);
+    if (algorithm == Algorithm::streams) {
+      const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
+      for (unsigned from = 0; from < own && !error; from += each) {
+        const unsigned count = own - from < each ? own - from : each;
+        error = part(whole, from, count, c + from * ld, whole.ldc);
+        if (!error && n > 1 && whole.n)
+          error = start_copies(members, copies,
+                               {c + from * ld, ld, whole.n * element, count, c + from * ld, ld},
+                               me + 1, n - 1, stream);
+      }
+      if (!error && n > 1 && own && whole.n) error = end_copies(copies, stream);
+    } else if (own && whole.n) {
+      Matmul call = whole;
+      call.m = own;
+      Store store = plain_store(c, whole.ldc, whole.out, whole);
+      store.push.members = members;
+      store.push.waits = algorithm != Algorithm::bulk;
+      store.push.from = store.push.to = c;
+      store.push.pitch = ld;
+      store.push.row = whole.n * element;
+      store.push.element = unsigned(element);
+      store.push.lines = store.wide && store.push.row % 16 == 0;
+      error = run(call, order(own), store, stream);
+    }
     if (error) return error;
     launch_meet(members, stream, all_gathered, no_meeting, true);
-  } else {
-    const size_t a_bytes = bytes_of(whole.type), a_pitch = padded(whole.k, whole.type);
+    return hipGetLastError();
+  }
+
+  hipError_t gather_matmul(Algorithm algorithm, char *box) const {
+    const size_t a_bytes = bytes_of(whole.type), pitch = padded(whole.k, whole.type);
     const Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
-                    boxes + first * a_pitch * a_bytes,  a_pitch * a_bytes};
-    bool beside = false;
-    if (whole.m && whole.n && whole.k && members.n > 1)
-      error = splits_well(call, rows, unsigned(members.n), &beside);
+                    box + first * pitch * a_bytes,      pitch * a_bytes};
+    const bool some = whole.m && whole.n && whole.k;
+    bool beside = algorithm == Algorithm::streams && some;
+    hipError_t error = hipSuccess;
+    if (algorithm == Algorithm::best && some && n > 1)
+      error = splits_well(whole, rows, unsigned(n), &beside);
     if (error) return error;
+    Matmul call = whole;
+    Shards all = order(unsigned(whole.m));
     launch_meet(members, stream, one_box);
     if (beside) { // the own rows, and meanwhile their copies to the others
-      if ((error = start_copies(members, copies, mine, stream))) return error;
-      call.m = order.m = order.rows = own;
-      if (own)
-        error = run(call, order,
-                    plain_store(static_cast<char *>(whole.c) + first * whole.ldc * bytes, whole.ldc,
-                                whole.out, whole),
-                    stream);
-      if (!error) error = hipStreamWaitEvent(stream, copies.end, 0);
+      error = start_copies(members, copies, mine, me + 1, n - 1, stream);
+      if (!error)
+        error =
+            part(whole, 0, own,
+                 static_cast<char *>(whole.c) + first * whole.ldc * bytes_of(whole.out), whole.ldc);
+      if (!error) error = end_copies(copies, stream);
       if (error) return error;
-      order.rows = rows;
-      order.shards = unsigned(members.n) - 1;
+      all.rows = rows;
+      all.shards = unsigned(n) - 1;
     } else {
-      hipLaunchKernelGGL(send_rows, dim3(units * 2), many, 0, stream, members, mine);
-      order.rows = unsigned(whole.m);
+      hipLaunchKernelGGL(send_rows, dim3(units * 2), dim3(512), 0, stream, members, mine);
     }
     launch_meet(members, stream, all_arrived);
-    call.a = boxes;
-    call.lda = a_pitch;
-    call.m = order.m = unsigned(whole.m);
-    if (whole.m && whole.n)
-      error = run(call, order, plain_store(whole.c, whole.ldc, whole.out, whole), stream);
+    call.a = box;
+    call.lda = pitch;
+    if (whole.m && whole.n && (!beside || n > 1))
+      error = run(call, all, plain_store(whole.c, whole.ldc, whole.out, whole), stream);
     if (error) return error;
     launch_meet(members, stream, all_consumed, no_meeting, true);
+    return hipGetLastError();
   }
-  return hipGetLastError();
+};
+
+} // namespace
+
+hipError_t fused(Fused op, Algorithm algorithm, const Members &members, char *memory,
+                 const Copies &copies, const Matmul &whole, hipStream_t stream) {
+  if (too_large(whole)) return hipErrorInvalidValue;
+  const unsigned m = unsigned(whole.m), rows = unsigned(rows_of(whole.m, members.n)),
+                 first = unsigned(members.me) * rows < m ? unsigned(members.me) * rows : m,
+                 own = m - first < rows ? m - first : rows;
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  const Call call{members, copies, whole, stream, rows, first, own, units, members.n, members.me};
+  switch (op) {
+  case Fused::reduce_scatter:
+  case Fused::all_reduce:
+    return call.reduced(algorithm, memory, op == Fused::all_reduce);
+  case Fused::all_gather:
+    return call.gathered(algorithm);
+  case Fused::gather_matmul:
+    return call.gather_matmul(algorithm, memory);
+  }
+  return hipErrorInvalidValue;
 }
 
 } // namespace shmem::gemm

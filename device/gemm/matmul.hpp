@@ -32,40 +32,57 @@ hipError_t matmul(const Matmul &call, hipStream_t stream);
 //   gather_matmul   each has a shard of A's rows; all compute with all of them
 enum class Fused : int { reduce_scatter, all_reduce, all_gather, gather_matmul };
 
+// When what goes to others is on its way.
+//   fused      tile by tile, by workgroups of the product's own kernel
+//   streams    shard by shard, by the copy engines, while the next one is multiplied
+//   bulk       before the product or after it
+// gather_matmul has no fused form, because kernels that fill the GPU never wait for a peer.
+enum class Algorithm : int { best, fused, streams, bulk };
+
 // The PEs that share a product, and the flags by which their kernels know of each other. A flag is
 // an epoch, the number of the call; it only grows. Epochs are counted on the device, so that the
 // same launches can be replayed from a graph.
 inline constexpr int max_members = 8;
+inline constexpr unsigned max_workers = 1024; // workgroups of a kernel that multiply
 
 // In lines of its own: a peer stores it, this PE polls it.
 struct alignas(128) Flag {
   uint64_t epoch;
 };
-// On each PE, at the same place. Member i writes the i-th of each at all others.
+struct Flags {
+  Flag of[max_members];
+};
+// On each PE, at the same place. Member i writes the i-th of each of the flags at all others.
 struct Signals {
-  Flag entered[max_members];    // its stream has come to the call: what that writes may be written
-  Flag arrived[max_members];    // all that it sends to this PE is here
-  Flag gathered[max_members];   // so is all that follows the reduction
-  Flag consumed[max_members];   // it has no more use for what this PE sent
+  Flags entered;                // its stream has come to the call: what that writes may be written
+  Flags arrived;                // all that it sends to this PE is here
+  Flags gathered;               // so is all that follows the reduction
+  Flags consumed;               // it has no more use for what this PE sent
   alignas(128) uint64_t epoch;  // of the last call that is over here
   ptrdiff_t delta[max_members]; // from an object here to that of member i
+  // Of the call that runs, by this PE alone; zero again when it is over.
+  struct {
+    alignas(128) unsigned begun;                 // workgroups that multiply
+    alignas(128) unsigned ticket;                // parts of tiles that waves have taken to send
+    alignas(128) unsigned progress[max_workers]; // the tile that a workgroup ended last, plus one
+  } call;
 };
 struct Members {
   int me, n;
   Signals *own;
 };
 
-// A stream and events for gather_matmul, so that copies to the others run beside a product.
+// A stream and events for Algorithm::streams.
 struct Copies {
   hipStream_t stream;
   hipEvent_t begin, end;
   ptrdiff_t delta[max_members]; // as those of Signals
 };
 
-// Boxes are on each PE at the same place: the shape's box_bytes, twice for calls of even and of odd
-// number. m is that of the whole; C of all_reduce and all_gather is on the symmetric heap.
-size_t box_bytes(Fused op, const Matmul &shape, int members);
-hipError_t fused(Fused op, const Members &members, char *boxes, const Copies &copies,
-                 const Matmul &call, hipStream_t stream);
+// `memory` is on each PE at the same place: the shape's workspace_bytes, on 128 bytes. m is that of
+// the whole; C of all_reduce and all_gather is on the symmetric heap.
+size_t workspace_bytes(Fused op, const Matmul &shape, int members);
+hipError_t fused(Fused op, Algorithm algorithm, const Members &members, char *memory,
+                 const Copies &copies, const Matmul &call, hipStream_t stream);
 
 } // namespace shmem::gemm

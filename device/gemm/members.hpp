@@ -18,22 +18,20 @@ template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
 }
 // By the first n threads of a workgroup, after all stores that the flag stands for are complete
 // and known to these threads.
-SHMEM_D_ void tell(const Members &members, Flag (Signals::*flags)[max_members], uint64_t epoch,
-                   unsigned rank) {
+SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, unsigned rank) {
   if (rank >= unsigned(members.n)) return;
   arch::fence_release(); // orders the data before the flag
-  arch::store(at(members, &(members.own->*flags)[members.me].epoch, int(rank)), epoch);
+  arch::store(at(members, &(members.own->*flags).of[members.me].epoch, int(rank)), epoch);
 }
-SHMEM_D_ void wait_one(const Flag &flag, uint64_t epoch) {
-  while (arch::poll(&flag.epoch) < epoch) arch::pause();
+template <class T> SHMEM_D_ void wait_until(const T &flag, T value) {
+  while (arch::poll(&flag) < value) arch::pause();
   arch::polled();
 }
 // Until all members have told at least epoch.
 template <class Scope>
-SHMEM_D_ void wait_all(const Members &members, const Flag (&flags)[max_members], uint64_t epoch,
-                       Scope scope) {
+SHMEM_D_ void wait_all(const Members &members, const Flags &flags, uint64_t epoch, Scope scope) {
   for (unsigned i = scope.rank(); i < unsigned(members.n); i += scope.size())
-    wait_one(flags[i], epoch);
+    wait_until(flags.of[i].epoch, epoch);
   scope.sync();
 }
 

@@ -7,8 +7,9 @@
 namespace shmem::gemm {
 
 template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned tn> struct Simt {
-  static constexpr unsigned threads = bm / tm * (bn / tn), tile_m = bm, tile_n = bn, unit = 1,
-                            resident = 1, bound = 1;
+  static constexpr unsigned threads = bm / tm * (bn / tn), tile_m = bm, tile_n = bn, resident = 1,
+                            bound = 1;
+  static constexpr double speed = 2e5;
   static_assert(tn % chunk == 0);
   using Operands = Matrices<T>;
 
@@ -16,11 +17,10 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     __shared__ float a[bk][bm], b[bk][bn];
     const unsigned me = threadIdx.x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
-    Tiles<Simt, Order> tiles(order);
+    Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
       const unsigned m0 = tile.row, n0 = tile.col;
-      order.ready(tile, Workgroup{});
       float sum[tm][tn] = {};
       for (unsigned k0 = 0; k0 < x.k; k0 += bk) {
         // Neighbouring threads load neighbouring addresses.
@@ -55,6 +55,7 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
       }
       epilogue.done(tile, Workgroup{});
     }
+    epilogue.over(order, Workgroup{});
   }
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,

@@ -93,7 +93,8 @@ float a_value(const Job &j, int member, size_t r, size_t c, int call) {
 }
 
 Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k,
-         bool trans_b, bool extra, size_t c_bytes = 0) {
+         bool trans_b, bool extra, shmemx_matmul_algorithm_t algorithm = SHMEMX_MATMUL_BEST,
+         size_t c_bytes = 0) {
   if (!stream) HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   Job j{};
   j.team = team;
@@ -108,6 +109,7 @@ Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m,
   j.shape.lda = k, j.shape.ldb = trans_b ? k : n, j.shape.ldc = n + 8;
   j.shape.trans_b = trans_b;
   j.shape.activation = extra ? SHMEMX_ACTIVATION_GELU : SHMEMX_ACTIVATION_NONE;
+  j.shape.algorithm = algorithm;
   j.workspace = shmemx_matmul_workspace_create(team, op, &j.shape);
   const size_t bytes = facts[type].bytes;
   HIP(hipMalloc(&j.a, (m * k + 1) * bytes));
@@ -187,10 +189,12 @@ void check(const Job &j, int call) {
           1.13 * ((double(s.k) + 10) * step * (size + 1) + (sums ? unit * parts * 1.01 : 0)) +
           unit * std::fabs(want) * 1.01 + 0x1p-20 * std::fabs(want) + 0x1p-25;
       const double got = get(s.out, host.data(), r * s.ldc + c);
-      CHECK(std::fabs(got - want) <= bound,
-            "op %d type %d m %zu n %zu k %zu, member %d of %d, call %d: row %zu column %zu is "
-            "%.9g, not %.9g +- %.2g",
-            j.op, s.type, s.m, s.n, s.k, j.i, j.n, call, r, c, got, want, bound);
+      CHECK(
+          std::fabs(got - want) <= bound,
+          "op %d algorithm %d type %d m %zu n %zu k %zu, member %d of %d, call %d: row %zu column "
+          "%zu is "
+          "%.9g, not %.9g +- %.2g",
+          j.op, s.algorithm, s.type, s.m, s.n, s.k, j.i, j.n, call, r, c, got, want, bound);
     }
   // Nothing beside C: between its rows and after its last.
   for (size_t r = 0; r <= j.c_rows; r++)
@@ -201,8 +205,8 @@ void check(const Job &j, int call) {
 }
 
 void run(shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k, bool trans_b,
-         bool extra) {
-  Job j = make(SHMEM_TEAM_WORLD, op, type, m, n, k, trans_b, extra);
+         bool extra, shmemx_matmul_algorithm_t algorithm) {
+  Job j = make(SHMEM_TEAM_WORLD, op, type, m, n, k, trans_b, extra, algorithm);
   fill(j, 0);
   poison(j);
   enqueue(j, stream);
@@ -212,45 +216,51 @@ void run(shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k
 }
 
 const shmemx_matmul_op_t ops[] = {op_rs, op_ar, op_ag, op_gm};
+const shmemx_matmul_algorithm_t algorithms[] = {SHMEMX_MATMUL_FUSED, SHMEMX_MATMUL_STREAMS,
+                                                SHMEMX_MATMUL_BULK};
 
 void types(void) {
   for (auto op : ops)
     for (auto type : {SHMEMX_F32, SHMEMX_F16, SHMEMX_BF16, SHMEMX_F8})
-      run(op, type, 96, 80, 32, true, false);
+      for (auto algorithm : algorithms) run(op, type, 96, 80, 32, true, false, algorithm);
 }
 void shapes(void) {
   const size_t list[][3] = {{1, 1, 1},   {2, 75, 33}, {131, 67, 5}, {200, 130, 40},
                             {64, 64, 0}, {0, 5, 5},   {5, 0, 5}};
   for (auto op : ops)
-    for (auto &s : list) run(op, SHMEMX_BF16, s[0], s[1], s[2], false, false);
+    for (auto &s : list)
+      for (auto algorithm : algorithms)
+        run(op, SHMEMX_BF16, s[0], s[1], s[2], false, false, algorithm);
 }
 void epilogues(void) {
-  for (auto op : ops) run(op, SHMEMX_F32, 70, 50, 20, true, true);
+  for (auto op : ops) run(op, SHMEMX_F32, 70, 50, 20, true, true, SHMEMX_MATMUL_BEST);
 }
 
 // Calls one after the other with no barrier between, each with its own numbers, one PE late; the
 // sums of all calls are looked at.
 void repeated(void) {
-  for (auto op : ops) {
-    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 70, 40, 24, true, false);
-    poison(j);
-    for (int call = 0; call < 6; call++) {
-      if (me == call % npes) usleep(10000);
-      fill(j, call);
-      enqueue(j, stream);
-      HIP(hipStreamSynchronize(stream));
-      check(j, call);
-      // A peer may be a call ahead, and all_reduce and all_gather write into this C in it only when
-      // this stream has come there: what was checked was this call's.
+  for (auto op : ops)
+    for (auto algorithm : algorithms) {
+      Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 70, 40, 24, true, false, algorithm);
+      poison(j);
+      for (int call = 0; call < 4; call++) {
+        if (me == call % npes) usleep(10000);
+        fill(j, call);
+        enqueue(j, stream);
+        HIP(hipStreamSynchronize(stream));
+        check(j, call);
+        // A peer may be a call ahead, and all_reduce and all_gather write into this C in it only
+        // when this stream has come there: what was checked was this call's.
+      }
+      destroy(j);
     }
-    destroy(j);
-  }
 }
 
 // The same launches again, from a graph: epochs go on.
 void graph(void) {
-  for (auto op : ops) {
-    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_F32, 40, 24, 16, true, false);
+  for (int i = 0; i < 12; i++) {
+    Job j =
+        make(SHMEM_TEAM_WORLD, ops[i / 3], SHMEMX_F32, 40, 24, 16, true, false, algorithms[i % 3]);
     fill(j, 0);
     poison(j);
     hipGraph_t captured;
@@ -259,7 +269,7 @@ void graph(void) {
     enqueue(j, stream);
     HIP(hipStreamEndCapture(stream, &captured));
     HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
-    for (int i = 0; i < 20; i++) HIP(hipGraphLaunch(exec, stream));
+    for (int replay = 0; replay < 20; replay++) HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     check(j, 0);
     HIP(hipGraphExecDestroy(exec));
@@ -327,7 +337,8 @@ void teams(void) {
   for (int h = 0; h < 2 && h < npes; h++)
     shmem_team_split_strided(SHMEM_TEAM_WORLD, h, 2, (npes - h + 1) / 2, nullptr, 0, &halves[h]);
   for (auto op : ops) {
-    Job j = make(halves[odd], op, SHMEMX_F32, odd ? 50 : 90, 40, 24, true, false, 128 * 64 * 4);
+    Job j = make(halves[odd], op, SHMEMX_F32, odd ? 50 : 90, 40, 24, true, false,
+                 SHMEMX_MATMUL_BEST, 128 * 64 * 4);
     fill(j, 0);
     poison(j);
     for (int call = 0; call < 3; call++) enqueue(j, stream);

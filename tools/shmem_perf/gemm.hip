@@ -33,6 +33,14 @@ const char *const names[] = {"matmul",
                              "matmul_all_reduce",
                              "matmul_all_gather",
                              "all_gather_matmul"};
+const char *const algorithms[] = {"", "  fused", "  streams", "  bulk"};
+
+// What is timed: each operation as the library chooses, as the vendor's, and by each algorithm.
+struct Kind {
+  Op op;
+  shmemx_matmul_algorithm_t algorithm;
+  bool theirs;
+};
 
 struct Shape {
   size_t m, n, k;
@@ -99,9 +107,9 @@ struct Bench {
     own = std::min(rows, s.m - first);
     const size_t bytes = 2 * (s.m * s.k + s.k * s.n + s.m * s.n);
     sets = std::min(size_t(8), 2 + size_t(prop.l2CacheSize) / bytes);
-    // The workspaces as well, which would end the job: twice the sum, twice C, twice the rows of A.
+    // The workspaces as well, which would end the job: three times the sum, twice, and the rows of A.
     const size_t all_rows = rows * size_t(npes),
-                 room = sets * s.m * s.n * 2 + 65536 + all_rows * (8 * (s.n + 8) + 4 * (s.k + 8));
+                 room = sets * s.m * s.n * 2 + 65536 + all_rows * (12 * (s.n + 8) + 2 * (s.k + 8));
     void *trial = shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE);
     if (!trial) {
       if (me == 0)
@@ -151,16 +159,19 @@ struct Bench {
     call.c = c_of(set);
     return call;
   }
-  bool has(Op op, bool theirs) const {
-    if (!theirs) return true;
+  bool has(Kind kind) const {
+    const Op op = kind.op;
+    if (!kind.theirs) return op != gather_matmul || kind.algorithm != SHMEMX_MATMUL_FUSED;
     if (!vendor.product || s.m > INT32_MAX || s.n > INT32_MAX || s.k > INT32_MAX) return false;
     // Shards of the vendor's collectives are of one size.
     return op < reduce_scatter ||
            (vendor.collectives && (op == all_reduce || s.m % size_t(npes) == 0));
   }
-  void enqueue(Op op, bool theirs, size_t set) {
-    if (theirs) return enqueue_vendor(op, set);
+  void enqueue(Kind kind, size_t set) {
+    const Op op = kind.op;
+    if (kind.theirs) return enqueue_vendor(op, set);
     shmemx_matmul_t call = product(set);
+    call.algorithm = kind.algorithm;
     const auto on = reinterpret_cast<shmemx_stream_t>(stream);
     if (op == part) call.m = own;
     if (op <= part) shmemx_matmul_on_stream(&call, on);
@@ -190,12 +201,14 @@ struct Bench {
   }
 
   // Some elements in double, the corners among them.
-  void check(Op op, bool theirs) {
+  void check(Kind kind) {
+    const Op op = kind.op;
+    const bool theirs = kind.theirs;
     HIP(hipMemsetAsync(c, 0xff, s.m * s.n * 2, stream)); // NaN
     HIP(hipMemsetAsync(out, 0xff, rows * s.n * 2, stream));
     HIP(hipStreamSynchronize(stream));
     shmem_barrier_all(); // before a peer writes to C
-    enqueue(op, theirs, 0);
+    enqueue(kind, 0);
     HIP(hipStreamSynchronize(stream));
     const size_t high = op == part || op == reduce_scatter ? own : s.m;
     const Bfloat16 *result = theirs && op == reduce_scatter ? out : c;
@@ -237,10 +250,10 @@ struct Bench {
   }
 
   // Of one call in us, on this PE. All begin at the same time.
-  double time(Op op, bool theirs) {
+  double time(Kind kind) {
     shmem_barrier_all();
     HIP(hipEventRecord(begin, stream));
-    for (int i = 0; i < calls; i++) enqueue(op, theirs, size_t(i) % sets);
+    for (int i = 0; i < calls; i++) enqueue(kind, size_t(i) % sets);
     HIP(hipEventRecord(end, stream));
     HIP(hipEventSynchronize(end));
     float ms = 0;
@@ -248,44 +261,57 @@ struct Bench {
     return double(ms) * 1e3 / calls;
   }
   void measure() {
-    constexpr int kinds = 2 * ops, warm_ups = 2;
+    constexpr int each = 5, kinds = each * ops, warm_ups = 2;
     std::vector<double> us[kinds];
     static double median[kinds], slowest[kinds]; // symmetric
-    for (int kind = 0; kind < kinds; kind++)
-      if (has(Op(kind / 2), kind % 2)) check(Op(kind / 2), kind % 2);
+    const auto kind = [](int i) {
+      return Kind{Op(i / each), shmemx_matmul_algorithm_t(i % each < 2 ? 0 : i % each - 1),
+                  i % each == 1};
+    };
+    const auto timed = [&](int i) {
+      return has(kind(i)) && (i % each < 2 || i / each >= reduce_scatter);
+    };
+    for (int i = 0; i < kinds; i++)
+      if (timed(i)) check(kind(i));
     for (int run = -warm_ups; run < o.runs; run++)
-      for (int kind = 0; kind < kinds; kind++) {
-        if (!has(Op(kind / 2), kind % 2)) continue;
-        const double t = time(Op(kind / 2), kind % 2);
-        if (run >= 0) us[kind].push_back(t);
+      for (int i = 0; i < kinds; i++) {
+        if (!timed(i)) continue;
+        const double t = time(kind(i));
+        if (run >= 0) us[i].push_back(t);
       }
-    for (int kind = 0; kind < kinds; kind++) {
-      std::sort(us[kind].begin(), us[kind].end());
-      median[kind] = us[kind].empty() ? 0 : us[kind][us[kind].size() / 2];
+    for (int i = 0; i < kinds; i++) {
+      std::sort(us[i].begin(), us[i].end());
+      median[i] = us[i].empty() ? 0 : us[i][us[i].size() / 2];
     }
     shmem_barrier_all();
     shmem_double_max_reduce(SHMEM_TEAM_WORLD, slowest, median, kinds);
     if (me == 0)
-      for (int op = 0; op < ops; op++) row(Op(op), slowest);
+      for (int i = 0; i < kinds; i++)
+        if (!kind(i).theirs && slowest[i] > 0)
+          row(kind(i), slowest[i], slowest[i / each * each + 1], slowest + each * whole, each);
     shmem_barrier_all();
   }
-  void row(Op op, const double *us) const {
-    const double ours = us[2 * op], theirs = us[2 * op + 1];
+  // alone: the products' times.
+  void row(Kind kind, double ours, double theirs, const double *alone, int each) const {
+    const Op op = kind.op;
     // Against the product that is in it, the faster one of ours and the vendor's.
-    const double *alone = us + 2 * (op == part || op == all_gather ? part : whole);
+    if (op == part || op == all_gather) alone += each;
     const double gemm = alone[1] > 0 ? std::min(alone[0], alone[1]) : alone[0];
+    const char *const name = kind.algorithm ? algorithms[kind.algorithm] : names[op];
     const double rate =
         2e-6 * double(op == part || op == all_gather ? rows : s.m) * double(s.n) * double(s.k);
     if (o.json) {
-      printf("{\"test\": \"%s\", \"m\": %zu, \"n\": %zu, \"k\": %zu, \"us\": %.5g, "
+      printf("{\"test\": \"%s\", \"algorithm\": \"%s\", \"m\": %zu, \"n\": %zu, \"k\": %zu, "
+             "\"us\": %.5g, "
              "\"tflops\": %.4g, \"x_gemm\": %.4g",
-             names[op], s.m, s.n, s.k, ours, rate / ours, ours / gemm);
+             names[op], kind.algorithm ? algorithms[kind.algorithm] + 2 : "best", s.m, s.n, s.k,
+             ours, rate / ours, ours / gemm);
       if (theirs > 0)
         printf(", \"vendor_us\": %.5g, \"vendor_tflops\": %.4g, \"x_vendor\": %.4g", theirs,
                rate / theirs, ours / theirs);
       puts("}");
     } else {
-      printf("%-22s %6zu %6zu %6zu %10.5g %9.4g %7.3f", names[op], s.m, s.n, s.k, ours, rate / ours,
+      printf("%-22s %6zu %6zu %6zu %10.5g %9.4g %7.3f", name, s.m, s.n, s.k, ours, rate / ours,
              ours / gemm);
       if (theirs > 0)
         printf(" %10.5g %9.4g %8.3f\n", theirs, rate / theirs, ours / theirs);

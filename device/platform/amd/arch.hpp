@@ -183,6 +183,9 @@ SHMEM_D_ void wave_sync(unsigned) {
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
 }
+SHMEM_D_ unsigned wave_first(unsigned v) {
+  return __builtin_amdgcn_readfirstlane(v);
+}
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }

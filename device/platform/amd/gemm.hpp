@@ -70,9 +70,10 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
 template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_m, unsigned waves_n,
           unsigned stages, bool wide>
 struct Mfma {
-  static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn, unit = 1;
+  static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn;
   static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
   static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
+  static constexpr double speed = 4e6 / sizeof(T) / resident; // half of a CU of gfx942
   static constexpr unsigned bk = row_bytes / sizeof(T), lines = row_bytes / 16,
                             each = 16 / sizeof(T);
   static constexpr unsigned blocks_m = bm / waves_m / 32, blocks_n = bn / waves_n / 32;
@@ -192,7 +193,7 @@ struct Mfma {
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
-    Tiles<Mfma, Order> tiles(order);
+    Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
       // The division in the order ran in vector registers; what is the same in all lanes belongs in
@@ -201,7 +202,7 @@ struct Mfma {
       tile.col = __builtin_amdgcn_readfirstlane(tile.col);
       tile.end = __builtin_amdgcn_readfirstlane(tile.end);
       tile.shard = __builtin_amdgcn_readfirstlane(tile.shard);
-      order.ready(tile, Workgroup{});
+      tile.at = __builtin_amdgcn_readfirstlane(tile.at);
       mfma::Sums sums[blocks_m * blocks_n] = {};
       Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
       Loader<lines_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
@@ -247,6 +248,7 @@ struct Mfma {
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }
+    epilogue.over(order, Workgroup{});
   }
 
   template <unsigned... q, class At>

@@ -122,6 +122,9 @@ inline constexpr unsigned wave_size = 64;
 SHMEM_D_ void wave_sync(unsigned) {
   __ballot(1);
 }
+SHMEM_D_ unsigned wave_first(unsigned v) {
+  return __shfl(v, 0);
+}
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }

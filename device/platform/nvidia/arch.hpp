@@ -196,6 +196,9 @@ inline constexpr unsigned wave_size = 32;
 SHMEM_D_ void wave_sync(unsigned lanes) {
   __syncwarp(lanes < wave_size ? (1u << lanes) - 1 : ~0u);
 }
+SHMEM_D_ unsigned wave_first(unsigned v) {
+  return __shfl_sync(~0u, v, 0);
+}
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }

@@ -26,12 +26,10 @@ SHMEM_ROUNDING_(Bfloat16, "cvt.rn.bf16x2.f32");
 // any matrix and turn it so that k comes first.
 enum class Load { tma, threads };
 
-// mn_a and mn_b (of TMA): the rows in memory go along m, along n, and not along k. A cluster of two
-// workgroups shares B: each loads half of it for both.
-template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b, unsigned cluster>
-struct Wgmma {
-  static constexpr unsigned tile_m = 128, tile_n = bn, unit = cluster, resident = 1, bound = 1,
-                            threads = 384;
+// mn_a and mn_b (of TMA): the rows in memory go along m, along n, and not along k.
+template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b> struct Wgmma {
+  static constexpr unsigned tile_m = 128, tile_n = bn, resident = 1, bound = 1, threads = 384;
+  static constexpr double speed = 10.5e6 / sizeof(T);        // H200, 2026-11
   static constexpr unsigned bk = 128 / sizeof(T), steps = 4; // of 32 bytes
   static constexpr unsigned a_bytes = tile_m * 128, b_bytes = bn * 128;
   // Where a warp turns 16 rows of 64 sums, so that a lane has eight of a row.
@@ -39,7 +37,7 @@ struct Wgmma {
   static constexpr unsigned shared_bytes =
       1024 + stages * (a_bytes + b_bytes) + turns_bytes + stages * 16;
   static_assert(shared_bytes <= 227 * 1024);
-  static_assert(load == Load::tma || (!mn_a && !mn_b && cluster == 1));
+  static_assert(load == Load::tma || (!mn_a && !mn_b));
 
   struct Operands {
     CUtensorMap a, b;
@@ -51,11 +49,6 @@ struct Wgmma {
     SHMEM_D_ unsigned rank() const { return threadIdx.x - 128; }
     SHMEM_D_ unsigned size() const { return 256; }
     SHMEM_D_ void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-  };
-  struct Producers {
-    SHMEM_D_ unsigned rank() const { return threadIdx.x; }
-    SHMEM_D_ unsigned size() const { return 128; }
-    SHMEM_D_ void sync() const { asm volatile("bar.sync 2, 128;" ::: "memory"); }
   };
 
 #if SHMEM_SM90A_
@@ -82,15 +75,8 @@ struct Wgmma {
     } else {
       sm90::load_box(ring.a_at(), &x.a, full, k0, m0);
     }
-    constexpr unsigned width = bn / cluster;
-    const unsigned rank = cluster > 1 ? blockIdx.x % cluster : 0, first = rank * width;
-    for (unsigned i = first; i < first + width; i += mn_b ? 64 : width) {
-      const unsigned col = mn_b ? n0 + i : k0, row = mn_b ? k0 : n0 + i;
-      if constexpr (cluster > 1)
-        sm90::load_box(ring.b_at() + i * 128, &x.b, full, col, row, (1 << cluster) - 1);
-      else
-        sm90::load_box(ring.b_at() + i * 128, &x.b, full, col, row);
-    }
+    for (unsigned i = 0; i < bn; i += mn_b ? 64 : bn)
+      sm90::load_box(ring.b_at() + i * 128, &x.b, full, mn_b ? n0 + i : k0, mn_b ? k0 : n0 + i);
   }
 
   // 16 bytes along k of row r of A, or of column r of B.
@@ -137,16 +123,10 @@ struct Wgmma {
   template <class Order>
   static SHMEM_D_ void produce(const Operands &x, const Order &order, Ring ring) {
     if (load == Load::tma && threadIdx.x) return;
-    Tiles<Wgmma, Order> tiles(order);
+    Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
       const unsigned m0 = tile.row, n0 = tile.col;
-      if constexpr (load == Load::tma) {
-        order.ready(tile, Thread{});
-        sm90::fence_async(); // what it waited for, threads have stored
-      } else {
-        order.ready(tile, Producers{});
-      }
       for (unsigned k0 = 0; k0 < x.x.k; k0 += bk, ring.next()) {
         sm90::barrier_wait(ring.empty_at(), ring.round ^ 1);
         if constexpr (load == Load::tma) {
@@ -162,19 +142,14 @@ struct Wgmma {
   }
 
   static SHMEM_D_ void release(uint32_t empty) {
-    const unsigned lane = threadIdx.x % 32;
-    if constexpr (cluster > 1) {
-      if (lane < cluster) sm90::barrier_arrive(empty, lane);
-    } else {
-      if (lane == 0) sm90::barrier_arrive(empty);
-    }
+    if (threadIdx.x % 32 == 0) sm90::barrier_arrive(empty);
   }
 
   template <class Order, class Epilogue>
   static SHMEM_D_ void consume(const Operands &x, const Order &order, const Epilogue &epilogue,
                                Ring ring) {
     const unsigned group = threadIdx.x / 128 - 1;
-    Tiles<Wgmma, Order> tiles(order);
+    Tiles<Order> tiles(order);
     Tile tile, next;
     for (bool more = tiles.next(tile); more; tile = next) {
       float d[bn / 2];
@@ -204,6 +179,7 @@ struct Wgmma {
       hand_over(x, ring.turns, tile, d, epilogue);
       epilogue.done(tile, Consumers{});
     }
+    epilogue.over(order, Consumers{});
   }
 
   // A thread has of rows l / 4 and l / 4 + 8 of its warp's 16 two sums in every eight columns. Over
@@ -267,15 +243,12 @@ struct Wgmma {
     if (threadIdx.x == 0) {
       for (unsigned s = 0; s < stages; s++) {
         sm90::barrier_init(ring.full + s * 8, load == Load::tma ? 1 : 128);
-        sm90::barrier_init(ring.empty + s * 8, 8 * cluster); // a lane of each warp
+        sm90::barrier_init(ring.empty + s * 8, 8); // a lane of each warp
       }
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
       sm90::fence_async();
     }
-    if constexpr (cluster > 1)
-      sm90::cluster_sync();
-    else
-      __syncthreads();
+    __syncthreads();
     // TMA takes one thread; its warpgroup's registers go to those that multiply.
     if (threadIdx.x < 128) {
       if constexpr (load == Load::tma) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -284,8 +257,6 @@ struct Wgmma {
       if constexpr (load == Load::tma) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
       consume(x, order, epilogue, ring);
     }
-    __syncwarp();
-    if constexpr (cluster > 1) sm90::cluster_sync(); // the other may still write here
 #else
     __trap();
 #endif
@@ -297,17 +268,9 @@ struct Wgmma {
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              int(shared_bytes));
     if (error) return error;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {cluster, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = cluster > 1;
-    return cudaLaunchKernelEx(&config, kernel, x, order, epilogue);
+    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), shared_bytes, stream, x, order,
+                       epilogue);
+    return hipGetLastError();
   }
 };
 
@@ -346,16 +309,16 @@ bool make_map(CUtensorMap *map, const T *p, size_t rows, size_t columns, size_t 
 }
 
 // run with a core that loads by TMA, or false where its rules do not hold.
-template <class T, unsigned bn, unsigned stages, bool mn_a, bool mn_b, unsigned cluster, class Run>
+template <class T, unsigned bn, unsigned stages, bool mn_a, bool mn_b, class Run>
 bool with_tma(const Matrices<T> &x, hipError_t *error, Run run) {
-  using Core = Wgmma<T, bn, stages, Load::tma, mn_a, mn_b, cluster>;
+  using Core = Wgmma<T, bn, stages, Load::tma, mn_a, mn_b>;
   typename Core::Operands operands;
   operands.x = x;
-  constexpr unsigned bk = Core::bk, rows_b = bn / cluster;
+  constexpr unsigned bk = Core::bk;
   const bool ok = (mn_a ? make_map(&operands.a, x.a, x.k, x.m, x.lda, bk, 64)
                         : make_map(&operands.a, x.a, x.m, x.k, x.lda, Core::tile_m, bk)) &&
                   (mn_b ? make_map(&operands.b, x.b, x.k, x.n, x.ldb, bk, 64)
-                        : make_map(&operands.b, x.b, x.n, x.k, x.ldb, rows_b, bk));
+                        : make_map(&operands.b, x.b, x.n, x.k, x.ldb, bn, bk));
   if (ok) *error = run(Core{}, operands);
   return ok;
 }
@@ -367,21 +330,26 @@ template <class Run> hipError_t choose(const Matrices<float> &x, Run run) {
   return run(Simt<float, 128, 128, 16, 8, 8>{}, x);
 }
 template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
-  int device, major;
+  int device, major, units;
   hipError_t error = hipGetDevice(&device);
   if (!error)
     error = hipDeviceGetAttribute(&major, hipDeviceAttributeComputeCapabilityMajor, device);
+  if (!error) error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
   if (error) return error;
   if (major != 9) return run(Simt<T, 128, 128, 16, 8, 8>{}, x);
   const bool mn_a = x.trans_a, mn_b = !x.trans_b;
-  // The encoder looks at addresses and rows. For small n half the columns of a tile would be
-  // wasted.
+  // The encoder looks at addresses and rows.
   if (x.k) {
-    const bool wide = x.n > 128;
+    // A round of wide tiles takes as long as 1.8 of the others, and has to be a full one.
+    const auto rounds = [&](size_t width) {
+      return ((x.m + 127) / 128 * ((x.n + width - 1) / width) + unsigned(units) - 1) /
+             unsigned(units);
+    };
+    const bool wide = 18 * rounds(256) <= 10 * rounds(128);
     bool ok;
 #define SHMEM_TRY_(a, b)                                                                           \
-  ok = wide ? sm90::with_tma<T, 256, 4, a, b, 1>(x, &error, run)                                   \
-            : sm90::with_tma<T, 128, 4, a, b, 1>(x, &error, run)
+  ok = wide ? sm90::with_tma<T, 256, 4, a, b>(x, &error, run)                                      \
+            : sm90::with_tma<T, 128, 4, a, b>(x, &error, run)
     if constexpr (sizeof(T) == 2) {
       if (mn_a && mn_b)
         SHMEM_TRY_(true, true);
@@ -398,7 +366,7 @@ template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
 #undef SHMEM_TRY_
     if (ok) return error;
   }
-  using Core = Wgmma<T, 128, 4, Load::threads, false, false, 1>;
+  using Core = Wgmma<T, 128, 4, Load::threads, false, false>;
   typename Core::Operands operands{};
   operands.x = x;
   return run(Core{}, operands);

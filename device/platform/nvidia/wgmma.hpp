@@ -24,22 +24,12 @@ SHMEM_D_ void barrier_init(uint32_t bar, unsigned arrivals) {
 SHMEM_D_ void barrier_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-// In workgroup `rank` of the cluster.
-SHMEM_D_ void barrier_arrive(uint32_t bar, unsigned rank) {
-  asm volatile("{\n\t"
-               ".reg .b32 there;\n\t"
-               "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-               "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
-               "}" ::"r"(bar),
-               "r"(rank)
-               : "memory");
-}
 SHMEM_D_ void barrier_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
-// What it orders is done by TMA and wgmma, in a cluster as well: an acquire of the cluster would
-// empty the L1 each time and halve the speed (H200, 2026-11).
+// What it orders is done by TMA and wgmma. An acquire of the cluster would empty the L1 each time
+// and halve the speed (H200, 2026-11).
 SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
   asm volatile("{\n\t"
                ".reg .pred done;\n"
@@ -50,24 +40,11 @@ SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
                "r"(phase)
                : "memory");
 }
-SHMEM_D_ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
-               "barrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
-}
-
-// A box of two dimensions, to the same place in each workgroup of the mask.
+// A box of two dimensions.
 SHMEM_D_ void load_box(uint32_t to, const CUtensorMap *map, uint32_t bar, unsigned x, unsigned y) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
                "l"(map), "r"(bar), "r"(x), "r"(y)
-               : "memory");
-}
-SHMEM_D_ void load_box(uint32_t to, const CUtensorMap *map, uint32_t bar, unsigned x, unsigned y,
-                       uint16_t mask) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-               ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-               "l"(map), "r"(bar), "r"(x), "r"(y), "h"(mask)
                : "memory");
 }
 // Between accesses of threads and those of TMA and wgmma.
