@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
 from pathlib import Path
 
 OSHRUN, BUILD, HERE = os.environ["OSHRUN"], os.environ["BUILD"], Path(__file__).parent
@@ -298,13 +299,59 @@ def case_perf_gemm():
     perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
     for n in 1, 3:
         rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--gemm", "--shape", "100,37,19", "--json").splitlines()]
-        tests = ["matmul", "matmul of a shard"] + [f"matmul_{o}" for o in ("reduce_scatter", "all_reduce", "all_gather")]
-        assert [r["test"] for r in rows] == tests + ["all_gather_matmul"], rows
+        tests = [f"matmul_{o}" for o in ("reduce_scatter", "all_reduce", "all_gather")] + ["all_gather_matmul"]
+        assert [r["test"] for r in rows if r["algorithm"] == "best"] == ["matmul", "matmul of a shard"] + tests, rows
+        assert [r["test"] for r in rows if r["algorithm"] == "fused"] == tests[:3], rows
+        for algorithm in "streams", "bulk":
+            assert [r["test"] for r in rows if r["algorithm"] == algorithm] == tests, rows
         assert all(r["us"] > 0 and r["m"] == 100 for r in rows) and rows[0]["x_gemm"] == 1, rows
     out = run(OSHRUN, "-n", 2, perf, "--gemm", "--repetitions", 1)
-    assert out.count("\n") == 14 and " - " in out, out
+    assert out.count("\n") == 38 and " - " in out and max(map(len, out.splitlines())) <= 110, out
     assert not run(OSHRUN, "-n", 2, perf, "--gemm", "--json", "--shape", "64k,64k,1", SHMEM_DEVICE_SIZE="64m")
     run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
+
+
+def case_perf_plot():
+    """A point for each row printed, with the row's value, in each mode; a file that cannot be written, before and after."""
+    perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
+
+    def points(*mode, n=2):
+        out = run(OSHRUN, "-n", n, perf, *mode, "--json", "--plot", svg)
+        tree = xml.etree.ElementTree.parse(svg).getroot()
+        assert tree.tag == "{http://www.w3.org/2000/svg}svg" and f"{n} PEs" in "".join(tree.itertext()), mode
+        found = [e for e in tree.iter() if e.get("class") == "point"]
+        for e in found: # inside of the picture
+            x, y = (float(e.get(k) or e.get("c" + k)) for k in "xy")
+            assert 0 <= x <= float(tree.get("width")) and 0 <= y <= float(tree.get("height")), e.attrib
+        return out, [e[0].text.split(": ") for e in found]
+
+    small = "--sizes", "8:512", "--step", 8, "--repetitions", 1
+    rows, drawn = points("--stream", *small)
+    rows = [json.loads(r) for r in rows.splitlines()]
+    assert rows and all(r["link_gb_per_s"] > 0 for r in rows), rows
+    name = lambda r: r["test"].removesuffix(" on stream")
+    same([(name(r), f"{r['bytes']} bytes", r["us"]) for r in rows], drawn)
+    rows, drawn = points("--gemm", "--shape", "64,32,16")
+    rows = [json.loads(r) for r in rows.splitlines()]
+    same([(r["test"], "64x32x16", r["tflops"]) for r in rows if r["algorithm"] == "best"], drawn)
+    rows, drawn = points("--groups", "latency,bandwidth", "--time", 0.001, *small)
+    rows = json.loads(rows)["rows"]
+    assert {r["group"] for r in rows} == {"latency", "bandwidth"}, rows
+    same([(r["test"], *([f"{r['bytes']} bytes"] if r["group"] == "bandwidth" else []), r["ns"]) for r in rows], drawn)
+    rows, drawn = points("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1) # ping-pongs of fibers take seconds
+    rows = [json.loads(r) for r in rows.splitlines()]
+    assert len(rows) == len(drawn) > 11, (rows, drawn)
+    for file, status in (TMP / "no folder" / "f.svg", 2), ("/dev/full", 1):
+        err = run(OSHRUN, "-n", 2, perf, "--tests", "p", "--time", 0.001, "--plot", file, status=status)
+        assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1 and err.count("--plot") == 1, err
+
+
+def same(rows, drawn):
+    """Points [name, size, "value unit"] are these rows, in any order; values have 4 or more digits."""
+    drawn = [(*d[:-1], float(d[-1].split()[0])) for d in drawn]
+    assert sorted(r[:-1] for r in rows) == sorted(d[:-1] for d in drawn), (rows, drawn)
+    for row in rows:
+        assert any(row[:-1] == d[:-1] and abs(row[-1] - d[-1]) <= 1e-3 * row[-1] for d in drawn), (row, drawn)
 
 
 def case_program():

@@ -5,10 +5,12 @@
 #include <shmem/device/shmem.hpp>
 
 #include "device.h"
+#include "plot.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #define HIP(call)                                                                                  \
@@ -121,6 +123,8 @@ template <class S> __global__ void sync_kernel(int count) {
   for (int k = 0; k < count; k++) shmem::sync(SHMEM_TEAM_WORLD, S{});
 }
 
+const char *const one_call = "one call in a kernel"; // a panel of the plot
+
 struct Bench {
   const struct device_options &o;
   int me = shmem_my_pe(), n = shmem_n_pes(), peer;
@@ -177,9 +181,16 @@ struct Bench {
     std::sort(us.begin(), us.end());
     return us[us.size() / 2];
   }
+  // In the plot: a point of this series, or without one a bar.
   void row(const char *name, const char *scope, int wgs, size_t bytes, double value,
-           const char *unit) {
+           const char *unit, const std::string &panel, const std::string &series) {
     if (me != 0) return;
+    const std::string group = std::string(name) + ", " + scope;
+    struct plot_point point = {};
+    point.panel = panel.c_str(), point.series = series.c_str();
+    point.group = series.empty() ? group.c_str() : nullptr;
+    point.bytes = double(bytes), point.value = value, point.unit = *unit == 'u' ? "us" : "GB/s";
+    plot_add(&point);
     if (o.json)
       printf("{\"test\": \"%s\", \"scope\": \"%s\", \"workgroups\": %d, \"bytes\": %zu, "
              "\"value\": %.4g, \"unit\": \"%s\"}\n",
@@ -202,7 +213,9 @@ struct Bench {
             hipLaunchKernelGGL(kernel, dim3(wgs), dim3(o.threads), 0, stream, dest, source, bytes,
                                peer);
           });
-          row(name, scope_names[int(scope)], wgs, bytes, double(bytes) / us / 1e3, "GB/s");
+          row(name, scope_names[int(scope)], wgs, bytes, double(bytes) / us / 1e3, "GB/s",
+              std::string(name) + ", " + scope_names[int(scope)],
+              std::to_string(wgs) + (wgs == 1 ? " workgroup" : " workgroups"));
         }
         shmem_barrier_all();
         check(name, bytes, 1 + wgs % 100, me == (put ? 1 % n : 0));
@@ -221,7 +234,8 @@ struct Bench {
   }
   // f launches on the word of flag that has this number.
   template <class F>
-  void pair(const char *name, const char *scope, size_t bytes, int word, int count, F f) {
+  void pair(const char *name, const char *scope, size_t bytes, int word, int count, F f,
+            const char *series = "") {
     if (n < 2) return;
     shmem_barrier_all();
     if (me < 2) {
@@ -229,29 +243,31 @@ struct Bench {
         f(flag + word, counted[word], count);
         counted[word] += uint64_t(count);
       });
-      row(name, scope, 1, bytes, us / count / 2, "us one way");
+      row(name, scope, 1, bytes, us / count / 2, "us one way", *series ? name : one_call, series);
     }
     shmem_barrier_all();
   }
   template <class F> void alone(const char *name, int count, F f) {
     shmem_barrier_all();
-    if (me == 0) row(name, "thread", 1, 8, time([&] { f(count); }) / count, "us");
+    if (me == 0) row(name, "thread", 1, 8, time([&] { f(count); }) / count, "us", one_call, "");
     shmem_barrier_all();
   }
   template <class F> void together(const char *name, Scope scope, int count, F f) {
     shmem_barrier_all();
-    row(name, scope_names[int(scope)], 1, 0, time([&] { f(count); }) / count, "us");
+    row(name, scope_names[int(scope)], 1, 0, time([&] { f(count); }) / count, "us", one_call, "");
     shmem_barrier_all();
   }
 
   template <class S> void put_signals(Scope scope, int threads) {
     for (size_t bytes = 8; bytes <= std::min(o.largest, size_t(1) << 20); bytes *= 8) {
       if (scope == Scope::thread && bytes > 4096) break;
-      pair("put_signal ping-pong", scope_names[int(scope)], bytes, 16, o.count / 10,
-           [&](uint64_t *word, uint64_t start, int count) {
-             hipLaunchKernelGGL(put_signal_ping_pong<S>, dim3(1), dim3(threads), 0, stream, dest,
-                                source, bytes, word, start, peer, me == 0, count);
-           });
+      pair(
+          "put_signal ping-pong", scope_names[int(scope)], bytes, 16, o.count / 10,
+          [&](uint64_t *word, uint64_t start, int count) {
+            hipLaunchKernelGGL(put_signal_ping_pong<S>, dim3(1), dim3(threads), 0, stream, dest,
+                               source, bytes, word, start, peer, me == 0, count);
+          },
+          scope_names[int(scope)]);
     }
   }
 
@@ -310,8 +326,9 @@ struct Bench {
       shmem_double_fcollect(SHMEM_TEAM_WORLD, rate, &mine, 1);
       double least = rate[0], sum = 0;
       for (int pe = 0; pe < n; pe++) least = std::min(least, rate[pe]), sum += rate[pe];
-      row("all-to-all, each PE", "wg", wgs, bytes, least, "GB/s least");
-      row("all-to-all, together", "wg", wgs, bytes, sum, "GB/s");
+      row("all-to-all, each PE", "wg", wgs, bytes, least, "GB/s least", "all-to-all",
+          "each PE, least");
+      row("all-to-all, together", "wg", wgs, bytes, sum, "GB/s", "all-to-all", "together");
     }
   }
 };
@@ -320,14 +337,14 @@ struct Bench {
 
 extern "C" void device_perf(const struct device_options *options) {
   Bench b(*options);
-  if (b.me == 0 && !options->json) {
-    int device = 0;
-    hipDeviceProp_t prop;
-    HIP(hipGetDevice(&device));
-    HIP(hipGetDeviceProperties(&prop, device));
+  int device = 0;
+  hipDeviceProp_t prop;
+  HIP(hipGetDevice(&device));
+  HIP(hipGetDeviceProperties(&prop, device));
+  plot_title("shmem_perf --device: %d PEs, %s", b.n, prop.name);
+  if (b.me == 0 && !options->json)
     printf("# %d PEs, %s\n%-22s %-7s %4s %12s %10s\n", b.n, prop.name, "test", "scope", "wgs",
            "bytes", "value");
-  }
   b.latencies();
   b.barriers<shmem::Thread>(Scope::thread, 1);
   b.barriers<shmem::Wave>(Scope::wave, int(shmem::arch::wave_size));

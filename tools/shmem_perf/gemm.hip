@@ -6,6 +6,7 @@
 #include <shmemx.h>
 
 #include "device.h"
+#include "plot.h"
 #include "vendor.hpp"
 #include <algorithm>
 #include <cmath>
@@ -300,25 +301,36 @@ struct Bench {
     const char *const name = kind.algorithm ? algorithms[kind.algorithm] : names[op];
     const double rate =
         2e-6 * double(op == part || op == all_gather ? rows : s.m) * double(s.n) * double(s.k);
+    if (!kind.algorithm) plot(op, nullptr, rate / ours);
+    if (!kind.algorithm && theirs > 0) plot(op, "vendor", rate / theirs);
     if (o.json) {
       printf("{\"test\": \"%s\", \"algorithm\": \"%s\", \"m\": %zu, \"n\": %zu, \"k\": %zu, "
-             "\"us\": %.5g, "
-             "\"tflops\": %.4g, \"x_gemm\": %.4g",
+             "\"us\": %.5g, \"tflops\": %.4g, \"x_gemm\": %.4g, \"percent_of_gemm\": %.4g",
              names[op], kind.algorithm ? algorithms[kind.algorithm] + 2 : "best", s.m, s.n, s.k,
-             ours, rate / ours, ours / gemm);
+             ours, rate / ours, ours / gemm, 100 * gemm / ours);
       if (theirs > 0)
-        printf(", \"vendor_us\": %.5g, \"vendor_tflops\": %.4g, \"x_vendor\": %.4g", theirs,
-               rate / theirs, ours / theirs);
+        printf(", \"vendor_us\": %.5g, \"vendor_tflops\": %.4g, \"vendor_percent_of_gemm\": %.4g, "
+               "\"x_vendor\": %.4g",
+               theirs, rate / theirs, 100 * gemm / theirs, ours / theirs);
       puts("}");
     } else {
-      printf("%-22s %6zu %6zu %6zu %10.5g %9.4g %7.3f", name, s.m, s.n, s.k, ours, rate / ours,
-             ours / gemm);
+      printf("%-22s %6zu %6zu %6zu %10.5g %9.4g %6.1f", name, s.m, s.n, s.k, ours, rate / ours,
+             100 * gemm / ours);
       if (theirs > 0)
-        printf(" %10.5g %9.4g %8.3f\n", theirs, rate / theirs, ours / theirs);
+        printf(" %10.5g %9.4g %6.1f %8.3f\n", theirs, rate / theirs, 100 * gemm / theirs,
+               ours / theirs);
       else
-        printf(" %10s %9s %8s\n", "-", "-", "-");
+        printf(" %10s %9s %6s %8s\n", "-", "-", "-", "-");
     }
     fflush(stdout);
+  }
+  void plot(Op op, const char *peer, double tflops) const {
+    char shape[64];
+    snprintf(shape, sizeof shape, "%zux%zux%zu", s.m, s.n, s.k);
+    struct plot_point point = {};
+    point.panel = "rate of each PE, by M x N x K", point.series = names[op], point.peer = peer;
+    point.group = shape, point.value = tflops, point.unit = "TFLOP/s";
+    plot_add(&point);
   }
 };
 
@@ -327,12 +339,17 @@ struct Bench {
 extern "C" void gemm_perf(const struct gemm_options *options) {
   Bench b(*options);
   const size_t n = size_t(b.npes);
+  plot_title("shmem_perf --gemm: %d PEs, %s, bf16; vendor: %s, %s", b.npes, b.prop.name,
+             b.vendor.product ? b.vendor.blas : "no BLAS",
+             b.vendor.collectives ? b.vendor.nccl.file : "no collectives");
   if (b.me == 0 && !options->json)
-    printf("# %d PEs, %s, bf16; vendor: %s, %s; times against the product alone and the vendor\n"
-           "%-22s %6s %6s %6s %10s %9s %7s %10s %9s %8s\n",
+    printf("# %d PEs, %s, bf16; vendor: %s, %s\n"
+           "# %% gemm: share of the peak of the product alone of the same shape in this run, the "
+           "faster one of\n# ours and the vendor's; TFLOP/s are of a PE\n"
+           "%-22s %6s %6s %6s %10s %9s %6s %10s %9s %6s %8s\n",
            b.npes, b.prop.name, b.vendor.product ? b.vendor.blas : "no BLAS",
            b.vendor.collectives ? b.vendor.nccl.file : "no collectives", "test", "M", "N", "K",
-           "us", "TFLOP/s", "x gemm", "vendor us", "TFLOP/s", "x vendor");
+           "us", "TFLOP/s", "% gemm", "vendor us", "TFLOP/s", "% gemm", "x vendor");
   // Those of tensor-parallel layers; K is that of a PE.
   const Shape table[] = {{512, 8192, 3584},  {2048, 8192, 3584}, {8192, 8192, 3584},
                          {4096, 4096, 4096}, {8192, 8192, 1024}, {8192, 28672 / n, 8192}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "perf.h"
+#include "plot.h"
 
 #ifdef HAVE_DEVICE // not where another library is measured
 #include "device.h"
@@ -34,6 +35,7 @@ static const char help[] =
     "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
     "                     as many as PEs; for one node\n"
     "  --json             JSON instead of a table\n"
+    "  --plot FILE        draw what was measured: an SVG, written by PE 0 at the end\n"
     "  --list             name the tests and end\n"
     "Ratios to raw rows need the raw group in the same run. With more PEs than cores the numbers\n"
     "are those of the scheduler.\n";
@@ -140,12 +142,13 @@ static struct options parse(int argc, char **argv) {
       continue;
     }
     if (!IS("--groups") && !IS("--tests") && !IS("--sizes") && !IS("--coll-max") && !IS("--step") &&
-        !IS("--time") && !IS("--repetitions") && !IS("--shape"))
+        !IS("--time") && !IS("--repetitions") && !IS("--shape") && !IS("--plot"))
       usage_error("unknown argument '%s'", arg);
     if (!value && ++i >= argc) usage_error("%s needs a value", arg);
     if (!value) value = argv[i];
     if (IS("--groups")) o.groups = value;
     if (IS("--tests")) o.tests = value;
+    if (IS("--plot")) o.plot = value;
     if (IS("--coll-max")) coll_max = parse_size("--coll-max", value, '\0', NULL);
     if (IS("--step")) o.step = parse_size("--step", value, '\0', NULL);
     if (IS("--repetitions"))
@@ -175,6 +178,26 @@ static struct options parse(int argc, char **argv) {
   check_list("--groups", o.groups, true);
   check_list("--tests", o.tests, false);
   return o;
+}
+
+// Before anything is measured, so that no long run is for nothing. All PEs end if PE 0 cannot.
+static void begin_plot(const char *file) {
+  static int failed;
+  if (file && shmem_my_pe() == 0 && !plot_begin(file)) {
+    fprintf(stderr, "error: PE 0: --plot: cannot write '%s': %s\n", file, strerror(errno));
+    failed = 1;
+  }
+  shmem_barrier_all();
+  if (shmem_int_g(&failed, 0)) leave(2);
+}
+
+// Draws, then ends with this status, or with 1 if the plot cannot be written.
+static void end(const struct options *o, int status) {
+  if (!plot_end()) {
+    fprintf(stderr, "error: PE 0: --plot: cannot write '%s': %s\n", o->plot, strerror(errno));
+    status = 1;
+  }
+  leave(status);
 }
 
 static bool wanted(const struct options *o, const struct test *t) {
@@ -295,6 +318,7 @@ int main(int argc, char **argv) {
     if (shmem_my_pe() == 0) list_tests();
     leave(0);
   }
+  begin_plot(o.plot);
 #ifdef HAVE_DEVICE
   if (o.device || o.stream) {
     const struct device_options d = {.smallest = o.smallest,
@@ -308,7 +332,7 @@ int main(int argc, char **argv) {
                                      .json = o.json};
     if (o.device) device_perf(&d);
     if (o.stream) stream_perf(&d);
-    leave(0);
+    end(&o, 0);
   }
   if (o.gemm) {
     const struct gemm_options g = {.m = o.shape[0],
@@ -317,7 +341,7 @@ int main(int argc, char **argv) {
                                    .runs = (int)least((size_t)o.repetitions, 9),
                                    .json = o.json};
     gemm_perf(&g);
-    leave(0);
+    end(&o, 0);
   }
 #endif
   if (o.bind) bind_to_processor();
@@ -334,5 +358,5 @@ int main(int argc, char **argv) {
           wrong += run_test(&arena, t, &o);
   if (arena.me == 0) report_end(wrong);
   shmem_barrier_all();
-  leave(wrong == 0 ? 0 : 1);
+  end(&o, wrong == 0 ? 0 : 1);
 }

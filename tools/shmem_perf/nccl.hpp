@@ -25,6 +25,8 @@ struct Nccl {
   int (*receive)(void *, size_t, int, int, void *, hipStream_t);
   int (*begin)(), (*end)();
 
+  const char *name() const { return strstr(file, "rccl") ? "RCCL" : "NCCL"; }
+
   template <class F> static bool find(void *library, const char *name, F *f) {
     *f = reinterpret_cast<F>(dlsym(library, name));
     return *f != nullptr;
@@ -32,8 +34,8 @@ struct Nccl {
   // On all PEs, or on none.
   bool open(int me, int n) {
     void *library = nullptr;
-    for (const char *name :
-         {static_cast<const char *>(getenv("SHMEM_PERF_NCCL")), "librccl.so.1", "libnccl.so.2"})
+    for (const char *name : {static_cast<const char *>(getenv("SHMEM_PERF_NCCL")), "librccl.so.1",
+                             "librccl.so", "libnccl.so.2"})
       if (!library && name && *name) library = dlopen(file = name, RTLD_NOW);
     static long found, all;
     found =

@@ -78,6 +78,7 @@ struct result {
 
 struct options {
   const char *groups, *tests; // comma separated; NULL: all
+  const char *plot;           // file, or NULL
   size_t smallest, largest, step;
   double budget;   // seconds a row
   int repetitions; // batches a row, at most

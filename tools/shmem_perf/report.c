@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The rows as a table, with the ratio to the raw row measured in the same run, or as JSON.
 #include "perf.h"
+#include "plot.h"
 
 #include <math.h>
 
@@ -38,6 +39,8 @@ void report_begin(const struct options *o) {
   options = o;
   char name[SHMEM_MAX_NAME_LEN];
   shmem_info_get_name(name);
+  plot_title("shmem_perf: %s, OpenSHMEM %d.%d, %d PEs", name, VERSION / 100, VERSION % 100,
+             shmem_n_pes());
   if (o->json) {
     printf("{\"library\": \"");
     for (const char *p = name; *p; ++p)
@@ -83,6 +86,14 @@ void report_row(const struct result *r) {
       printf(" %8.2f\n", ratio);
   }
   any_row = true;
+  char panel[64];
+  snprintf(panel, sizeof panel, "%s%s", t->group, t->sized ? ", by size" : "");
+  plot_add(&(struct plot_point){.panel = panel,
+                                .series = t->sized ? t->name : "",
+                                .group = t->sized ? NULL : t->name,
+                                .bytes = (double)r->bytes,
+                                .value = median,
+                                .unit = "ns"});
   fflush(stdout);
 }
 

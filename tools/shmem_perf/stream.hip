@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "nccl.hpp"
+#include "plot.h"
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,13 +30,27 @@ constexpr int kinds = 5;
 const char *const names[kinds] = {"all-reduce", "reduce-scatter", "fcollect", "alltoall",
                                   "broadcast"};
 
+struct alignas(16) Word {
+  uint64_t half[2];
+};
+// Workgroups take the peers in turns; each PE gets a part of its own, as in an all-to-all.
+__global__ void store_to_all(Word *const *dest, size_t peers, const Word *source, size_t part) {
+  const size_t workgroups = gridDim.x / peers, peer = blockIdx.x % peers;
+  Word *to = dest[peer];
+  for (size_t i = blockIdx.x / peers * blockDim.x + threadIdx.x; i < part;
+       i += workgroups * blockDim.x)
+    to[i] = source[peer * part + i];
+}
+
 struct Bench {
   const struct device_options &o;
   int me = shmem_my_pe(), n = shmem_n_pes();
   hipStream_t stream;
   hipEvent_t begin, end;
   char *source, *dest;
+  hipDeviceProp_t prop;
   size_t room;
+  double link = 0; // GB/s of each PE
   Nccl nccl;
   bool have_nccl = false;
 
@@ -43,7 +58,10 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    room = std::max(2 * o.largest, size_t(64) << 10);
+    int device = 0;
+    HIP(hipGetDevice(&device));
+    HIP(hipGetDeviceProperties(&prop, device));
+    room = std::max(2 * o.largest, link_bytes());
     source = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
     dest = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
     if (!source || !dest) {
@@ -126,6 +144,29 @@ struct Bench {
     }
   }
 
+  bool on_cpu() const { return strcmp(prop.gcnArchName, "cpu") == 0; }
+  size_t link_bytes() const { return size_t(on_cpu() ? 2 : 64) << 20; }
+  // GB/s of each PE while all store to all others: on a mesh of links a collective uses all of
+  // them, and no transfer to one peer shows what they carry together.
+  void measure_link() {
+    if (n < 2) return;
+    const size_t peers = size_t(n - 1), part = link_bytes() / sizeof(Word) / size_t(n);
+    std::vector<void *> to;
+    for (int pe = 1; pe < n; pe++)
+      to.push_back(static_cast<Word *>(shmem_ptr(dest, (me + pe) % n)) + size_t(me) * part);
+    Word **on_device;
+    HIP(hipMalloc(&on_device, peers * sizeof *on_device));
+    HIP(hipMemcpy(on_device, to.data(), peers * sizeof *on_device, hipMemcpyHostToDevice));
+    const unsigned grid = unsigned(on_cpu() ? peers : std::max(peers, 128 / peers * peers));
+    const double us = time(link_bytes(), false, [&](size_t) {
+      hipLaunchKernelGGL(store_to_all, dim3(grid), dim3(on_cpu() ? 64 : 1024), 0, stream, on_device,
+                         peers, reinterpret_cast<const Word *>(source), part);
+      HIP(hipGetLastError());
+    });
+    HIP(hipFree(on_device));
+    link = double(peers * part * sizeof(Word)) / us / 1e3;
+  }
+
   double worst(double us) {
     static double mine, all;
     mine = us;
@@ -203,18 +244,31 @@ struct Bench {
     // What each link carries, as nccl-tests counts it.
     const double share = kind == 4 ? 1 : (kind == 0 ? 2.0 : 1.0) * (n - 1) / n;
     const double rate = double(bytes) * share / std::min(eager, graph) / 1e3;
+    plot(kind, bytes, nullptr, eager);
+    if (have_nccl) plot(kind, bytes, nccl.name(), peer);
     if (o.json) {
       printf("{\"test\": \"%s on stream\", \"bytes\": %zu, \"us\": %.5g, \"graph_us\": %.5g, "
              "\"bus_gb_per_s\": %.4g",
              names[kind], bytes, eager, graph, rate);
+      if (link > 0) printf(", \"link_gb_per_s\": %.4g", link);
       if (have_nccl) printf(", \"nccl_us\": %.5g", peer);
       printf("}\n");
     } else {
       printf("%-15s %12zu %10.2f %10.2f %10.1f", names[kind], bytes, eager, graph, rate);
+      if (link > 0)
+        printf(" %7.1f", 100 * rate / link);
+      else
+        printf(" %7s", "-");
       if (have_nccl) printf(" %10.2f %8.2f", peer, peer / eager);
       printf("\n");
     }
     fflush(stdout);
+  }
+  void plot(int kind, size_t bytes, const char *peer, double us) {
+    struct plot_point point = {};
+    point.panel = "collectives on a stream", point.series = names[kind], point.peer = peer;
+    point.bytes = double(bytes), point.value = us, point.unit = "us";
+    plot_add(&point);
   }
 };
 
@@ -222,14 +276,18 @@ struct Bench {
 
 extern "C" void stream_perf(const struct device_options *options) {
   Bench b(*options);
+  b.measure_link();
+  plot_title("shmem_perf --stream: %d PEs, %s", b.n, b.prop.name);
   if (b.me == 0 && !options->json) {
-    int device = 0;
-    hipDeviceProp_t prop;
-    HIP(hipGetDevice(&device));
-    HIP(hipGetDeviceProperties(&prop, device));
-    printf("# %d PEs, %s; bytes are of the larger array\n%-15s %12s %10s %10s %10s", b.n, prop.name,
-           "on a stream", "bytes", "us", "graph us", "bus GB/s");
-    printf(b.have_nccl ? " %10s %8s\n" : "\n", "NCCL us", "ratio");
+    printf("# %d PEs, %s; bytes are of the larger array\n", b.n, b.prop.name);
+    if (b.n > 1)
+      printf("# link: %.1f GB/s, stored by a kernel of each PE to all others, %zu MiB, all PEs at "
+             "once\n",
+             b.link, b.link_bytes() >> 20);
+    printf("%-15s %12s %10s %10s %10s %7s", "on a stream", "bytes", "us", "graph us", "bus GB/s",
+           "% link");
+    if (b.have_nccl) printf(" %7s us %8s", b.nccl.name(), "ratio");
+    puts("");
   }
   for (int kind = 0; kind < kinds; kind++)
     for (size_t bytes = std::max(options->smallest, size_t(8)); bytes <= options->largest;
