@@ -59,6 +59,40 @@ __global__ void copy(char *dest, const char *source, size_t n) {
   const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
   device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
+
+struct Grid {
+  __device__ unsigned rank() const { return blockIdx.x * blockDim.x + threadIdx.x; }
+  __device__ unsigned size() const { return gridDim.x * blockDim.x; }
+};
+// Each element in one word.
+template <device::Remote remote>
+__global__ void elements(char *dest, const char *source, Strides by, size_t n) {
+  const auto each = [&](auto word) {
+    using W = decltype(word);
+    device::copy_words<remote>(reinterpret_cast<W *>(dest), reinterpret_cast<const W *>(source), n,
+                               Grid{}, size_t(by.dst), size_t(by.sst));
+  };
+  if (by.unit == 16) each(device::Pack{});
+  if (by.unit == 8) each(uint64_t{});
+  if (by.unit == 4) each(uint32_t{});
+  if (by.unit == 2) each(uint16_t{});
+  if (by.unit == 1) each(uint8_t{});
+}
+// Threads that take a block together; size, a power of two, divides their workgroup's.
+struct Group {
+  unsigned threads;
+  __device__ unsigned rank() const { return threadIdx.x & (threads - 1); }
+  __device__ unsigned size() const { return threads; }
+};
+// Blocks of as many bytes, strides in bytes; the workgroups of y share each block.
+template <device::Remote remote>
+__global__ void blocks(char *dest, const char *source, Strides by, size_t n, Group group) {
+  const device::Extent e = device::part(0, by.unit, device::part_unit, blockIdx.y, gridDim.y);
+  const unsigned step = Grid{}.size() / group.threads;
+  for (size_t i = Grid{}.rank() / group.threads; i < n; i += step)
+    device::copy<remote, 1>(dest + ptrdiff_t(i) * by.dst + e.from,
+                            source + ptrdiff_t(i) * by.sst + e.from, e.to - e.from, group);
+}
 // In one store, so that a waiter never sees half of it.
 __global__ void store(void *dest, uint64_t value, int bytes) {
   if (bytes == 8) arch::store(static_cast<uint64_t *>(dest), value);
@@ -94,6 +128,39 @@ hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned
                           unsigned threads, hipStream_t stream) {
   hipLaunchKernelGGL(copy, dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
                      static_cast<const char *>(source), bytes);
+  return hipGetLastError();
+}
+hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
+                             size_t n, bool from_pe, hipStream_t stream) {
+  using device::Remote;
+  auto *d = static_cast<char *>(dest);
+  auto *s = static_cast<const char *>(source);
+  const size_t bytes = block * strides.unit;
+  const Strides in_bytes{strides.dst * ptrdiff_t(strides.unit),
+                         strides.sst * ptrdiff_t(strides.unit), bytes};
+  const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) |
+                        uintptr_t(in_bytes.dst) | uintptr_t(in_bytes.sst);
+  constexpr size_t most = 64; // workgroups, as of a copy
+  const auto up = [](size_t a, size_t b) { return (a + b - 1) / b; };
+  if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && all % bytes == 0) {
+    const Strides words{in_bytes.dst / ptrdiff_t(bytes), in_bytes.sst / ptrdiff_t(bytes), bytes};
+    const unsigned threads = n <= 64 ? 64 : 256;
+    const size_t grid = up(n, threads * size_t(device::in_flight));
+    hipLaunchKernelGGL(from_pe ? elements<Remote::source> : elements<Remote::dest>,
+                       dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s,
+                       words, n);
+    return hipGetLastError();
+  }
+  size_t share = up(bytes, 64 << 10); // of a block, where there are not enough of them
+  if (share > up(most, n)) share = up(most, n);
+  unsigned threads = 1;
+  while (threads < 256 && threads * size_t(16) * share < bytes) threads *= 2;
+  const unsigned size = n * threads <= 64 ? 64 : 256;
+  size_t grid = up(n * threads, size);
+  if (grid > up(most, share)) grid = up(most, share);
+  hipLaunchKernelGGL(from_pe ? blocks<Remote::source> : blocks<Remote::dest>,
+                     dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, in_bytes,
+                     n, Group{threads});
   return hipGetLastError();
 }
 hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream) {

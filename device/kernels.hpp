@@ -31,6 +31,13 @@ hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, ui
                             void *fetch, hipStream_t stream);
 hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
                           unsigned threads, hipStream_t stream);
+struct Strides { // in elements
+  ptrdiff_t dst, sst;
+  size_t unit; // bytes of an element
+};
+// n blocks of `block` elements; from_pe: source is the peer's, or else dest.
+hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
+                             size_t n, bool from_pe, hipStream_t stream);
 hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream);
 // Up to a few KiB, the signal behind them; sig is the peer's. add, or set.
 hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
@@ -51,10 +58,6 @@ struct Collective {
   void *dest;
   const void *source;
   size_t n; // bytes, of alltoalls and reductions elements
-};
-struct Strides {
-  ptrdiff_t dst, sst;
-  size_t unit; // bytes of an element
 };
 hipError_t move(Move what, const Collective &c, int root, const Strides &strides);
 // and_, or_ and xor_ are of unsigned types; scans are sums.

@@ -30,6 +30,17 @@ int shmemx_tune(const char *text);
 #endif
 #pragma GCC visibility pop
 
+/* Without the type in the name, as in shmem.h: shmemx_put_on_stream. */
+#ifndef SHMEM_NO_GENERICS
+#if defined __cplusplus
+extern "C++" {
+#include <shmem/stream_overloads.h>
+}
+#elif defined __STDC_VERSION__ && __STDC_VERSION__ >= 201112L
+#include <shmem/stream_generics.h>
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -2,6 +2,7 @@
 #include "stream.hpp"
 #include "../device/kernels.hpp"
 #include "gpu_hip.hpp"
+#include "signal.hpp"
 #include "team.hpp"
 #include <algorithm>
 
@@ -20,8 +21,9 @@ void check_ready(const char *fn) {
   if (!self.device.size)
     fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
 }
-// An object of the device heap, which is what streams work on.
-void check_object(const char *fn, const char *arg, const void *p, size_t bytes) {
+// An object of the device heap, which is what streams work on. Under SHMEM_CHECK also where its
+// block ends, and its alignment.
+void check_object(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {
   if (bytes == 0) return;
   if (!self.device.has(p))
     fatal("%s: %s = %p: not on the symmetric heap in device memory "
@@ -30,12 +32,21 @@ void check_object(const char *fn, const char *arg, const void *p, size_t bytes) 
   if (!self.device.has(p, bytes))
     fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric heap", fn, arg, p,
           bytes);
+  if (self.check) check_symmetric(fn, arg, p, bytes, align);
 }
-template <class T> T *there(const char *fn, const char *arg, T *p, size_t bytes, int pe) {
+// Of a collective. in_place: dest may be source.
+void check_objects(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+                   size_t source_bytes, size_t align, bool in_place) {
+  check_object(fn, "dest", dest, dest_bytes, 1);
+  check_object(fn, "source", source, source_bytes, 1);
+  if (self.check) coll::check(fn, dest, dest_bytes, source, source_bytes, align, in_place);
+}
+template <class T>
+T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int pe) {
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
-  check_object(fn, arg, p, bytes);
+  check_object(fn, arg, p, bytes, align);
   return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[pe]));
 }
 
@@ -59,8 +70,8 @@ kernels::Collective call(const char *fn, shmem_team_t team, const Team **members
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
   if (t->id >= gpu::work().teams)
-    fatal("%s: team: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d", fn,
-          t->id, gpu::work().teams);
+    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
+          fn, static_cast<void *>(team), t->id, gpu::work().teams);
   *members = t;
   kernels::Collective c{};
   c.team = gpu::kernel_team(*t);
@@ -76,22 +87,49 @@ void take(kernels::Collective *c, tune::Kind kind, size_t bytes) {
 
 } // namespace
 
-void put(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream s) {
-  copy(fn, there(fn, "dest", dest, bytes, pe), source, bytes, s);
+void put(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
+         Stream s) {
+  void *d = there(fn, "dest", dest, bytes, align, pe);
+  check_pointer(fn, "source", source, bytes);
+  copy(fn, d, source, bytes, s);
 }
-void get(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream s) {
-  copy(fn, dest, there(fn, "source", source, bytes, pe), bytes, s);
+void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
+         Stream s) {
+  const void *from = there(fn, "source", source, bytes, align, pe);
+  check_pointer(fn, "dest", dest, bytes);
+  copy(fn, dest, from, bytes, s);
+}
+void strided(const char *fn, Way way, void *dest, const void *source, const Blocks &b, int pe,
+             Stream s) {
+  const size_t n = b.block ? b.n : 0;
+  auto bytes = [&](ptrdiff_t stride) { return extent(n, stride, b.block) * b.unit; };
+  check_ready(fn);
+  check_strided(fn, way == to_pe ? "source" : "dest", way == to_pe ? source : dest, b.dst, b.sst,
+                b.block, n);
+  if (way == to_pe)
+    dest = there(fn, "dest", dest, bytes(b.dst), b.align, pe);
+  else
+    source = there(fn, "source", source, bytes(b.sst), b.align, pe);
+  if (n == 0) return;
+  if (n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block))
+    return copy(fn, dest, source, n * b.block * b.unit, s);
+  OnDevice on;
+  MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, way == from_pe,
+                                  s),
+       "%s: %zu blocks of %zu elements", fn, n, b.block);
 }
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
-  void *p = there(fn, "dest", dest, bytes, pe);
+  void *p = there(fn, "dest", dest, bytes, bytes, pe);
   OnDevice on;
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
 }
-void put_signal(const char *fn, void *dest, const void *source, size_t bytes, uint64_t *sig,
-                uint64_t value, int op, int pe, Stream s) {
+void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
+                uint64_t *sig, uint64_t value, int op, int pe, Stream s) {
   constexpr size_t one_block = 32 << 10; // more is a grid's work, and the stream's order a signal's
-  void *d = there(fn, "dest", dest, bytes, pe);
-  uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, pe);
+  void *d = there(fn, "dest", dest, bytes, align, pe);
+  uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
+  check_pointer(fn, "source", source, bytes);
+  if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
   if (bytes > one_block) copy(fn, d, source, bytes, s), bytes = 0;
   OnDevice on;
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op == SHMEM_SIGNAL_ADD, s),
@@ -100,14 +138,15 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, ui
 void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
   void *object =
-      const_cast<void *>(there(fn, op == gpu::op_fetch ? "source" : "dest", p, bytes, pe));
+      const_cast<void *>(there(fn, op == gpu::op_fetch ? "source" : "dest", p, bytes, bytes, pe));
   OnDevice on;
   MUST(kernels::atomic_on_stream(kernels::Atomic(op), object, bytes, value, cond, fetch, s), "%s",
        fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   check_ready(fn);
-  check_object(fn, "sig_addr", sig, sizeof *sig);
+  check_object(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t));
+  if (unsigned(cmp) > SHMEM_CMP_GE) api::bad_cmp(fn, cmp);
   OnDevice on;
   MUST(kernels::wait_on_stream(sig, cmp, value, s), "%s", fn);
 }
@@ -126,14 +165,13 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
 }
 
 int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *source, size_t bytes,
-         int root, Stream s) {
+         size_t align, int root, Stream s) {
   const Team *t;
   kernels::Collective c = call(fn, team, &t);
-  if (what == broadcast && unsigned(root) >= unsigned(t->n))
-    fatal("%s: PE_root = %d: the team has PEs 0 to %d", fn, root, t->n - 1);
+  if (what == broadcast) coll::check_root(fn, *t, root);
   const auto n = size_t(t->n);
-  check_object(fn, "source", source, what == alltoall ? n * bytes : bytes);
-  check_object(fn, "dest", dest, what == fcollect || what == alltoall ? n * bytes : bytes);
+  check_objects(fn, dest, what == fcollect || what == alltoall ? n * bytes : bytes, source,
+                what == alltoall ? n * bytes : bytes, align, what == broadcast);
   constexpr tune::Kind kinds[] = {tune::Kind::broadcast, tune::Kind::collect, tune::Kind::fcollect,
                                   tune::Kind::alltoall};
   // Members of a collect do not know of each other how much they have.
@@ -145,13 +183,12 @@ int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *s
 }
 
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
-              ptrdiff_t sst, size_t n, size_t unit, Stream s) {
+              ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
   kernels::Collective c = call(fn, team, &t);
-  if (dst < 1 || sst < 1) fatal("%s: dst = %td, sst = %td: strides are 1 or more", fn, dst, sst);
   const size_t all = size_t(t->n) * n;
-  check_object(fn, "source", source, extent(all, sst) * unit);
-  check_object(fn, "dest", dest, extent(all, dst) * unit);
+  check_strided(fn, "source", source, dst, sst, 1, n);
+  check_objects(fn, dest, extent(all, dst) * unit, source, extent(all, sst) * unit, align, false);
   take(&c, tune::Kind::alltoalls, n * 16);
   c.stream = s, c.dest = dest, c.source = source, c.n = n;
   OnDevice on;
@@ -160,11 +197,11 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
 }
 
 int reduce(const char *fn, int op, int type, Shape shape, shmem_team_t team, void *dest,
-           const void *source, size_t n, size_t unit, Stream s) {
+           const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
   kernels::Collective c = call(fn, team, &t);
-  check_object(fn, "source", source, (shape == scatter ? size_t(t->n) : 1) * n * unit);
-  check_object(fn, "dest", dest, n * unit);
+  check_objects(fn, dest, n * unit, source, (shape == scatter ? size_t(t->n) : 1) * n * unit, align,
+                shape != scatter);
   take(&c,
        shape == all       ? tune::Kind::reduce
        : shape == scatter ? tune::Kind::reduce_scatter

@@ -16,11 +16,22 @@ namespace stream {
 
 using Stream = shmemx_stream_t;
 
-void put(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream stream);
-void get(const char *fn, void *dest, const void *source, size_t bytes, int pe, Stream stream);
+// align is that of an element, for checks.
+void put(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
+         Stream stream);
+void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
+         Stream stream);
+// n blocks, of which each begins dst and sst elements of unit bytes behind the last.
+struct Blocks {
+  ptrdiff_t dst, sst;
+  size_t block, n, unit, align;
+};
+enum Way : bool { to_pe, from_pe };
+void strided(const char *fn, Way way, void *dest, const void *source, const Blocks &b, int pe,
+             Stream stream);
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);
-void put_signal(const char *fn, void *dest, const void *source, size_t bytes, uint64_t *sig,
-                uint64_t value, int op, int pe, Stream stream);
+void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
+                uint64_t *sig, uint64_t value, int op, int pe, Stream stream);
 void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream stream);
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream stream);
@@ -31,11 +42,11 @@ int sync(const char *fn, shmem_team_t team, Stream stream);
 enum Move : int { broadcast, collect, fcollect, alltoall };
 enum Shape : int { all, scatter, inscan, exscan };
 int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *source, size_t bytes,
-         int root, Stream stream);
+         size_t align, int root, Stream stream);
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
-              ptrdiff_t sst, size_t n, size_t unit, Stream stream);
+              ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream stream);
 int reduce(const char *fn, int op, int type, Shape shape, shmem_team_t team, void *dest,
-           const void *source, size_t n, size_t unit, Stream stream);
+           const void *source, size_t n, size_t unit, size_t align, Stream stream);
 
 template <class T> constexpr int type_of() {
   if constexpr (std::is_same_v<T, Half>)
@@ -63,11 +74,34 @@ using stream::Stream;
 
 template <class T>
 inline void put(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
-  stream::put(fn, dest, source, n * sizeof(T), pe, s);
+  stream::put(fn, dest, source, n * sizeof(T), alignof(T), pe, s);
 }
 template <class T>
 inline void get(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
-  stream::get(fn, dest, source, n * sizeof(T), pe, s);
+  stream::get(fn, dest, source, n * sizeof(T), alignof(T), pe, s);
+}
+template <class T>
+inline void iput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
+                 int pe, Stream s) {
+  stream::strided(fn, stream::to_pe, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
+}
+template <class T>
+inline void iget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
+                 int pe, Stream s) {
+  stream::strided(fn, stream::from_pe, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe,
+                  s);
+}
+template <class T>
+inline void ibput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                  size_t bsize, size_t nblocks, int pe, Stream s) {
+  stream::strided(fn, stream::to_pe, dest, source,
+                  {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);
+}
+template <class T>
+inline void ibget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                  size_t bsize, size_t nblocks, int pe, Stream s) {
+  stream::strided(fn, stream::from_pe, dest, source,
+                  {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);
 }
 template <class T> inline void p(const char *fn, T *dest, T value, int pe, Stream s) {
   stream::store(fn, dest, stream::bits(value), sizeof(T), pe, s);
@@ -75,13 +109,13 @@ template <class T> inline void p(const char *fn, T *dest, T value, int pe, Strea
 template <class T>
 inline void put_signal(const char *fn, T *dest, const T *source, size_t n, uint64_t *sig,
                        uint64_t value, int op, int pe, Stream s) {
-  stream::put_signal(fn, dest, source, n * sizeof(T), sig, value, op, pe, s);
+  stream::put_signal(fn, dest, source, n * sizeof(T), alignof(T), sig, value, op, pe, s);
 }
 inline void signal_add(const char *fn, uint64_t *sig, uint64_t value, int pe, Stream s) {
-  stream::put_signal(fn, nullptr, nullptr, 0, sig, value, SHMEM_SIGNAL_ADD, pe, s);
+  stream::put_signal(fn, nullptr, nullptr, 0, 1, sig, value, SHMEM_SIGNAL_ADD, pe, s);
 }
 inline void signal_set(const char *fn, uint64_t *sig, uint64_t value, int pe, Stream s) {
-  stream::put_signal(fn, nullptr, nullptr, 0, sig, value, SHMEM_SIGNAL_SET, pe, s);
+  stream::put_signal(fn, nullptr, nullptr, 0, 1, sig, value, SHMEM_SIGNAL_SET, pe, s);
 }
 inline void signal_wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   stream::wait_until(fn, sig, cmp, value, s);
@@ -144,13 +178,14 @@ inline int team_sync(const char *fn, shmem_team_t team, Stream s) {
 template <class T>
 inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                      int root, Stream s) {
-  return stream::move(fn, stream::broadcast, team, dest, source, n * sizeof(T), root, s);
+  return stream::move(fn, stream::broadcast, team, dest, source, n * sizeof(T), alignof(T), root,
+                      s);
 }
 #define MOVE(name)                                                                                 \
   template <class T>                                                                               \
   inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
                   Stream s) {                                                                      \
-    return stream::move(fn, stream::name, team, dest, source, n * sizeof(T), 0, s);                \
+    return stream::move(fn, stream::name, team, dest, source, n * sizeof(T), alignof(T), 0, s);    \
   }
 MOVE(collect)
 MOVE(fcollect)
@@ -159,7 +194,7 @@ MOVE(alltoall)
 template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t n, Stream s) {
-  return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), s);
+  return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), alignof(T), s);
 }
 
 #define REDUCTION(name, op, unsigned_too)                                                          \
@@ -168,14 +203,14 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
                            Stream s) {                                                             \
     constexpr int type = stream::type_of<T>();                                                     \
     return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::all, team,   \
-                          dest, source, n, sizeof(T), s);                                          \
+                          dest, source, n, sizeof(T), alignof(T), s);                              \
   }                                                                                                \
   template <class T>                                                                               \
   inline int name##_reduce_scatter(const char *fn, shmem_team_t team, T *dest, const T *source,    \
                                    size_t n, Stream s) {                                           \
     constexpr int type = stream::type_of<T>();                                                     \
     return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::scatter,     \
-                          team, dest, source, n, sizeof(T), s);                                    \
+                          team, dest, source, n, sizeof(T), alignof(T), s);                        \
   }
 REDUCTION(and, 0, true)
 REDUCTION(or, 1, true)
@@ -191,7 +226,7 @@ REDUCTION(prod, 6, true)
                   Stream s) {                                                                      \
     constexpr int type = stream::type_of<T>();                                                     \
     return stream::reduce(fn, 5, type < 8 ? type | 1 : type, stream::shape, team, dest, source, n, \
-                          sizeof(T), s);                                                           \
+                          sizeof(T), alignof(T), s);                                               \
   }
 SCAN(sum_inscan, inscan)
 SCAN(sum_exscan, exscan)

@@ -106,7 +106,10 @@ Choice choose(Kind kind, int pes, size_t bytes) {
     if ((r.kind < 0 || r.kind == int(kind)) && pes <= r.pes && bytes <= r.bytes) {
       Choice c = r.choice;
       const auto lines = unsigned(gpu::work().line_channels);
-      c.blocks = std::min(c.blocks, c.direct ? most : std::min(most, lines));
+      // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
+      // have lines for 8, wrote into the next team's part (2026-11-21).
+      const bool by_lines = !c.direct || kind == Kind::collect;
+      c.blocks = std::min(c.blocks, by_lines ? std::min(most, lines) : most);
       // No more than there are packs of 16 bytes; whole waves.
       const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
       const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));

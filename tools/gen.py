@@ -9,6 +9,8 @@ WHAT is one of
   api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
                           the routine
   stream GPU              the C prototypes of the forms for streams, for shmemx.h
+  stream_generics         the C11 generics of those
+  stream_overloads        their C++ overloads
   api:stream              their definitions
   device                  the names that kernels call: each the template of device/ there and the host's routine on the host
   exports [cpu]           the linker's version script; cpu: with the HIP names of that platform
@@ -200,24 +202,31 @@ def overloads(types, lines):
                 cases = choices(types, line.tclass).values() if line.tclass else [None]
                 for t in cases:
                     f = Function(line, t and t.name, t and t.ctype, t, ctx)
-                    base = lambda p: re.sub(rf"\b{re.escape(t.ctype)}(?= )", t.base, p) if t else p
-                    params = [base(p) for p in f.params]
+                    params = [base_of(t, p) for p in f.params]
                     key = (name, tuple(re.sub(r"\w+$", "", p).strip() for p in params))
-                    if key in taken:
-                        continue
-                    ret = "" if f.result == "void" else "return "
-                    result = base(f.result + " ").strip()
-                    space = "" if result.endswith("*") else " "
-                    if t and "cplx" in t.classes:
-                        real = t.base.split()[0]
-                        params = [p.replace(t.base, f"C<{real}>") for p in params]
-                        args = [f"reinterpret_cast<{'const ' if 'const' in p else ''}{t.base} *>({arg(p)})"
-                                if "C<" in p else arg(p) for p in params]
-                        yield (f"template <template <class> class C> inline {result}{space}{name}({', '.join(params)})"
-                               f" {{ static_assert(sizeof(C<{real}>) == 2 * sizeof({real}), \"a complex type\");"
-                               f" {ret}{f.name}({', '.join(args)}); }}")
-                    yield (f"inline {result}{space}{name}({', '.join(base(p) for p in f.params)})"
-                           f" {{ {ret}{f.name}({', '.join(f.args())}); }}")
+                    if key not in taken:
+                        yield from overload(name, f, t)
+
+
+def base_of(t, p):
+    return re.sub(rf"\b{re.escape(t.ctype)}(?= )", t.base, p) if t else p
+
+
+def overload(name, f, t):
+    """The function f under another name; of complex types, for std::complex as well."""
+    ret = "" if f.result == "void" else "return "
+    result = base_of(t, f.result + " ").strip()
+    space = "" if result.endswith("*") else " "
+    params = [base_of(t, p) for p in f.params]
+    if t and "cplx" in t.classes:
+        real = t.base.split()[0]
+        args = [f"reinterpret_cast<{'const ' if 'const' in p else ''}{t.base} *>({arg(p)})"
+                if t.base in p else arg(p) for p in params]
+        of_any = ', '.join(p.replace(t.base, f"C<{real}>") for p in params)
+        yield (f"template <template <class> class C> inline {result}{space}{name}({of_any})"
+               f" {{ static_assert(sizeof(C<{real}>) == 2 * sizeof({real}), \"a complex type\");"
+               f" {ret}{f.name}({', '.join(args)}); }}")
+    yield f"inline {result}{space}{name}({', '.join(params)}) {{ {ret}{f.name}({', '.join(f.args())}); }}"
 
 
 def api(types, lines, group, header):
@@ -276,6 +285,36 @@ def stream(types, lines, gpu):
     yield f"typedef struct {STREAMS[gpu]} *shmemx_stream_t;"
     for f in stream_functions(types, lines):
         yield f.prototype() + ";"
+
+
+def stream_choices(types, lines):
+    """Generic name of a stream's routine -> base type -> the function for it. half and bfloat16 are void * and have none."""
+    names = {}
+    for f in stream_functions(types, lines):
+        tags = f.line.tags
+        if f.line.tclass and not f.fp16 and ("generic" in tags or "only" in tags):
+            name = "shmemx_" + re.sub("_nbi$", "", f.line.plain) + "_on_stream"
+            names.setdefault(name, {}).setdefault(f.case.base, f)
+        elif tags.get("generic", True) is not True:
+            names[extension(tags["generic"]) + "_on_stream"] = {None: f}
+    return names
+
+
+def stream_generics(types, lines):
+    for name, table in stream_choices(types, lines).items():
+        f = next(iter(table.values()))
+        args = ", ".join(f.args())
+        body = f.name
+        if f.line.tclass:
+            key = next(arg(p) for p in f.line.params if re.search(r"\bTYPE \*", p))
+            body = f"_Generic(*({key}), {', '.join(f'{base}: {g.name}' for base, g in table.items())})"
+        yield f"#define {name}({args}) {body}({args})"
+
+
+def stream_overloads(types, lines):
+    for name, table in stream_choices(types, lines).items():
+        for f in table.values():
+            yield from overload(name, f, f.case)
 
 
 def api_stream(types, lines, header):
@@ -365,6 +404,7 @@ def main():
     out = {"prototypes": lambda: prototypes(types, lines), "pshmem": lambda: prototypes(types, lines, "p"),
            "generics": lambda: generics(types, lines), "overloads": lambda: overloads(types, lines),
            "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *header),
+           "stream_generics": lambda: stream_generics(types, lines), "stream_overloads": lambda: stream_overloads(types, lines),
            "api": lambda: api_stream(types, lines, *header) if group == "stream" else api(types, lines, group, *header)}
     if what not in out:
         sys.exit(__doc__)

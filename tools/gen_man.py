@@ -98,6 +98,7 @@ class Page:
             if f.line.tags["dev"] == "scope":
                 names += scope_names(f)
         names += [f.name for f in gen.stream_functions(self.manual.types, self.lines)]
+        names += gen.stream_choices(self.manual.types, self.lines)
         return list(dict.fromkeys(names))
 
     def on_device(self):
@@ -231,6 +232,8 @@ class Page:
             yield sentence("The host queues these on a stream, with a last argument \\fBshmemx_stream_t\\fP "
                            "\\fIstream\\fP, see Streams in \\fBshmem_device\\fP(7)",
                            [f"shmemx_{name}_on_stream" for name in names])
+            if short := gen.stream_choices(self.manual.types, self.lines):
+                yield sentence("In C11 and C++ also", list(short))
 
 
 def spelled(line):

@@ -2,6 +2,7 @@
 // Collectives that kernels call, by the names of the table, for each scope, short and long, one after the
 // other in one kernel. test/stream looks at every type; here are those that differ in kind.
 #include "device.hpp"
+#include "poison.hpp"
 
 namespace {
 
@@ -113,6 +114,8 @@ void every_scope(void) {
           if (t > 0 && turn % 11 != 0) continue; // all of the world, some of the others
           const size_t shift = size_t(turn % 3);
           HIP(hipMemset(dest, 0x55, room * sizeof(int)));
+          const size_t packs = what == uneven ? 1 : (n * sizeof(int) + 15) / 16;
+          if (teams[t].me >= 0) poison(teams[t].team, packs, stream);
           finish_all();
           if (teams[t].me < 0) {
             finish_all();
@@ -123,6 +126,8 @@ void every_scope(void) {
           hipLaunchKernelGGL(integers, dim3(1), dim3(scope == wg ? 130 : scope == wave ? shmem::arch::wave_size : 1), 0, stream, c);
           HIP(hipGetLastError());
           finish_all();
+          CHECK(poison_spoilt(teams[t].team, packs, stream) == 0, "%d, scope %d, team %s, n %zu: words behind the message", what, scope,
+                teams[t].name, n);
           HIP(hipMemcpy(host, dest, sizeof host, hipMemcpyDeviceToHost));
           for (size_t i = 0; i + shift < room; i++) {
             int want = 0x55555555;

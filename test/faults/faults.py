@@ -5,7 +5,8 @@
 death-PHASE   PE 1 dies in each way: the others are gone within 2 s, a line names the PE, the status says so, nothing is left
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
-wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each"""
+wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
+stream        wrong calls of what a stream does, both kinds"""
 import os
 import re
 import shutil
@@ -195,15 +196,60 @@ CHECK = {
 }
 
 
-def mistakes(table, env):
-    good = Job(2, "wrong", "good", env=env)
+STREAM = {
+    "before-init": ("shmemx_int_p_on_stream", "", "", None),
+    "collective-before-init": ("shmemx_barrier_all_on_stream", "", "", None),
+    "after-finalize": ("shmemx_quiet_on_stream", "", "", None),
+    "root": ("shmemx_long_broadcast_on_stream", "PE_root", "2", None),
+    "pe": ("shmemx_putmem_on_stream", "pe", "2", 1),
+    "pe-negative": ("shmemx_long_atomic_inc_on_stream", "pe", "-1", 1),
+    "pe-strided": ("shmemx_ibget64_on_stream", "pe", "3", 1),
+    "host-dest": ("shmemx_int_put_on_stream", "dest", HEX, 1),
+    "host-source": ("shmemx_long_get_on_stream", "source", HEX, 1),
+    "host-amo": ("shmemx_long_atomic_add_on_stream", "dest", HEX, 1),
+    "host-collective": ("shmemx_long_alltoall_on_stream", "source", HEX, 1),
+    "host-signal": ("shmemx_putmem_signal_on_stream", "sig_addr", HEX, 1),
+    "host-wait": ("shmemx_signal_wait_until_on_stream", "sig_addr", HEX, 1),
+    "past-end": ("shmemx_putmem_on_stream", "dest", HEX, 1),
+    "null-source": ("shmemx_int_put_on_stream", "source", "NULL", 1),
+    "null-dest": ("shmemx_int_iget_on_stream", "dest", "NULL", 1),
+    "sig-op": ("shmemx_putmem_signal_on_stream", "sig_op", "99", 1),
+    "cmp": ("shmemx_signal_wait_until_on_stream", "cmp", "77", 1),
+    "stride": ("shmemx_int_iput_on_stream", "dst", "0", 1),
+    "block": ("shmemx_int_ibput_on_stream", "sst", "3", 1),
+    "collective-stride": ("shmemx_int_alltoalls_on_stream", "sst", "-1", 1),
+    "team": ("shmemx_team_sync_on_stream", "team", "SHMEM_TEAM_INVALID", 1),
+    "team-collective": ("shmemx_long_sum_reduce_on_stream", "team", "SHMEM_TEAM_INVALID", 1),
+}
+STREAM_CHECK = {
+    "reduce-overlap": ("shmemx_long_sum_reduce_on_stream", "dest", HEX, None),
+    "collect-in-place": ("shmemx_long_fcollect_on_stream", "dest", HEX, None),
+    "many-teams": ("shmemx_long_sum_reduce_on_stream", "team", HEX, None),
+    "team-gone": ("shmemx_long_sum_reduce_on_stream", "team", HEX, None),
+    "block-end": ("shmemx_putmem_on_stream", "dest", HEX, 1),
+    "misaligned": ("shmemx_int_put_on_stream", "dest", HEX, 1),
+    "misaligned-amo": ("shmemx_long_atomic_inc_on_stream", "dest", HEX, 1),
+    "reduce-end": ("shmemx_long_sum_reduce_on_stream", "dest", HEX, 1),
+}
+
+
+def on_streams():
+    if Job(1, "stream", "good").rc == 77:
+        print("there is no GPU here")
+        sys.exit(77)
+    mistakes(STREAM, {}, "stream")
+    mistakes(STREAM_CHECK, {"SHMEM_CHECK": "1", "SHMEM_COLL_TEAMS": "1"}, "stream")
+
+
+def mistakes(table, env, kind="wrong"):
+    good = Job(2, kind, "good", env=env)
     good.expect(good.rc == 0 and not good.lines, f"a program without mistakes: status {good.rc} {good.lines}")
 
     def one(item):
         what, (routine, argument, value, pe) = item
-        job = Job(2, "wrong", what, env=env)
+        job = Job(2, kind, what, env=env)
         # before init, the library does not know which PE this is
-        who = "" if what == "before-init" else f"PE {pe if pe is not None else '[01]'}: "
+        who = "" if what.endswith("before-init") else f"PE {pe if pe is not None else '[01]'}: "
         pattern = rf"shmem: {who}{routine}: "
         if argument:
             pattern += rf"(?:.*, )?{argument} = {value}[:,] .*\w"
@@ -256,7 +302,7 @@ def main():
         death(case.removeprefix("death-"))
     else:
         {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
-         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment}[case]()
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "stream": on_streams}[case]()
     print(f"{case}: {len(failures)} failures")
     return bool(failures)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE;
 // victim exit STATUS: PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong
-// argument; victim sleep: all wait to be killed.
+// argument; victim stream MISTAKE: one of those for a stream; victim sleep: all wait to be killed.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <shmem.h>
+#include <shmemx.h>
 
 static int me = -1, npes;
 static long lock, flag, in = 1, out;
@@ -187,10 +187,89 @@ static void wrong(const char *what) {
   _exit(0);
 }
 
+// The null stream is the default one. 77: there is no device heap.
+static void wrong_on_stream(const char *what) {
+  if (IS("before-init")) shmemx_int_p_on_stream(&number, 1, 0, NULL);
+  if (IS("collective-before-init")) shmemx_barrier_all_on_stream(NULL);
+  shmem_init();
+  me = shmem_my_pe();
+  npes = shmem_n_pes();
+  long *heap = shmem_malloc_with_hints(64, SHMEMX_MALLOC_DEVICE);
+  if (!heap) exit(77);
+  uint64_t *word = (uint64_t *)(void *)heap;
+  int *small = (int *)(void *)heap;
+  shmem_team_t team;
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &team);
+  shmem_barrier_all();
+  if (IS("good")) {
+    shmemx_int_put_on_stream(NULL, NULL, 0, 0, NULL);
+    shmemx_int_iput_on_stream(NULL, NULL, 1, 1, 0, 0, NULL);
+    shmemx_long_put_on_stream(heap, heap + 1, 1, me, NULL);
+    shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_WORLD, heap, heap, 8, NULL);
+    shmemx_long_broadcast_on_stream(SHMEM_TEAM_WORLD, heap, heap, 8, npes - 1, NULL);
+    shmemx_long_fcollect_on_stream(SHMEM_TEAM_WORLD, heap + 1, heap, 1, NULL);
+    shmemx_signal_add_on_stream(word, 1, 0, NULL);
+    shmemx_barrier_all_on_stream(NULL);
+    shmem_free(heap); // waits for the GPU, as hipFree does
+    shmem_finalize();
+    exit(0);
+  }
+  // all PEs
+  if (IS("root")) shmemx_long_broadcast_on_stream(SHMEM_TEAM_WORLD, heap, heap, 1, npes, NULL);
+  if (IS("reduce-overlap"))
+    shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_WORLD, heap + 1, heap, 4, NULL);
+  if (IS("collect-in-place")) shmemx_long_fcollect_on_stream(SHMEM_TEAM_WORLD, heap, heap, 1, NULL);
+  if (IS("many-teams")) shmemx_long_sum_reduce_on_stream(team, heap, heap, 1, NULL);
+  if (IS("team-gone")) {
+    shmem_team_destroy(team);
+    shmemx_long_sum_reduce_on_stream(team, heap, heap, 1, NULL);
+  }
+  if (IS("after-finalize")) {
+    shmem_finalize();
+    shmemx_quiet_on_stream(NULL);
+  }
+  if (me != 1) {
+    shmem_barrier_all();
+    shmem_barrier_all();
+  }
+  if (IS("pe")) shmemx_putmem_on_stream(heap, heap, 4, npes, NULL);
+  if (IS("pe-negative")) shmemx_long_atomic_inc_on_stream(heap, -1, NULL);
+  if (IS("pe-strided")) shmemx_ibget64_on_stream(heap, heap, 1, 1, 1, 2, npes + 1, NULL);
+  if (IS("host-dest")) shmemx_int_put_on_stream(numbers, numbers, 4, 0, NULL);
+  if (IS("host-source")) shmemx_long_get_on_stream(heap, &in, 1, 0, NULL);
+  if (IS("host-amo")) shmemx_long_atomic_add_on_stream(&out, 1, 0, NULL);
+  if (IS("host-collective")) shmemx_long_alltoall_on_stream(SHMEM_TEAM_WORLD, heap, &in, 1, NULL);
+  if (IS("host-signal"))
+    shmemx_putmem_signal_on_stream(heap, heap, 4, &sig, 1, SHMEM_SIGNAL_SET, 0, NULL);
+  if (IS("host-wait")) shmemx_signal_wait_until_on_stream(&sig, SHMEM_CMP_EQ, 0, NULL);
+  if (IS("past-end")) shmemx_putmem_on_stream(heap, heap, (size_t)1 << 40, 0, NULL);
+  if (IS("null-source")) shmemx_int_put_on_stream(small, NULL, 4, 0, NULL);
+  if (IS("null-dest")) shmemx_int_iget_on_stream(NULL, small, 1, 1, 4, 0, NULL);
+  if (IS("sig-op")) shmemx_putmem_signal_on_stream(heap + 1, heap, 4, word, 1, 99, 0, NULL);
+  if (IS("cmp")) shmemx_signal_wait_until_on_stream(word, 77, 0, NULL);
+  if (IS("stride")) shmemx_int_iput_on_stream(small, small, 0, 1, 2, 0, NULL);
+  if (IS("block")) shmemx_int_ibput_on_stream(small, small, 4, 3, 4, 2, 0, NULL);
+  if (IS("collective-stride"))
+    shmemx_int_alltoalls_on_stream(SHMEM_TEAM_WORLD, small, small, 1, -1, 1, NULL);
+  if (IS("team")) shmemx_team_sync_on_stream(SHMEM_TEAM_INVALID, NULL);
+  if (IS("team-collective"))
+    shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_INVALID, heap, heap, 1, NULL);
+  // under SHMEM_CHECK
+  if (IS("block-end")) shmemx_putmem_on_stream(heap + 1, heap, 64, 0, NULL);
+  if (IS("misaligned"))
+    shmemx_int_put_on_stream((int *)(void *)((char *)heap + 1), small, 1, 0, NULL);
+  if (IS("misaligned-amo"))
+    shmemx_long_atomic_inc_on_stream((long *)(void *)((char *)heap + 4), 0, NULL);
+  if (IS("reduce-end")) shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_WORLD, heap, heap, 9, NULL);
+  fprintf(stderr, "nobody noticed\n");
+  _exit(0);
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "death") == 0) death(argv[2], argv[3]);
   if (argc == 3 && strcmp(argv[1], "exit") == 0) global_exit(atoi(argv[2]));
   if (argc == 3 && strcmp(argv[1], "wrong") == 0) wrong(argv[2]);
+  if (argc == 3 && strcmp(argv[1], "stream") == 0) wrong_on_stream(argv[2]);
   if (argc == 2 && strcmp(argv[1], "sleep") == 0) {
     shmem_init();
     say_pid();

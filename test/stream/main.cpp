@@ -9,6 +9,8 @@ hipStream_t stream, second;
 FAMILY(reduce)
 FAMILY(move)
 FAMILY(order)
+FAMILY(strided)
+FAMILY(mix)
 
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {
@@ -24,7 +26,9 @@ int main(int argc, char **argv) {
     size_t count;
   } families[] = {{"reduce", stream_reduce_lists, stream_reduce_count},
                   {"move", stream_move_lists, stream_move_count},
-                  {"order", stream_order_lists, stream_order_count}};
+                  {"order", stream_order_lists, stream_order_count},
+                  {"strided", stream_strided_lists, stream_strided_count},
+                  {"mix", stream_mix_lists, stream_mix_count}};
   int rc = 0;
   for (const auto &f : families) {
     bool wanted = argc == 1;

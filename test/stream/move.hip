@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Collectives that move bytes, RMA, signals and atomics on a stream.
+#include "poison.hpp"
 #include "stream.hpp"
 
 #include <algorithm>
@@ -27,16 +28,21 @@ template <class F> void cases(F f) {
         f(Case{algorithm, turn & 1 ? 2u : 1u, n > 2000 ? 256u : 64u, n, size_t(turn % 5 == 1 ? 4 : turn % 5 == 2 ? 3 : 0),
                size_t(turn % 7 == 1 ? 4 : turn % 7 == 3 ? 1 : turn % 7 == 2 ? 3 : 0)});
 }
-void fill(const Case &c, size_t bytes, int salt) {
+void fill(const struct pe_team &t, const Case &c, size_t bytes, int salt) {
   for (size_t i = 0; i < bytes; i++) host[i] = sample(me, salt, i);
   to_device(source + c.other, host, bytes);
   HIP(hipMemset(dest, 0x55, room));
   memset(want, 0x55, room);
   choose(c.algorithm, c.workgroups, c.threads);
+  if (t.me >= 0) poison(t.team, (most + 15) / 16, stream);
   finish_all();
 }
-void compare(const char *what, const char *team, const Case &c, size_t bytes) {
+// packs: the most that one member sends to another by lines at once.
+void compare(const char *what, const struct pe_team &t, const Case &c, size_t bytes, size_t packs) {
+  const char *team = t.name;
   HIP(hipStreamSynchronize(stream));
+  const uint64_t spoilt = poison_spoilt(t.team, packs, stream);
+  CHECK(spoilt == 0, "%s, %s, team %s, n %zu: %llu words behind the message", what, c.algorithm, team, c.n, (unsigned long long)spoilt);
   from_device(host, dest, bytes + c.shift + 32);
   for (size_t i = 0; i < bytes + c.shift + 32; i++)
     CHECK(host[i] == want[i], "%s, %s, team %s, %u x %u, n %zu, shifts %zu %zu: byte %zu is %u, want %u", what, c.algorithm, team,
@@ -50,74 +56,75 @@ void on_team(const struct pe_team &t) {
   cases([&](const Case &c) {
     char *d = dest + c.shift;
     const char *s = source + c.other;
+    const size_t packs = strcmp(c.algorithm, "lines") == 0 ? (c.n + 15) / 16 : 0;
     salt++;
     const int root = salt % t.n;
     // broadcast
-    fill(c, c.n, salt);
+    fill(t, c, c.n, salt);
     for (size_t i = 0; i < c.n; i++) want[c.shift + i] = sample(t.pe[root], salt, i);
     if (t.me >= 0) {
       CHECK(shmemx_broadcastmem_on_stream(t.team, d, s, c.n, root, stream) == 0, "broadcast");
-      compare("broadcast", t.name, c, c.n);
+      compare("broadcast", t, c, c.n, packs);
     } else {
       finish_all();
     }
     // fcollect
-    fill(c, c.n, salt + 100);
+    fill(t, c, c.n, salt + 100);
     for (size_t m = 0; m < n_pes; m++)
       for (size_t i = 0; i < c.n; i++) want[c.shift + m * c.n + i] = sample(t.pe[m], salt + 100, i);
     if (t.me >= 0) {
       CHECK(shmemx_fcollectmem_on_stream(t.team, d, s, c.n, stream) == 0, "fcollect");
-      compare("fcollect", t.name, c, n_pes * c.n);
+      compare("fcollect", t, c, n_pes * c.n, packs);
     } else {
       finish_all();
     }
     // collect, of less from every other member
     auto size = [&](size_t m) { return m & 1 ? c.n / 3 : c.n; };
-    fill(c, c.n, salt + 200);
+    fill(t, c, c.n, salt + 200);
     size_t at = c.shift;
     for (size_t m = 0; m < n_pes; m++)
       for (size_t i = 0; i < size(m); i++) want[at++] = sample(t.pe[m], salt + 200, i);
     if (t.me >= 0) {
       CHECK(shmemx_collectmem_on_stream(t.team, d, s, size(size_t(t.me)), stream) == 0, "collect");
-      compare("collect", t.name, c, at - c.shift);
+      compare("collect", t, c, at - c.shift, 1);
     } else {
       finish_all();
     }
     // alltoall
-    fill(c, n_pes * c.n, salt + 300);
+    fill(t, c, n_pes * c.n, salt + 300);
     for (size_t m = 0; m < n_pes; m++)
       for (size_t i = 0; i < c.n; i++) want[c.shift + m * c.n + i] = sample(t.pe[m], salt + 300, size_t(std::max(t.me, 0)) * c.n + i);
     if (t.me >= 0) {
       CHECK(shmemx_alltoallmem_on_stream(t.team, d, s, c.n, stream) == 0, "alltoall");
-      compare("alltoall", t.name, c, n_pes * c.n);
+      compare("alltoall", t, c, n_pes * c.n, packs);
     } else {
       finish_all();
     }
   });
-  // alltoalls
-  for (size_t n : {size_t(0), size_t(1), size_t(333)}) {
-    const Case c{"direct", 2, 64, n, 0, 0};
-    fill(c, n_pes * n * 3 * 4, 7);
-    auto theirs = [&](size_t m, size_t i) { // element i for this member, of member m
-      int v;
-      unsigned char b[4];
-      for (size_t k = 0; k < 4; k++) b[k] = sample(t.pe[m], 7, (size_t(std::max(t.me, 0)) * n + i) * 3 * 4 + k);
-      memcpy(&v, b, 4);
-      return v;
-    };
+  // alltoalls, of elements of each size
+  const auto strided = [&](size_t unit, ptrdiff_t dst, ptrdiff_t sst, size_t n, auto call) {
+    const Case c{"direct", 2, 64, n, unit == 1 ? size_t(3) : 0, unit == 1 ? size_t(5) : 0};
+    fill(t, c, n_pes * n * size_t(sst) * unit, 7);
     for (size_t m = 0; m < n_pes; m++)
-      for (size_t i = 0; i < n; i++) {
-        const int v = theirs(m, i);
-        memcpy(want + (m * n + i) * 2 * 4, &v, 4);
-      }
-    if (t.me >= 0) {
-      CHECK(shmemx_int_alltoalls_on_stream(t.team, reinterpret_cast<int *>(dest), reinterpret_cast<int *>(source), 2, 3, n, stream) == 0,
-            "alltoalls");
-      compare("alltoalls", t.name, c, n_pes * n * 8);
-    } else {
-      finish_all();
-    }
-  }
+      for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < unit; b++)
+          want[c.shift + (m * n + i) * size_t(dst) * unit + b] =
+              sample(t.pe[m], 7, (size_t(std::max(t.me, 0)) * n + i) * size_t(sst) * unit + b);
+    if (t.me < 0) return finish_all();
+    CHECK(call(dest + c.shift, source + c.other, dst, sst, n) == 0, "alltoalls");
+    compare("alltoalls", t, c, n_pes * n * size_t(dst) * unit, 0);
+  };
+#define STRIDED(T, name, ...)                                                                      \
+  strided(sizeof(T), __VA_ARGS__, [&](char *d, const char *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) { \
+    return shmemx_##name##_on_stream(t.team, reinterpret_cast<T *>(d), reinterpret_cast<const T *>(s), dst, sst, n, stream); \
+  })
+  STRIDED(int, int_alltoalls, 2, 3, 0);
+  STRIDED(int, int_alltoalls, 2, 3, 1);
+  STRIDED(int, int_alltoalls, 2, 3, 333);
+  STRIDED(char, alltoallsmem, 3, 2, 501);
+  STRIDED(short, alltoalls, 1, 5, 77);
+  STRIDED(double, alltoalls, 4, 1, 130);
+#undef STRIDED
 }
 
 void moving(void) {
@@ -199,7 +206,7 @@ void rma(void) {
   shmem_free(source);
 }
 
-const struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},
+struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},
                                 {"RMA, signals, atomics, barriers", rma}};
 
 } // namespace

@@ -227,7 +227,7 @@ void tables(void) {
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
 }
 
-const struct pe_test tests[] = {{"back to back, with one PE late", back_to_back},
+struct pe_test tests[] = {{"back to back, with one PE late", back_to_back},
                                 {"in place", in_place},
                                 {"broadcasts of changing roots", broadcasts},
                                 {"graphs", graphs},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every reduction and scan on a stream, of every type, by both algorithms: bit for bit what a sum in
 // the order of the members is, of whole and ragged lengths, aligned and not.
+#include "poison.hpp"
 #include "stream.hpp"
 
 #include <cmath>
@@ -101,6 +102,8 @@ void run(const char *name, Call call, Shape shape, const struct pe_team &t, int 
   for (size_t i = 0; i < count; i++) mine[i] = value<T, Op>(me, i);
   to_device(source, mine, count * sizeof(T));
   to_device(source + room + sizeof(T), mine, count * sizeof(T)); // not aligned
+  constexpr size_t packs = (700 * sizeof(T) + 15) / 16;
+  if (t.me >= 0) poison(t.team, packs, stream);
   finish_all();
   size_t ns[cases], shifts[cases];
   for (int k = 0; k < cases && t.me >= 0; k++) {
@@ -111,6 +114,7 @@ void run(const char *name, Call call, Shape shape, const struct pe_team &t, int 
     CHECK(call(t.team, dest + size_t(k) * part + shifts[k] * sizeof(T), from, ns[k], stream) == 0, "%s", name);
   }
   HIP(hipStreamSynchronize(stream));
+  if (t.me >= 0) CHECK(poison_spoilt(t.team, packs, stream) == 0, "%s, team %s: words behind the messages", name, t.name);
   for (int k = 0; k < cases && t.me >= 0; k++)
     check_case<T, Op>(name, shape, t, dest + size_t(k) * part, ns[k], shifts[k]);
   finish_all();
@@ -166,7 +170,7 @@ void every_team(void) {
   });
 }
 
-const struct pe_test tests[] = {{"every reduction and scan of every type", every_reduction},
+struct pe_test tests[] = {{"every reduction and scan of every type", every_reduction},
                                 {"reductions of all kinds of teams", every_team}};
 
 } // namespace
