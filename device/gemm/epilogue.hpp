@@ -110,7 +110,8 @@ SHMEM_D_ void store_as(Type type, void *c, size_t at, const float (&v)[chunk], u
 
 // C in shards of as many rows, one for each member; the tiles of a shard in columns of `group`
 // tiles, not along C's rows, so that those of the same time share rows of A and columns of B in the
-// L2. The own shard comes last, when the others' are on their way.
+// L2. The own shard comes last, when the others' are on their way; those take turns, because one
+// peer's links take less than all of them (370 and 450 GB/s on an H200, 2026-11).
 struct Shards {
   Members members;
   unsigned m, n, rows;      // of C, of a shard
@@ -121,7 +122,9 @@ struct Shards {
 
   SHMEM_D_ bool operator()(unsigned at, Tile &tile) const {
     if (at >= of_shard * (shards ? shards : 1)) return false;
-    const unsigned step = at / of_shard, in_shard = at % of_shard;
+    const unsigned others = shards ? unsigned(members.n) - 1 : 0, away = others * of_shard;
+    const unsigned step = at < away ? at % others : others,
+                   in_shard = at < away ? at / others : at - away;
     tile.shard = shards ? (unsigned(members.me) + 1 + step) % unsigned(members.n) : 0;
     const unsigned tiles_high = (rows + high - 1) / high,
                    of_group = group * ((n + wide - 1) / wide);
@@ -147,18 +150,22 @@ struct Store {
   // For the chunks of one tile.
   struct Bound {
     const Store &store;
+    void *to;
     SHMEM_D_ void operator()(unsigned row, unsigned col, float (&v)[chunk]) const {
       // The common case comes first and is short: it runs once a tile, from cold caches of
       // instructions.
       const size_t i = row * store.ld + col;
       if (__builtin_expect(store.plain == int(Type::bf16) && store.n - col >= chunk, 1))
-        return store_row(static_cast<Bfloat16 *>(store.c) + i, v, chunk, true);
+        return store_row(static_cast<Bfloat16 *>(to) + i, v, chunk, true);
       store.finish(col, store.n - col, v);
-      store_as(store.finish.type, store.c, i, v, store.n - col, store.wide);
+      store_as(store.finish.type, to, i, v, store.n - col, store.wide);
     }
   };
   SHMEM_D_ void start() const { push.start(); }
-  SHMEM_D_ Bound begin(Tile) const { return {*this}; }
+  SHMEM_D_ Bound begin(Tile tile) const {
+    const bool away = push.direct && tile.shard != unsigned(push.members.me);
+    return {*this, away ? push.there(tile) : c};
+  }
   template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
     push.done(tile, scope);
   }

@@ -3,6 +3,7 @@
 
 #include "../copy.hpp"
 #include "epilogue.hpp"
+#include <algorithm>
 
 namespace shmem::gemm {
 
@@ -54,22 +55,37 @@ template <class Run> hipError_t choose(const Matmul &call, Run run) {
   return hipErrorInvalidValue;
 }
 
-// Workgroups for the pool, as many as make a product of so many tiles and what it sends end first.
-// A workgroup sends 60 GB/s and the links of a PE take 370 (H200, 2026-11).
-unsigned pool_of(unsigned tiles, unsigned room, double tile_us, double bytes) {
-  constexpr double one = 60e3, link = 370e3; // bytes a microsecond
-  unsigned best = 0;
-  double least = 0;
-  for (unsigned pool = 0; pool <= room / 4; pool++) {
-    const unsigned workers = room - pool;
-    const double product = (tiles + workers - 1) / workers * tile_us,
-                 rate = pool * one < link ? pool * one : link,
-                 rest = bytes > product * rate ? bytes - product * rate : 0,
-                 time = product + rest / link;
-    if (!pool || time < least) best = pool, least = time;
+// What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
+// the pool sends 20 GB/s; links take 400 from kernels and 340 from copy engines; a launch costs 5 us.
+constexpr double pool_rate = 20e3, link_rate = 400e3, copy_rate = 340e3, launch_us = 5; // bytes/us
+
+// Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
+struct Pool {
+  unsigned size;
+  double us;
+};
+Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes) {
+  Pool best{0, 0};
+  for (unsigned size = 0; size <= room / 4; size++) {
+    const size_t workers = room - size;
+    const double product = double((tiles + workers - 1) / workers) * tile_us,
+                 rate = std::min(size * pool_rate, link_rate),
+                 us = product + std::max(bytes - product * rate, 0.0) / link_rate;
+    if (!size || us < best.us) best = {size, us};
   }
   return best;
 }
+
+// Tiles of m rows, and what they take on a GPU of so many compute units.
+template <class Core> struct Work {
+  size_t tiles, room;
+  double tile_us;
+  Work(const Matmul &call, size_t m, unsigned units)
+      : tiles((m + Core::tile_m - 1) / Core::tile_m * ((call.n + Core::tile_n - 1) / Core::tile_n)),
+        room(std::min(units * Core::resident, max_workers)),
+        tile_us(2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed) {}
+  size_t rounds(size_t times = 1) const { return (tiles * times + room - 1) / room; }
+};
 
 __global__ void __launch_bounds__(512)
     send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
@@ -82,29 +98,30 @@ hipError_t run(const Matmul &call, Shards order, Store store, hipStream_t stream
   if (hipError_t error = compute_units(&units)) return error;
   return choose(call, [&](auto core, const auto &operands) {
     using Core = decltype(core);
+    const Work<Core> work(call, order.rows, units);
+    const size_t tiles = work.tiles * (order.shards ? order.shards : 1);
+    if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
     order.high = Core::tile_m;
     order.wide = Core::tile_n;
-    const size_t down = (order.rows + order.high - 1) / order.high,
-                 across = (call.n + order.wide - 1) / order.wide,
-                 tiles = down * across * (order.shards ? order.shards : 1);
-    if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
-    order.of_shard = unsigned(down * across);
-    const unsigned fit = units * Core::resident, room = fit < max_workers ? fit : max_workers;
+    order.of_shard = unsigned(work.tiles);
     Push push = store.push;
+    const unsigned others = push.members.n > 1 ? unsigned(push.members.n) - 1 : 0;
+    push.tiles = others ? order.of_shard * (push.owner ? others : 1) : 0;
     unsigned pool = 0;
-    if (push.members.n) {
-      push.tiles = push.members.n == 1 ? 0 : order.of_shard * (push.owner ? order.shards - 1 : 1);
-      if (!push.tiles || !push.waits) {
-        store.push = {};
-      } else {
-        const double flops = 2.0 * order.high * order.wide * double(call.k);
-        pool = pool_of(unsigned(tiles), room, flops / Core::speed,
-                       double(push.tiles) * order.high * order.wide * push.element *
-                           (push.owner ? 1 : push.members.n - 1));
-        store.push = push;
-      }
+    store.push = {};
+    if (push.tiles && push.waits && push.owner && tiles <= work.room) {
+      // All tiles end at once, and there is nothing to go on with.
+      push.direct = true;
+      push.waits = false;
+      push.tiles = 0;
+      store.push = push;
+    } else if (push.tiles && push.waits) {
+      pool = pool_for(tiles, work.room, work.tile_us,
+                      double(work.tiles) * others * order.high * order.wide * push.element)
+                 .size;
+      store.push = push;
     }
-    order.workers = tiles < room - pool ? unsigned(tiles) : room - pool;
+    order.workers = unsigned(std::min(tiles, work.room - pool));
     hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
     if (!error && push.tiles && !push.waits) {
       hipLaunchKernelGGL(send_tiles, dim3(units * 2), dim3(512), 0, stream, order, push);
@@ -121,15 +138,34 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
   return choose(call, [&](auto core, const auto &) {
-    using Core = decltype(core);
-    const size_t room = units * Core::resident,
-                 tiles = (rows + Core::tile_m - 1) / Core::tile_m *
-                         ((call.n + Core::tile_n - 1) / Core::tile_n),
-                 one = (tiles + room - 1) / room, others = (tiles * (shards - 1) + room - 1) / room,
-                 all = (tiles * shards + room - 1) / room;
-    *well = (one + others - all) * 4 <= one;
+    const Work<decltype(core)> work(call, rows, units);
+    *well = (work.rounds() + work.rounds(shards - 1) - work.rounds(shards)) * 4 <= work.rounds();
     return hipSuccess;
   });
+}
+
+// Whether a product in shards ends earlier if copy engines send them than if its own pool does.
+hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  const double bytes = double(rows) * double(call.n) * bytes_of(call.out) * (shards - 1);
+  double one = 0, pool = 0;
+  Matmul shard = call;
+  shard.m = rows;
+  hipError_t error = choose(shard, [&](auto core, const auto &) {
+    const Work<decltype(core)> work(call, rows, units);
+    one = double(work.rounds()) * work.tile_us + launch_us;
+    return hipSuccess;
+  });
+  if (!error)
+    error = choose(call, [&](auto core, const auto &) {
+      const Work<decltype(core)> work(call, rows, units);
+      const bool direct = work.tiles * shards <= work.room;
+      pool = direct ? 0 : pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
+      return hipSuccess;
+    });
+  *well = std::max(shards * one, one + bytes / copy_rate) < pool;
+  return error;
 }
 
 bool too_large(const Matmul &call) {
@@ -331,8 +367,11 @@ struct Call {
     Matmul call = whole; // of this member; bias and activation come after the sum
     call.bias = nullptr;
     call.act = Activation::none;
-    const bool streams = algorithm == Algorithm::streams;
+    bool streams = algorithm == Algorithm::streams;
     hipError_t error = hipSuccess;
+    if (algorithm == Algorithm::best && whole.m && whole.n && n > 1)
+      error = copies_well(whole, rows, unsigned(n), &streams);
+    if (error) return error;
     if (streams) { // copy engines do not know the call's number, and so have one box for all
       launch_meet(members, stream, one_box);
       for (int k = 1; k <= n && !error; k++) {

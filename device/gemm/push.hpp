@@ -18,6 +18,7 @@ struct Push {
   Members members;
   unsigned tiles;   // the first so many of the order; 0: nothing is to be sent
   bool waits;       // for tiles that this kernel multiplies; else all are there
+  bool direct;      // to its owner, each by the workgroup that multiplies it
   bool owner;       // tiles go to the member whose shard they are in; else to all others
   char *from, *to;  // row 0 here, and at a member, as an address here
   size_t pitch;     // bytes from one row to the next, of both
@@ -28,6 +29,12 @@ struct Push {
   bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
 
   static constexpr unsigned part = 32; // rows that a wave sends at once
+
+  // Row 0 of a tile's shard at its owner, as the rows of the product are numbered.
+  SHMEM_D_ char *there(Tile tile) const {
+    return at(members, to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard,
+              int(tile.shard));
+  }
 
   template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
     if (!waits) return;
@@ -69,25 +76,28 @@ struct Push {
       if (first >= end) continue;
       if (end - first > part) end = first + part;
       if (waits) wait_until(own.progress[at % order.workers], at + 1);
-      send_rows(tile, first, end, order.wide, lane, lanes);
+      send_rows(tile, first, end, order.wide, next, lane, lanes);
     }
   }
 
 private:
-  SHMEM_D_ void send_rows(Tile tile, unsigned first, unsigned end, unsigned wide, unsigned lane,
-                          unsigned lanes) const {
+  SHMEM_D_ void send_rows(Tile tile, unsigned first, unsigned end, unsigned wide, unsigned turn,
+                          unsigned lane, unsigned lanes) const {
     const size_t left = size_t(tile.col) * element, width = size_t(wide) * element,
                  bytes = row - left < width ? row - left : width;
     const char *s = from + first * pitch + left;
     char *d = to + first * pitch + left + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
-    const int me = members.me, n = members.n;
-    const int begin = owner ? int(tile.shard) : (me + 1) % n, count = owner ? 1 : n - 1;
+    // Not all of the members to the same one first: a peer's links take less than all of them.
+    const unsigned n = unsigned(members.n), count = owner ? 1 : n - 1;
+    const auto there = [&](unsigned k) {
+      const unsigned i = (unsigned(members.me) + 1 + (turn + k) % count) % n;
+      return at(members, d, int(owner ? tile.shard : i));
+    };
     if (!lines) {
       const Lanes scope{lane, lanes};
       for (unsigned r = 0; r < end - first; r++)
-        for (int k = 0; k < count; k++)
-          device::copy<device::Remote::dest, 1>(at(members, d, (begin + k) % n) + r * pitch,
-                                                s + r * pitch, bytes, scope);
+        for (unsigned k = 0; k < count; k++)
+          device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch, bytes, scope);
       return;
     }
     using Line = typename arch::WordOf<16>::type;
@@ -106,12 +116,12 @@ private:
         if (c >= across) c -= across, r++;
       }
       SHMEM_NO_UNROLL_
-      for (int k = 0; k < count; k++) {
-        char *const there = at(members, d, begin + k < n ? begin + k : begin + k - n);
+      for (unsigned k = 0; k < count; k++) {
+        char *const to_k = there(k);
         SHMEM_UNROLL_
         for (unsigned e = 0; e < batch; e++)
           if (i + e * lanes < all)
-            arch::store_remote(reinterpret_cast<Line *>(there + place[e]), line[e]);
+            arch::store_remote(reinterpret_cast<Line *>(to_k + place[e]), line[e]);
       }
     }
   }
