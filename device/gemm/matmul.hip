@@ -38,7 +38,8 @@ template <class T> Matrices<T> matrices(const Matmul &call) {
           unsigned(call.n),
           unsigned(call.k),
           call.trans_a,
-          call.trans_b};
+          call.trans_b,
+          call.small_tiles};
 }
 // run(core, operands) with what multiplies such matrices best.
 template <class Run> hipError_t choose(const Matmul &call, Run run) {
@@ -70,7 +71,7 @@ Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes) {
     const size_t workers = room - size;
     const double product = double((tiles + workers - 1) / workers) * tile_us,
                  rate = std::min(size * pool_rate, link_rate),
-                 us = product + std::max(bytes - product * rate, 0.0) / link_rate;
+                 us = product + std::max(bytes - (product - tile_us) * rate, 0.0) / link_rate;
     if (!size || us < best.us) best = {size, us};
   }
   return best;
@@ -144,28 +145,28 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
   });
 }
 
-// Whether a product in shards ends earlier if copy engines send them than if its own pool does.
-hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
+// The time of a product of so many shards that its pool sends.
+hipError_t pooled(const Matmul &call, unsigned rows, unsigned shards, double bytes, double *us) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  const double bytes = double(rows) * double(call.n) * bytes_of(call.out) * (shards - 1);
-  double one = 0, pool = 0;
-  Matmul shard = call;
-  shard.m = rows;
-  hipError_t error = choose(shard, [&](auto core, const auto &) {
+  return choose(call, [&](auto core, const auto &) {
     const Work<decltype(core)> work(call, rows, units);
-    one = double(work.rounds()) * work.tile_us + launch_us;
+    *us = pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
     return hipSuccess;
   });
-  if (!error)
-    error = choose(call, [&](auto core, const auto &) {
-      const Work<decltype(core)> work(call, rows, units);
-      const bool direct = work.tiles * shards <= work.room;
-      pool = direct ? 0 : pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
-      return hipSuccess;
-    });
-  *well = std::max(shards * one, one + bytes / copy_rate) < pool;
-  return error;
+}
+// And of one in shards that copy engines send; the last is not sent.
+hipError_t copied(const Matmul &call, unsigned rows, unsigned shards, double bytes, double *us) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  Matmul shard = call;
+  shard.m = rows;
+  return choose(shard, [&](auto core, const auto &) {
+    const Work<decltype(core)> work(call, rows, units);
+    const double one = double(work.rounds()) * work.tile_us + launch_us;
+    *us = std::max(shards * one, one + bytes / copy_rate);
+    return hipSuccess;
+  });
 }
 
 bool too_large(const Matmul &call) {
@@ -369,9 +370,13 @@ struct Call {
     call.act = Activation::none;
     bool streams = algorithm == Algorithm::streams;
     hipError_t error = hipSuccess;
-    if (algorithm == Algorithm::best && whole.m && whole.n && n > 1)
-      error = copies_well(whole, rows, unsigned(n), &streams);
-    if (error) return error;
+    if (algorithm == Algorithm::best && whole.m && whole.n && n > 1) {
+      double pool, copies_too;
+      error = pooled(call, rows, unsigned(n), double(shard) * (n - 1), &pool);
+      if (!error) error = copied(call, rows, unsigned(n), double(shard) * (n - 1), &copies_too);
+      if (error) return error;
+      streams = copies_too < pool;
+    }
     if (streams) { // copy engines do not know the call's number, and so have one box for all
       launch_meet(members, stream, one_box);
       for (int k = 1; k <= n && !error; k++) {
@@ -441,6 +446,15 @@ struct Call {
     } else if (own && whole.n) {
       Matmul call = whole;
       call.m = own;
+      if (algorithm != Algorithm::bulk && n > 1) { // with small tiles the first ones go earlier
+        const double bytes = double(own) * double(whole.n) * double(element) * (n - 1);
+        double small, large;
+        error = pooled(call, own, 1, bytes, &large);
+        call.small_tiles = true;
+        if (!error) error = pooled(call, own, 1, bytes, &small);
+        if (error) return error;
+        call.small_tiles = small < large;
+      }
       Store store = plain_store(c, whole.ldc, whole.out, whole);
       store.push.members = members;
       store.push.waits = algorithm != Algorithm::bulk;

@@ -21,6 +21,7 @@ struct Matmul {
   size_t lda, ldb, ldc;
   bool trans_a, trans_b;
   Activation act;
+  bool small_tiles = false; // the first ones are to end early
 };
 hipError_t matmul(const Matmul &call, hipStream_t stream);
 

@@ -334,7 +334,7 @@ template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
   // A large tile for less than half of the 304 CUs of gfx942 would leave most of them idle.
   const size_t large = size_t((x.m + 255) / 256) * ((x.n + 255) / 256);
   if (!wide) return run(MfmaSmall<T, false>{}, x);
-  if (gfx90a || large < 152) return run(MfmaSmall<T, true>{}, x);
+  if (gfx90a || x.small || large < 152) return run(MfmaSmall<T, true>{}, x);
   return run(MfmaLarge<T, true>{}, x);
 }
 

@@ -345,7 +345,7 @@ template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
       return ((x.m + 127) / 128 * ((x.n + width - 1) / width) + unsigned(units) - 1) /
              unsigned(units);
     };
-    const bool wide = 18 * rounds(256) <= 10 * rounds(128);
+    const bool wide = !x.small && 18 * rounds(256) <= 10 * rounds(128);
     bool ok;
 #define SHMEM_TRY_(a, b)                                                                           \
   ok = wide ? sm90::with_tma<T, 256, 4, a, b>(x, &error, run)                                      \
