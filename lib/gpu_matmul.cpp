@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
-#include "../device/gemm/matmul.hpp"
 #include "gpu_hip.hpp"
 #include "heap.hpp"
 #include "log.hpp"
 #include "order.hpp"
 #include "team.hpp"
+
+#include "../device/gemm/matmul.hpp"
 #include <algorithm>
 #include <new>
 #include <shmemx.h>
@@ -13,13 +14,9 @@
 using namespace shmem;
 using gpu::chosen; // for MUST
 
-struct shmemx_matmul_workspace {
-  gemm::Fused op;
+struct shmemx_matmul_workspace : gemm::Workspace {
   shmemx_matmul_t shape;
-  gemm::Members members; // none for a PE without a team
-  gemm::Copies copies;
-  void *block;  // on the symmetric heap, as large on all PEs of the world
-  char *memory; // in it: signals, then what the operation keeps
+  void *block; // on the symmetric heap, as large on all PEs of the world: signals, then the memory
 };
 
 namespace {
@@ -64,21 +61,18 @@ gemm::Matmul checked(const char *fn, const shmemx_matmul_t &c, size_t a_rows) {
           c.ldc,
           c.trans_a != 0,
           c.trans_b != 0,
-          gemm::Activation(c.activation)};
+          gemm::Activation(c.activation),
+          gemm::Algorithm(c.algorithm)};
 }
 
-void must_launch(const char *fn, const shmemx_matmul_t &c, hipError_t error) {
-  if (error != hipSuccess)
-    fatal("%s: m = %zu, n = %zu, k = %zu: %s", fn, c.m, c.n, c.k, hipGetErrorString(error));
-}
-
-void run(const char *fn, gemm::Fused op, shmemx_matmul_workspace *w, const shmemx_matmul_t &c,
-         shmemx_stream_t stream) {
+// Of a product of several PEs.
+gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspace *w,
+                     const shmemx_matmul_t &c) {
   if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
   if (!w || !w->members.n)
-    fatal("%s: workspace = %p: this PE has no part in it", fn, static_cast<void *>(w));
+    fatal("%s: workspace = %p: this PE has no part in it", fn, static_cast<const void *>(w));
   if (w->op != op)
-    fatal("%s: workspace = %p: it was made for %s", fn, static_cast<void *>(w),
+    fatal("%s: workspace = %p: it was made for %s", fn, static_cast<const void *>(w),
           operations[int(w->op)]);
   const shmemx_matmul_t &s = w->shape;
   if (c.type != s.type || c.out != s.out || c.m != s.m || c.n != s.n || c.k != s.k)
@@ -97,20 +91,27 @@ void run(const char *fn, gemm::Fused op, shmemx_matmul_workspace *w, const shmem
       !self.device.has(c.c, bytes))
     fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
           c.c, bytes);
-  must_launch(fn, c,
-              gemm::fused(op, gemm::Algorithm(c.algorithm), w->members,
-                          w->memory + sizeof(gemm::Signals), w->copies, call,
-                          reinterpret_cast<hipStream_t>(stream)));
+  return call;
 }
 
 } // namespace
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
+EXPORT void shmemx_matmul_launch(const char *fn, gemm::Fused op,
+                                 shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *call,
+                                 shmemx_stream_t stream, gemm::Launch launch, const void *finish) {
+  const gemm::Matmul matmul =
+      op == gemm::Fused::none ? checked(fn, *call, call->m) : checked(fn, op, workspace, *call);
+  const hipError_t error = launch(workspace, matmul, reinterpret_cast<hipStream_t>(stream), finish);
+  if (error != hipSuccess)
+    fatal("%s: m = %zu, n = %zu, k = %zu: %s", fn, call->m, call->n, call->k,
+          hipGetErrorString(error));
+}
+
 EXPORT void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream) {
-  const char *const fn = "shmemx_matmul_on_stream";
-  must_launch(fn, *call,
-              gemm::matmul(checked(fn, *call, call->m), reinterpret_cast<hipStream_t>(stream)));
+  shmemx_matmul_launch("shmemx_matmul_on_stream", gemm::Fused::none, nullptr, call, stream,
+                       gemm::matmul, nullptr);
 }
 
 EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t team,
@@ -145,8 +146,9 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
   if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   if (t) {
     // Blocks start on 64 bytes, flags on 128.
-    w->memory = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
-    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(w->memory)};
+    char *const flags = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
+    w->memory = flags + sizeof(gemm::Signals);
+    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++)
       signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
@@ -157,7 +159,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
       for (hipEvent_t *event : {&w->copies.begin, &w->copies.end})
         MUST(hipEventCreateWithFlags(event, hipEventDisableTiming), "hipEventCreateWithFlags");
     }
-    gpu::copy(w->memory, &signals, sizeof signals); // there before a peer's kernel sets a flag
+    gpu::copy(flags, &signals, sizeof signals); // there before a peer's kernel sets a flag
   }
   sync(*self.world);
   return w;
@@ -178,21 +180,24 @@ EXPORT void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace)
 EXPORT void shmemx_matmul_reduce_scatter_on_stream(shmemx_matmul_workspace_t workspace,
                                                    const shmemx_matmul_t *call,
                                                    shmemx_stream_t stream) {
-  run("shmemx_matmul_reduce_scatter_on_stream", gemm::Fused::reduce_scatter, workspace, *call,
-      stream);
+  shmemx_matmul_launch("shmemx_matmul_reduce_scatter_on_stream", gemm::Fused::reduce_scatter,
+                       workspace, call, stream, gemm::matmul, nullptr);
 }
 EXPORT void shmemx_matmul_all_reduce_on_stream(shmemx_matmul_workspace_t workspace,
                                                const shmemx_matmul_t *call,
                                                shmemx_stream_t stream) {
-  run("shmemx_matmul_all_reduce_on_stream", gemm::Fused::all_reduce, workspace, *call, stream);
+  shmemx_matmul_launch("shmemx_matmul_all_reduce_on_stream", gemm::Fused::all_reduce, workspace,
+                       call, stream, gemm::matmul, nullptr);
 }
 EXPORT void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
                                                const shmemx_matmul_t *call,
                                                shmemx_stream_t stream) {
-  run("shmemx_matmul_all_gather_on_stream", gemm::Fused::all_gather, workspace, *call, stream);
+  shmemx_matmul_launch("shmemx_matmul_all_gather_on_stream", gemm::Fused::all_gather, workspace,
+                       call, stream, gemm::matmul, nullptr);
 }
 EXPORT void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
                                                const shmemx_matmul_t *call,
                                                shmemx_stream_t stream) {
-  run("shmemx_all_gather_matmul_on_stream", gemm::Fused::gather_matmul, workspace, *call, stream);
+  shmemx_matmul_launch("shmemx_all_gather_matmul_on_stream", gemm::Fused::gather_matmul, workspace,
+                       call, stream, gemm::matmul, nullptr);
 }

@@ -43,9 +43,11 @@ template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsig
   }
 }
 
-// What C is made of, and what becomes of a sum before it is stored. The type is looked at for each
-// chunk, so that one kernel serves all of them.
-struct Finish {
+// A finish is what becomes of sums before they are rounded and stored, a copyable object of
+//   void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const
+// v[e] goes to c[row * ldc + col + e] of the call, and only those with e < n are. This is the
+// library's own; the type is looked at for each chunk, so that one kernel serves all of them.
+struct BiasActivation {
   Type type;
   Activation act;
   const void *bias; // n elements of the type, or NULL
@@ -68,7 +70,7 @@ struct Finish {
       }
     }
   }
-  SHMEM_D_ void operator()(unsigned col, unsigned n, float (&v)[chunk]) const {
+  SHMEM_D_ void operator()(unsigned, unsigned col, unsigned n, float (&v)[chunk]) const {
     if (bias) switch (type) {
       case Type::f16:
         add<Half>(col, n, v);
@@ -137,13 +139,15 @@ struct Shards {
   }
 };
 
-struct Store {
+template <class Finish> struct Store {
   void *c; // element (row, col) goes to row * ld + col from there
   size_t ld;
-  unsigned n;
+  unsigned n, first; // columns; the row that row 0 is for the finish
+  Type type;
   bool wide; // addresses and rows are multiples of 16 bytes
+  bool finishes;
+  int plain; // the type if there is nothing to finish, and wide; else -1
   Finish finish;
-  int plain;       // finish.type if nothing is to be done, and wide; else -1
   Members members; // put: to all of them; none: to C here
   Push push;       // what becomes of the tiles
 
@@ -157,8 +161,8 @@ struct Store {
       const size_t i = row * store.ld + col;
       if (__builtin_expect(store.plain == int(Type::bf16) && store.n - col >= chunk, 1))
         return store_row(static_cast<Bfloat16 *>(to) + i, v, chunk, true);
-      store.finish(col, store.n - col, v);
-      store_as(store.finish.type, to, i, v, store.n - col, store.wide);
+      if (store.finishes) store.finish(store.first + row, col, store.n - col, v);
+      store_as(store.type, to, i, v, store.n - col, store.wide);
     }
   };
   SHMEM_D_ void start() const { push.start(); }
@@ -174,12 +178,12 @@ struct Store {
   }
 
   SHMEM_D_ void put(unsigned row, unsigned col, float (&v)[chunk]) const {
-    finish(col, n - col, v);
+    if (finishes) finish(first + row, col, n - col, v);
     const size_t i = row * ld + col;
     const int count = members.n ? members.n : 1;
     SHMEM_NO_UNROLL_
     for (int k = 0; k < count; k++)
-      store_as(finish.type, members.n ? at(members, c, k) : c, i, v, n - col, wide);
+      store_as(type, members.n ? at(members, c, k) : c, i, v, n - col, wide);
   }
 };
 

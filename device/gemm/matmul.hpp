@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Matrix products as lib/ calls them.
+// Matrix products as lib/ and fused.hpp call them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <hip/hip_runtime_api.h>
+#include <shmemx.h>
 
 namespace shmem::gemm {
 
 enum class Type : int { f32, f16, bf16, f8 };
 enum class Activation : int { none, relu, gelu, silu };
+
+// When what goes to others is on its way.
+//   fused      tile by tile, by workgroups of the product's own kernel
+//   streams    shard by shard, by the copy engines, while the next one is multiplied
+//   bulk       before the product or after it
+// gather_matmul has no fused form, because kernels that fill the GPU never wait for a peer.
+enum class Algorithm : int { best, fused, streams, bulk };
 
 // C = act(A B + bias), C m x n and A m x k; by rows, ld elements from one to the next. A transposed
 // operand is in memory with its columns as rows. The sums are fp32 and rounded once.
@@ -21,9 +29,9 @@ struct Matmul {
   size_t lda, ldb, ldc;
   bool trans_a, trans_b;
   Activation act;
-  bool small_tiles = false; // the first ones are to end early
+  Algorithm algorithm = Algorithm::best; // of products of several PEs
+  bool small_tiles = false;              // the first ones are to end early
 };
-hipError_t matmul(const Matmul &call, hipStream_t stream);
 
 // What the members of a product do with it. Rows are cut into as many shards as there are members,
 // of ceil(rows / members) each.
@@ -31,14 +39,8 @@ hipError_t matmul(const Matmul &call, hipStream_t stream);
 //   all_reduce      all get all of it
 //   all_gather      each has a shard of A's and C's rows; all get all of C
 //   gather_matmul   each has a shard of A's rows; all compute with all of them
-enum class Fused : int { reduce_scatter, all_reduce, all_gather, gather_matmul };
-
-// When what goes to others is on its way.
-//   fused      tile by tile, by workgroups of the product's own kernel
-//   streams    shard by shard, by the copy engines, while the next one is multiplied
-//   bulk       before the product or after it
-// gather_matmul has no fused form, because kernels that fill the GPU never wait for a peer.
-enum class Algorithm : int { best, fused, streams, bulk };
+//   none            the product of one PE
+enum class Fused : int { reduce_scatter, all_reduce, all_gather, gather_matmul, none };
 
 // The PEs that share a product, and the flags by which their kernels know of each other. A flag is
 // an epoch, the number of the call; it only grows. Epochs are counted on the device, so that the
@@ -81,10 +83,29 @@ struct Copies {
   ptrdiff_t delta[max_members]; // as those of Signals
 };
 
-// `memory` is on each PE at the same place: the shape's workspace_bytes, on 128 bytes. m is that of
-// the whole; C of all_reduce and all_gather is on the symmetric heap.
+// What a member keeps for a shape from call to call. The memory is on each PE at the same place: the
+// shape's workspace_bytes, on 128 bytes.
+struct Workspace {
+  Fused op;
+  Members members; // none for a PE without a team
+  Copies copies;
+  char *memory;
+};
 size_t workspace_bytes(Fused op, const Matmul &shape, int members);
-hipError_t fused(Fused op, Algorithm algorithm, const Members &members, char *memory,
-                 const Copies &copies, const Matmul &call, hipStream_t stream);
+
+// Puts a call that has been checked on the stream. Without a workspace it is the product of one PE.
+// m is that of the whole; C of all_reduce and all_gather is on the symmetric heap. Those of
+// fused.hpp take the finish of their caller from `finish`; this is the library's.
+using Launch = hipError_t (*)(const Workspace *workspace, const Matmul &call, hipStream_t stream,
+                              const void *finish);
+hipError_t matmul(const Workspace *workspace, const Matmul &call, hipStream_t stream,
+                  const void *finish = nullptr);
 
 } // namespace shmem::gemm
+
+// Checks a call as the C routines do, and launches it; what is wrong ends the job with one line that
+// names `fn`.
+extern "C" void shmemx_matmul_launch(const char *fn, shmem::gemm::Fused op,
+                                     shmemx_matmul_workspace_t workspace,
+                                     const shmemx_matmul_t *call, shmemx_stream_t stream,
+                                     shmem::gemm::Launch launch, const void *finish);

@@ -152,7 +152,7 @@ void check(const Case &c) {
                     c.trans_a,
                     c.trans_b,
                     c.act};
-  assert_int_equal(matmul(call, nullptr), hipSuccess);
+  assert_int_equal(matmul(nullptr, call, nullptr), hipSuccess);
   assert_int_equal(hipDeviceSynchronize(), hipSuccess);
   to.download();
 
@@ -243,7 +243,7 @@ void persistent(void **) {
 void refused(void **) {
   Matmul call{};
   call.m = call.n = size_t(1) << 31;
-  assert_int_equal(matmul(call, nullptr), hipErrorInvalidValue);
+  assert_int_equal(matmul(nullptr, call, nullptr), hipErrorInvalidValue);
 }
 
 } // namespace

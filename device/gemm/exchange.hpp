@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// What members do beside the product: rows that go to the others, and the sum of what came.
+#pragma once
+#include <hip/hip_runtime.h>
+
+#include "../copy.hpp"
+#include "epilogue.hpp"
+
+namespace shmem::gemm {
+
+// Rows here, and where they go to at others, as an address here.
+struct Rows {
+  const char *from;
+  size_t ld, bytes, n; // bytes: of a row
+  char *to;
+  size_t pitch;
+};
+template <int = 0> __global__ void __launch_bounds__(512) send_rows(Members members, Rows rows) {
+  for (size_t r = blockIdx.x; r < rows.n; r += gridDim.x)
+    for (int k = 0; k < members.n; k++)
+      device::copy<device::Remote::dest, 1>(
+          at(members, rows.to + r * rows.pitch, (members.me + k) % members.n),
+          rows.from + r * rows.ld, rows.bytes, Workgroup{});
+}
+// By the GPU's copy engines, which take no compute unit from the product beside them: what the
+// stream has made so far. They wait for no peer. To `count` members from `first` on.
+inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
+                               int first, int count, hipStream_t stream) {
+  hipError_t error = hipEventRecord(copies.begin, stream);
+  if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
+  const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
+  for (int k = 0; k < count && rows.n && !error; k++) {
+    char *to = rows.to + copies.delta[(first + k) % members.n];
+    error =
+        gaps ? hipMemcpy2DAsync(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
+                                hipMemcpyDefault, copies.stream)
+             : hipMemcpyAsync(to, rows.from, rows.n * rows.bytes, hipMemcpyDefault, copies.stream);
+  }
+  return error;
+}
+inline hipError_t end_copies(const Copies &copies, hipStream_t stream) {
+  const hipError_t error = hipEventRecord(copies.end, copies.stream);
+  return error ? error : hipStreamWaitEvent(stream, copies.end, 0);
+}
+
+template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
+  const T *p = reinterpret_cast<const T *>(from);
+  SHMEM_UNROLL_
+  for (unsigned e = 0; e < chunk; e++) sum[e] += to_float(p[e]);
+}
+SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
+  switch (type) {
+  case Type::f16:
+    return add_row<Half>(sum, from);
+  case Type::bf16:
+    return add_row<Bfloat16>(sum, from);
+  case Type::f8:
+    return add_row<Float8>(sum, from);
+  default:
+    return add_row<float>(sum, from);
+  }
+}
+
+// The sum of this member's own rows and of the others' boxes, which lie box_bytes apart, in the
+// members' order, and so the same whenever it is made. rows x columns of it are the store's, from
+// `first` on.
+template <class Finish>
+__global__ void __launch_bounds__(512)
+    reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
+           size_t odd, unsigned first, unsigned rows, Store<Finish> store, Meeting last,
+           Meeting second) {
+  boxes += epoch_of(members) % 2 ? odd : 0;
+  const unsigned across = (store.n + chunk - 1) / chunk;
+  const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < size_t(rows) * across;
+       i += size_t(gridDim.x) * blockDim.x) {
+    const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
+    float sum[chunk] = {};
+    for (int k = 0; k < members.n; k++)
+      add_as(store.type, sum,
+             (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
+    store.put(first + row, col, sum);
+  }
+  // The last workgroup ends the call for all of them.
+  __shared__ bool ends;
+  device::settle(Workgroup{});
+  if (threadIdx.x == 0) {
+    arch::fence_release(); // orders what this workgroup loaded and stored before the count
+    ends = arch::fetch_add<Order::acq_rel, Range::device>(&members.own->call.ended, 1u) ==
+           gridDim.x - 1;
+  }
+  arch::wg_sync();
+  if (ends) meet_members(members, last, second, true);
+}
+
+} // namespace shmem::gemm

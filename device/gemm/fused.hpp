@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+// Products of matrices, of one PE and of several, with a finish that the caller writes: see
+// epilogue.hpp for what it is. The routines are those of shmemx.h, with the type of A and B as an
+// argument of the template: float, Half, Bfloat16 or Float8 of number.hpp.
+//
+//   struct Twice {
+//     SHMEM_D_ void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const {
+//       for (float &x : v) x *= 2;
+//     }
+//   };
+//   shmem::gemm::matmul_all_reduce<float>(workspace, call, Twice{}, stream);
+#pragma once
+#include "exchange.hpp"
+#include "plan.hpp"
+
+namespace shmem::gemm {
+
+template <int = 0>
+__global__ void __launch_bounds__(512)
+    send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
+  push.send(order, Workgroup{});
+}
+
+// The product of m rows, as the order and the epilogue have it but for what depends on the core.
+template <class T, class Finish>
+hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_t stream) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  return choose(matrices<T>(call), [&](auto core, const auto &operands) {
+    using Core = decltype(core);
+    const Work<Core> work(call, order.rows, units);
+    const size_t tiles = work.tiles * (order.shards ? order.shards : 1);
+    if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
+    order.high = Core::tile_m;
+    order.wide = Core::tile_n;
+    order.of_shard = unsigned(work.tiles);
+    Push push = store.push;
+    const unsigned others = push.members.n > 1 ? unsigned(push.members.n) - 1 : 0;
+    push.tiles = others ? order.of_shard * (push.owner ? others : 1) : 0;
+    unsigned pool = 0;
+    store.push = {};
+    if (push.tiles && push.waits && push.owner && tiles <= work.room) {
+      // All tiles end at once, and there is nothing to go on with.
+      push.direct = true;
+      push.waits = false;
+      push.tiles = 0;
+      store.push = push;
+    } else if (push.tiles && push.waits) {
+      pool = pool_for(tiles, work.room, work.tile_us,
+                      double(work.tiles) * others * order.high * order.wide * push.element)
+                 .size;
+      store.push = push;
+    }
+    order.workers = unsigned(std::min(tiles, work.room - pool));
+    hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
+    if (!error && push.tiles && !push.waits) {
+      hipLaunchKernelGGL(send_tiles<>, dim3(units * 2), dim3(512), 0, stream, order, push);
+      error = hipGetLastError();
+    }
+    return error;
+  });
+}
+
+inline Shards plain_order(const Matmul &call) {
+  Shards order{};
+  order.m = order.rows = unsigned(call.m);
+  order.n = unsigned(call.n);
+  order.group = 8;
+  return order;
+}
+template <class Finish>
+Store<Finish> plain_store(void *c, size_t ld, const Matmul &call, const Finish &finish,
+                          bool finishes) {
+  Store<Finish> store{c, ld, unsigned(call.n), 0, call.out, false, finishes, -1, finish, {}, {}};
+  store.wide = (reinterpret_cast<uintptr_t>(c) | ld * bytes_of(call.out)) % 16 == 0;
+  if (store.wide && !finishes) store.plain = int(call.out);
+  return store;
+}
+
+// One call of a member.
+template <class T, class Finish> struct Call {
+  const Members &members;
+  const Copies &copies;
+  const Matmul &whole;
+  const Finish &finish;
+  bool finishes; // something is to be done
+  hipStream_t stream;
+  unsigned rows, first, own, units; // of a shard; of the member's one
+  int n, me;
+
+  Shards order(unsigned m) const {
+    Shards s = plain_order(whole);
+    s.members = members;
+    s.m = s.rows = m;
+    return s;
+  }
+  Store<Finish> store(void *c, size_t ld, bool finished) const {
+    return plain_store(c, ld, whole, finish, finished);
+  }
+  // The product of rows of A alone. c is of the first of them, and `row` its number there.
+  hipError_t part(unsigned from, unsigned count, char *c, size_t ld, bool finished,
+                  unsigned row) const {
+    if (!count || !whole.n) return hipSuccess;
+    Matmul some = whole;
+    some.m = count;
+    some.a = static_cast<const char *>(whole.a) +
+             (whole.trans_a ? from : from * whole.lda) * bytes_of(whole.type);
+    Store<Finish> to = store(c, ld, finished);
+    to.first = row;
+    return run<T>(some, order(count), to, stream);
+  }
+
+  hipError_t reduced(char *memory, bool all) const {
+    const size_t element = bytes_of(whole.out), pitch = padded(whole.n, whole.out) * element,
+                 shard = rows * pitch, boxes_bytes = shard * size_t(n);
+    char *const product = memory, *const boxes = product + boxes_bytes;
+    bool streams = whole.algorithm == Algorithm::streams;
+    hipError_t error = hipSuccess;
+    if (whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1) {
+      double pool, copies_too;
+      error = pooled<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &pool);
+      if (!error) error = copied<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &copies_too);
+      if (error) return error;
+      streams = copies_too < pool;
+    }
+    if (streams) { // copy engines do not know the call's number, and so have one box for all
+      launch_meet(members, stream, one_box);
+      for (int k = 1; k <= n && !error; k++) {
+        const int to = (me + k) % n;
+        const unsigned from =
+                           unsigned(to) * rows < whole.m ? unsigned(to) * rows : unsigned(whole.m),
+                       count = unsigned(whole.m) - from < rows ? unsigned(whole.m) - from : rows;
+        error = part(from, count, product + to * shard, pitch / element, false, 0);
+        if (!error && k < n)
+          error =
+              start_copies(members, copies,
+                           {product + to * shard, pitch, pitch, count, boxes + me * shard, pitch},
+                           to, 1, stream);
+      }
+      if (!error && n > 1) error = end_copies(copies, stream);
+    } else if (whole.m && whole.n) {
+      Shards by_owner = order(unsigned(whole.m));
+      by_owner.rows = rows;
+      by_owner.shards = unsigned(n);
+      Store<Finish> store = this->store(product, pitch / element, false); // it comes after the sum
+      store.push.members = members;
+      store.push.waits = whole.algorithm != Algorithm::bulk;
+      store.push.owner = true;
+      store.push.from = product;
+      store.push.to = boxes + me * shard;
+      store.push.pitch = store.push.row = pitch;
+      store.push.shard = shard;
+      store.push.odd = boxes_bytes;
+      store.push.element = unsigned(element);
+      store.push.lines = pitch < 1 << 27;
+      error = run<T>(whole, by_owner, store, stream);
+    }
+    if (error) return error;
+    launch_meet(members, stream, all_arrived);
+    Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
+    if (all) store.members = members;
+    const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
+                 blocks = (chunks + 511) / 512;
+    hipLaunchKernelGGL(reduce<Finish>,
+                       dim3(blocks < 1           ? 1
+                            : blocks < units * 2 ? unsigned(blocks)
+                                                 : units * 2),
+                       dim3(512), 0, stream, members,
+                       static_cast<const char *>(product + me * shard),
+                       static_cast<const char *>(boxes), shard, pitch / element,
+                       streams ? 0 : boxes_bytes, all ? first : 0, own, store,
+                       streams ? same_box : two_boxes, all ? all_gathered : no_meeting);
+    return hipGetLastError();
+  }
+
+  hipError_t gathered() const {
+    const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
+    char *const c = static_cast<char *>(whole.c) + first * ld;
+    hipError_t error = hipSuccess;
+    launch_meet(members, stream, all_entered);
+    if (whole.algorithm == Algorithm::streams) {
+      const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
+      for (unsigned from = 0; from < own && !error; from += each) {
+        const unsigned count = own - from < each ? own - from : each;
+        error = part(from, count, c + from * ld, whole.ldc, finishes, first + from);
+        if (!error && n > 1 && whole.n)
+          error = start_copies(members, copies,
+                               {c + from * ld, ld, whole.n * element, count, c + from * ld, ld},
+                               me + 1, n - 1, stream);
+      }
+      if (!error && n > 1 && own && whole.n) error = end_copies(copies, stream);
+    } else if (own && whole.n) {
+      Matmul call = whole;
+      call.m = own;
+      if (whole.algorithm != Algorithm::bulk &&
+          n > 1) { // with small tiles the first ones go earlier
+        const double bytes = double(own) * double(whole.n) * double(element) * (n - 1);
+        double small, large;
+        error = pooled<T>(call, own, 1, bytes, &large);
+        call.small_tiles = true;
+        if (!error) error = pooled<T>(call, own, 1, bytes, &small);
+        if (error) return error;
+        call.small_tiles = small < large;
+      }
+      Store<Finish> store = this->store(c, whole.ldc, finishes);
+      store.first = first;
+      store.push.members = members;
+      store.push.waits = whole.algorithm != Algorithm::bulk;
+      store.push.from = store.push.to = c;
+      store.push.pitch = ld;
+      store.push.row = whole.n * element;
+      store.push.element = unsigned(element);
+      store.push.lines = store.wide && store.push.row % 16 == 0 && ld < 1 << 27;
+      error = run<T>(call, order(own), store, stream);
+    }
+    if (error) return error;
+    launch_meet(members, stream, all_gathered, no_meeting, true);
+    return hipGetLastError();
+  }
+
+  hipError_t gather_matmul(char *box) const {
+    const size_t a_bytes = bytes_of(whole.type), pitch = padded(whole.k, whole.type);
+    const Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
+                    box + first * pitch * a_bytes,      pitch * a_bytes};
+    const bool some = whole.m && whole.n && whole.k;
+    bool beside =
+        (whole.algorithm == Algorithm::streams || whole.algorithm == Algorithm::fused) && some;
+    hipError_t error = hipSuccess;
+    if (whole.algorithm == Algorithm::best && some && n > 1)
+      error = splits_well<T>(whole, rows, unsigned(n), &beside);
+    if (error) return error;
+    Matmul call = whole;
+    Shards all = order(unsigned(whole.m));
+    launch_meet(members, stream, one_box);
+    if (beside) { // the own rows, and meanwhile their copies to the others
+      error = start_copies(members, copies, mine, me + 1, n - 1, stream);
+      if (!error)
+        error = part(0, own, static_cast<char *>(whole.c) + first * whole.ldc * bytes_of(whole.out),
+                     whole.ldc, finishes, first);
+      if (!error) error = end_copies(copies, stream);
+      if (error) return error;
+      all.rows = rows;
+      all.shards = unsigned(n) - 1;
+    } else {
+      hipLaunchKernelGGL(send_rows<>, dim3(units * 2), dim3(512), 0, stream, members, mine);
+    }
+    launch_meet(members, stream, all_arrived);
+    call.a = box;
+    call.lda = pitch;
+    if (whole.m && whole.n && (!beside || n > 1))
+      error = run<T>(call, all, store(whole.c, whole.ldc, finishes), stream);
+    if (error) return error;
+    launch_meet(members, stream, all_consumed, no_meeting, true);
+    return hipGetLastError();
+  }
+};
+
+// Both kinds of products.
+template <class T, class Finish>
+hipError_t launch_matmul(const Workspace *w, const Matmul &whole, const Finish &finish,
+                         bool finishes, hipStream_t stream) {
+  if (too_large(whole)) return hipErrorInvalidValue;
+  if (!w) {
+    if (!whole.m || !whole.n) return hipSuccess;
+    return run<T>(whole, plain_order(whole),
+                  plain_store(whole.c, whole.ldc, whole, finish, finishes), stream);
+  }
+  const Members &members = w->members;
+  const unsigned m = unsigned(whole.m), rows = unsigned(rows_of(whole.m, members.n)),
+                 first = unsigned(members.me) * rows < m ? unsigned(members.me) * rows : m,
+                 own = m - first < rows ? m - first : rows;
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  const Call<T, Finish> call{members, w->copies, whole, finish, finishes,  stream,
+                             rows,    first,     own,   units,  members.n, members.me};
+  switch (w->op) {
+  case Fused::reduce_scatter:
+  case Fused::all_reduce:
+    return call.reduced(w->memory, w->op == Fused::all_reduce);
+  case Fused::all_gather:
+    return call.gathered();
+  case Fused::gather_matmul:
+    return call.gather_matmul(w->memory);
+  case Fused::none:
+    break;
+  }
+  return hipErrorInvalidValue;
+}
+
+// What the routines below have in common: the finish stands in for bias and activation.
+template <class T, class Finish>
+void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspace,
+                    shmemx_matmul_t call, const Finish &finish, hipStream_t stream) {
+  call.type = std::is_same_v<T, float>      ? SHMEMX_F32
+              : std::is_same_v<T, Half>     ? SHMEMX_F16
+              : std::is_same_v<T, Bfloat16> ? SHMEMX_BF16
+                                            : SHMEMX_F8;
+  call.bias = nullptr;
+  call.activation = SHMEMX_ACTIVATION_NONE;
+  const Launch launch = [](const Workspace *w, const Matmul &m, hipStream_t s, const void *f) {
+    return launch_matmul<T>(w, m, *static_cast<const Finish *>(f), true, s);
+  };
+  shmemx_matmul_launch(fn, op, workspace, &call, reinterpret_cast<shmemx_stream_t>(stream), launch,
+                       &finish);
+}
+
+// Type, bias and activation of the call do not count here.
+template <class T, class Finish>
+void matmul(const shmemx_matmul_t &call, const Finish &finish, hipStream_t stream) {
+  checked_matmul<T>("shmem::gemm::matmul", Fused::none, nullptr, call, finish, stream);
+}
+#define SHMEM_FUSED_(name, op)                                                                     \
+  template <class T, class Finish>                                                                 \
+  void name(shmemx_matmul_workspace_t workspace, const shmemx_matmul_t &call,                      \
+            const Finish &finish, hipStream_t stream) {                                            \
+    checked_matmul<T>("shmem::gemm::" #name, Fused::op, workspace, call, finish, stream);          \
+  }
+SHMEM_FUSED_(matmul_reduce_scatter, reduce_scatter)
+SHMEM_FUSED_(matmul_all_reduce, all_reduce)
+SHMEM_FUSED_(matmul_all_gather, all_gather)
+SHMEM_FUSED_(all_gather_matmul, gather_matmul)
+#undef SHMEM_FUSED_
+
+} // namespace shmem::gemm

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// How long a product of several PEs will take, and so which way it goes and how many workgroups send.
+#pragma once
+#include "gemm.hpp"
+#include "matmul.hpp"
+#include <algorithm>
+
+namespace shmem::gemm {
+
+inline size_t bytes_of(Type type) {
+  return type == Type::f32 ? 4 : type == Type::f8 ? 1 : 2;
+}
+// Rows of boxes start on 16 bytes, whatever the matrix.
+inline size_t padded(size_t elements, Type type) {
+  const size_t each = 16 / bytes_of(type);
+  return (elements + each - 1) / each * each;
+}
+inline size_t rows_of(size_t m, int members) {
+  return (m + size_t(members) - 1) / size_t(members);
+}
+
+inline hipError_t compute_units(unsigned *units) {
+  int device, count;
+  hipError_t error = hipGetDevice(&device);
+  if (!error) error = hipDeviceGetAttribute(&count, hipDeviceAttributeMultiprocessorCount, device);
+  if (!error) *units = unsigned(count);
+  return error;
+}
+
+template <class T> Matrices<T> matrices(const Matmul &call) {
+  return {static_cast<const T *>(call.a),
+          static_cast<const T *>(call.b),
+          call.lda,
+          call.ldb,
+          unsigned(call.m),
+          unsigned(call.n),
+          unsigned(call.k),
+          call.trans_a,
+          call.trans_b,
+          call.small_tiles};
+}
+// What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
+// the pool sends 20 GB/s; links take 400 from kernels and 340 from copy engines; a launch costs 5 us.
+inline constexpr double pool_rate = 20e3, link_rate = 400e3, copy_rate = 340e3,
+                        launch_us = 5; // bytes/us
+
+// Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
+struct Pool {
+  unsigned size;
+  double us;
+};
+inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes) {
+  Pool best{0, 0};
+  for (unsigned size = 0; size <= room / 4; size++) {
+    const size_t workers = room - size;
+    const double product = double((tiles + workers - 1) / workers) * tile_us,
+                 rate = std::min(size * pool_rate, link_rate),
+                 us = product + std::max(bytes - (product - tile_us) * rate, 0.0) / link_rate;
+    if (!size || us < best.us) best = {size, us};
+  }
+  return best;
+}
+
+// Tiles of m rows, and what they take on a GPU of so many compute units.
+template <class Core> struct Work {
+  size_t tiles, room;
+  double tile_us;
+  Work(const Matmul &call, size_t m, unsigned units)
+      : tiles((m + Core::tile_m - 1) / Core::tile_m * ((call.n + Core::tile_n - 1) / Core::tile_n)),
+        room(std::min(units * Core::resident, max_workers)),
+        tile_us(2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed) {}
+  size_t rounds(size_t times = 1) const { return (tiles * times + room - 1) / room; }
+};
+
+// Whether the product of a shard and then that of the others take little longer than all at once:
+// tiles come in rounds of as many as the GPU has room for, and what is left of a round is lost.
+// 8192 x 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
+template <class T>
+hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  return choose(matrices<T>(call), [&](auto core, const auto &) {
+    const Work<decltype(core)> work(call, rows, units);
+    *well = (work.rounds() + work.rounds(shards - 1) - work.rounds(shards)) * 4 <= work.rounds();
+    return hipSuccess;
+  });
+}
+
+// The time of a product of so many shards that its pool sends.
+template <class T>
+hipError_t pooled(const Matmul &call, unsigned rows, unsigned shards, double bytes, double *us) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  return choose(matrices<T>(call), [&](auto core, const auto &) {
+    const Work<decltype(core)> work(call, rows, units);
+    *us = pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
+    return hipSuccess;
+  });
+}
+// And of one in shards that copy engines send; the last is not sent.
+template <class T>
+hipError_t copied(const Matmul &call, unsigned rows, unsigned shards, double bytes, double *us) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  Matmul shard = call;
+  shard.m = rows;
+  return choose(matrices<T>(shard), [&](auto core, const auto &) {
+    const Work<decltype(core)> work(call, rows, units);
+    const double one = double(work.rounds()) * work.tile_us + launch_us;
+    *us = std::max(shards * one, one + bytes / copy_rate);
+    return hipSuccess;
+  });
+}
+
+inline bool too_large(const Matmul &call) {
+  const size_t most = (size_t(1) << 31) - 4096; // a tile beyond the end still counts in 32 bits
+  return call.m > most || call.n > most || call.k > most;
+}
+
+} // namespace shmem::gemm
