@@ -6,7 +6,7 @@
 #include <hip/hip_runtime.h>
 
 #include "../../device/gemm/number.hpp"
-#include <shmemx.h>
+#include "finish.hpp"
 extern "C" {
 #include "harness.h"
 #include <unistd.h>
@@ -77,6 +77,7 @@ struct Job {
   size_t first, own;     // rows of this member's shard
   shmemx_matmul_workspace_t workspace;
   char *a, *b, *c, *bias;
+  float *residual; // NULL: the library's finish
   size_t c_rows, c_bytes;
 
   size_t a_rows() const { return op == op_ag || op == op_gm ? own : shape.m; }
@@ -132,6 +133,7 @@ void destroy(Job &j) {
   HIP(hipFree(j.a));
   HIP(hipFree(j.b));
   HIP(hipFree(j.bias));
+  if (j.residual) HIP(hipFree(j.residual));
   shmem_free(j.c);
   shmemx_matmul_workspace_destroy(j.workspace);
 }
@@ -141,6 +143,17 @@ void poison(const Job &j) {
   HIP(hipMemsetAsync(j.c, 0x5a, j.c_bytes, stream));
   HIP(hipStreamSynchronize(stream));
   shmem_barrier_all();
+}
+// A finish of the test's own, with numbers like C's, and just so many.
+float residual_value(const Job &j, size_t row, size_t col) {
+  return value(j.op == op_rs || j.op == op_gm ? j.i : 0, 4, row, col, 0);
+}
+void finish(Job &j) {
+  std::vector<float> host(j.c_rows * j.shape.n);
+  for (size_t i = 0; i < host.size(); i++)
+    host[i] = residual_value(j, i / j.shape.n, i % j.shape.n);
+  HIP(hipMalloc(&j.residual, (host.size() + 1) * sizeof(float)));
+  to_device(j.residual, host.data(), host.size() * sizeof(float));
 }
 // The matrices of a call.
 void fill(const Job &j, int call) {
@@ -158,6 +171,7 @@ void fill(const Job &j, int call) {
 }
 
 void enqueue(const Job &j, hipStream_t stream) {
+  if (j.residual) return enqueue_finished(j.op, j.workspace, j.shape, j.residual, stream);
   const auto s = reinterpret_cast<shmemx_stream_t>(stream);
   if (j.op == op_rs) shmemx_matmul_reduce_scatter_on_stream(j.workspace, &j.shape, s);
   if (j.op == op_ar) shmemx_matmul_all_reduce_on_stream(j.workspace, &j.shape, s);
@@ -184,6 +198,10 @@ void check(const Job &j, int call) {
         sum += part, parts += std::fabs(part);
       }
       if (s.bias) sum += double(rounded(s.out, value(0, 3, 0, c, 0)));
+      if (j.residual) {
+        sum = sum * double(scale_of(r)) + double(residual_value(j, r, c));
+        size *= 1.75, parts *= 1.75;
+      }
       const double want = s.activation ? 0.5 * sum * (1 + std::erf(sum / std::sqrt(2))) : sum;
       const double bound =
           1.13 * ((double(s.k) + 10) * step * (size + 1) + (sums ? unit * parts * 1.01 : 0)) +
@@ -234,6 +252,24 @@ void shapes(void) {
 }
 void epilogues(void) {
   for (auto op : ops) run(op, SHMEMX_F32, 70, 50, 20, true, true, SHMEMX_MATMUL_BEST);
+}
+
+// By templates, with a finish that knows the row. Of all_gather's C each PE finishes its shard, and
+// so has the same residual as the others.
+void own_finish(void) {
+  const size_t list[][3] = {{70, 50, 20}, {131, 67, 5}, {64, 128, 16}, {2, 9, 3}};
+  for (auto op : ops)
+    for (auto &s : list)
+      for (auto algorithm : algorithms) {
+        Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, s[0], s[1], s[2], true, false, algorithm);
+        fill(j, 0);
+        finish(j);
+        poison(j);
+        for (int call = 0; call < 2; call++) enqueue(j, stream);
+        HIP(hipStreamSynchronize(stream));
+        check(j, 0);
+        destroy(j);
+      }
 }
 
 // Calls one after the other with no barrier between, each with its own numbers, one PE late; the
@@ -370,10 +406,16 @@ void two_streams(void) {
 } // namespace
 
 int main() {
-  const pe_test tests[] = {
-      {"types", types}, {"shapes", shapes}, {"epilogues", epilogues}, {"repeated", repeated},
-      {"graph", graph}, {"beside", beside}, {"equal", equal},         {"two streams", two_streams},
-      {"teams", teams}};
+  const pe_test tests[] = {{"types", types},
+                           {"shapes", shapes},
+                           {"epilogues", epilogues},
+                           {"own finish", own_finish},
+                           {"repeated", repeated},
+                           {"graph", graph},
+                           {"beside", beside},
+                           {"equal", equal},
+                           {"two streams", two_streams},
+                           {"teams", teams}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
 }

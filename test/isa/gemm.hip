@@ -7,7 +7,7 @@ using namespace shmem::gemm;
 
 #define KERNEL(name, Core)                                                                         \
   extern "C" __global__ void __launch_bounds__(Core::threads, Core::bound)                         \
-      name(Core::Operands operands, Shards order, Store store) {                                   \
+      name(Core::Operands operands, Shards order, Store<BiasActivation> store) {                                   \
     Core::run(operands, order, store);                                                             \
   }
 using SmallBf16 = MfmaSmall<Bfloat16, true>;
