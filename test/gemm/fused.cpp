@@ -335,7 +335,7 @@ void few_units(void) {
   for (auto op : ops)
     for (auto algorithm : algorithms) {
       // Several rounds of tiles, so that there is a pool.
-      Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 300, 520, 16, true, false,
+      Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 200, 264, 16, true, false,
                    algorithm);
       fill(j, 0);
       poison(j);
@@ -394,21 +394,27 @@ void teams(void) {
     if (half != SHMEM_TEAM_INVALID) shmem_team_destroy(half);
 }
 
-// Two operations of a team on two streams.
+// Two operations of a team on two streams, of several rounds of tiles.
 void two_streams(void) {
-  Job x = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_REDUCE_SCATTER, SHMEMX_F32, 60, 40, 24, true, false),
-      y = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_F32, 60, 40, 24, true, false);
   hipStream_t first, second;
   HIP(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
   HIP(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
-  fill(x, 0), fill(y, 1);
-  poison(x), poison(y);
-  for (int call = 0; call < 5; call++) enqueue(x, first), enqueue(y, second);
-  HIP(hipDeviceSynchronize());
-  check(x, 0), check(y, 1);
+  for (auto algorithm : algorithms)
+    for (int pair = 0; pair < 2; pair++) {
+      const size_t m = size_t(npes) * 140;
+      Job x = make(SHMEM_TEAM_WORLD, pair ? op_ag : op_rs, SHMEMX_F32, m, 72, 16, true, false,
+                   algorithm),
+          y = make(SHMEM_TEAM_WORLD, pair ? op_gm : op_ar, SHMEMX_F32, m, 72, 16, true, false,
+                   algorithm);
+      fill(x, 0), fill(y, 1);
+      poison(x), poison(y);
+      for (int call = 0; call < 4; call++) enqueue(x, first), enqueue(y, second);
+      HIP(hipDeviceSynchronize());
+      check(x, 0), check(y, 1);
+      destroy(x), destroy(y);
+    }
   HIP(hipStreamDestroy(first));
   HIP(hipStreamDestroy(second));
-  destroy(x), destroy(y);
 }
 
 } // namespace
