@@ -9,7 +9,9 @@
 #include "finish.hpp"
 extern "C" {
 #include "harness.h"
+#include <string.h>
 #include <unistd.h>
+hipError_t occupy(unsigned blocks, unsigned threads, const unsigned *end, hipStream_t stream);
 }
 
 namespace {
@@ -111,6 +113,14 @@ Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m,
   j.shape.trans_b = trans_b;
   j.shape.activation = extra ? SHMEMX_ACTIVATION_GELU : SHMEMX_ACTIVATION_NONE;
   j.shape.algorithm = algorithm;
+  // What a workspace is made of has been written to before.
+  const size_t used = 3 * (m + 8) * (n + 8) * 4 + (m + 8) * (k + 8) * 4 + 65536;
+  void *waste = shmem_malloc_with_hints(c_bytes ? c_bytes : used, SHMEMX_MALLOC_DEVICE);
+  if (waste) {
+    HIP(hipMemsetAsync(waste, 0xff, c_bytes ? c_bytes : used, stream));
+    HIP(hipStreamSynchronize(stream));
+  }
+  shmem_free(waste);
   j.workspace = shmemx_matmul_workspace_create(team, op, &j.shape);
   const size_t bytes = facts[type].bytes;
   HIP(hipMalloc(&j.a, (m * k + 1) * bytes));
@@ -268,6 +278,12 @@ void own_finish(void) {
         for (int call = 0; call < 2; call++) enqueue(j, stream);
         HIP(hipStreamSynchronize(stream));
         check(j, 0);
+        if (npes == 1) { // the same of a product of one PE
+          poison(j);
+          enqueue_finished(j.shape, j.residual, stream);
+          HIP(hipStreamSynchronize(stream));
+          check(j, 0);
+        }
         destroy(j);
       }
 }
@@ -345,6 +361,40 @@ void beside(void) {
   }
 }
 
+// All compute units but one belong to another kernel until the products are there: whoever finds no
+// room waits for those that have it, and nobody among these for one that has none.
+void few_units(void) {
+  hipDeviceProp_t prop;
+  int device;
+  HIP(hipGetDevice(&device));
+  HIP(hipGetDeviceProperties(&prop, device));
+  const unsigned blocks = unsigned(prop.multiProcessorCount) - 1,
+                 threads = strcmp(prop.gcnArchName, "cpu") ? 1024 : 1; // there a unit has one block
+  unsigned *end;
+  hipStream_t other;
+  HIP(hipMalloc(&end, sizeof *end));
+  HIP(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+  for (auto op : ops)
+    for (auto algorithm : algorithms) {
+      // Several rounds of tiles, so that there is a pool.
+      Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 200, 264, 16, true, false,
+                   algorithm);
+      fill(j, 0);
+      poison(j);
+      const unsigned zero = 0, one = 1;
+      to_device(end, &zero, sizeof zero);
+      if (blocks) HIP(occupy(blocks, threads, end, other));
+      enqueue(j, stream), enqueue(j, stream);
+      HIP(hipStreamSynchronize(stream));
+      to_device(end, &one, sizeof one);
+      HIP(hipStreamSynchronize(other));
+      check(j, 0);
+      destroy(j);
+    }
+  HIP(hipStreamDestroy(other));
+  HIP(hipFree(end));
+}
+
 // Bit for bit the same on every PE, and in every call.
 void equal(void) {
   Job j = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_BF16, 96, 80, 32, true, false);
@@ -386,35 +436,37 @@ void teams(void) {
     if (half != SHMEM_TEAM_INVALID) shmem_team_destroy(half);
 }
 
-// Two operations of a team on two streams.
+// Two operations of a team on two streams, of several rounds of tiles.
 void two_streams(void) {
-  Job x = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_REDUCE_SCATTER, SHMEMX_F32, 60, 40, 24, true, false),
-      y = make(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, SHMEMX_F32, 60, 40, 24, true, false);
   hipStream_t first, second;
   HIP(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
   HIP(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
-  fill(x, 0), fill(y, 1);
-  poison(x), poison(y);
-  for (int call = 0; call < 5; call++) enqueue(x, first), enqueue(y, second);
-  HIP(hipDeviceSynchronize());
-  check(x, 0), check(y, 1);
+  for (auto algorithm : algorithms)
+    for (int pair = 0; pair < 2; pair++) {
+      const size_t m = size_t(npes) * 140;
+      Job x = make(SHMEM_TEAM_WORLD, pair ? op_ag : op_rs, SHMEMX_F32, m, 72, 16, true, false,
+                   algorithm),
+          y = make(SHMEM_TEAM_WORLD, pair ? op_gm : op_ar, SHMEMX_F32, m, 72, 16, true, false,
+                   algorithm);
+      fill(x, 0), fill(y, 1);
+      poison(x), poison(y);
+      for (int call = 0; call < 4; call++) enqueue(x, first), enqueue(y, second);
+      HIP(hipDeviceSynchronize());
+      check(x, 0), check(y, 1);
+      destroy(x), destroy(y);
+    }
   HIP(hipStreamDestroy(first));
   HIP(hipStreamDestroy(second));
-  destroy(x), destroy(y);
 }
 
 } // namespace
 
 int main() {
-  const pe_test tests[] = {{"types", types},
-                           {"shapes", shapes},
-                           {"epilogues", epilogues},
-                           {"own finish", own_finish},
-                           {"repeated", repeated},
-                           {"graph", graph},
-                           {"beside", beside},
-                           {"equal", equal},
-                           {"two streams", two_streams},
+  const pe_test tests[] = {{"types", types},         {"shapes", shapes},
+                           {"epilogues", epilogues}, {"own finish", own_finish},
+                           {"repeated", repeated},   {"graph", graph},
+                           {"beside", beside},       {"few units", few_units},
+                           {"equal", equal},         {"two streams", two_streams},
                            {"teams", teams}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
