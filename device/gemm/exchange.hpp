@@ -8,12 +8,14 @@
 
 namespace shmem::gemm {
 
+using Which = Flags Signals::*;
+
 // Where members wait for each other: one workgroup, so that it keeps nobody from a compute unit.
 // The kernels that fill the GPU never wait: those of two calls on two streams could stop each other
 // for good. What came before in the stream is complete. `back`: for the flags of so many calls
 // before.
 struct Meeting {
-  Flags Signals::*tell, Signals::*wait;
+  Which tell, wait; // NULL: not
   uint64_t back;
 };
 SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const Meeting &second,

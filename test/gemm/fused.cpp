@@ -459,9 +459,26 @@ void two_streams(void) {
   HIP(hipStreamDestroy(second));
 }
 
+// One wrong call by a template, whose line mistakes.py looks at.
+int mistake(const char *what) {
+  shmem_init();
+  Job j = make(SHMEM_TEAM_WORLD, op_ar, strcmp(what, "type") ? SHMEMX_BF16 : SHMEMX_F32, 8, 16, 24,
+               true, false);
+  finish(j);
+  if (!strcmp(what, "op")) j.op = op_ag;
+  if (!strcmp(what, "shape")) j.shape.m = 9;
+  if (!strcmp(what, "heap")) j.shape.c = j.a;
+  if (!strcmp(what, "row")) j.shape.lda = 23;
+  if (!strcmp(what, "null")) j.workspace = nullptr;
+  if (!strcmp(what, "alone")) j.shape.ldc = 15, enqueue_finished(j.shape, j.residual, stream);
+  enqueue(j, stream);
+  return 0;
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (argc == 2) return mistake(argv[1]);
   const pe_test tests[] = {{"types", types},         {"shapes", shapes},
                            {"epilogues", epilogues}, {"own finish", own_finish},
                            {"repeated", repeated},   {"graph", graph},

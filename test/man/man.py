@@ -103,12 +103,16 @@ def case_names():
     known |= macros | set(re.findall(r"\bshmemx?_\w+_t\b", headers))
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
     known |= {prefix + v[0] for v in gen_man.variables(SOURCE) for prefix in ("SHMEM_", "SMA_")}
+    gemm = {w for p in ("fused.hpp", "number.hpp") for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
+    known |= {"shmem::gemm"}
     seen = set()
     for name, path in PAGES.items():
         # Names of other libraries stand in braces. A name that ends with _ stands for all that begin so.
         text = re.sub(r"\{[^}]+\}|^\.TH .*$", "", path.read_text(), flags=re.M)
         words = set(re.findall(r"(?<![\w/.-])(p?shmemx?_\w+|SHMEMX?_\w+|SMA_\w+|shmem::\w+)", text))
         seen |= words
+        for word in re.findall(r"shmem::gemm::(\w+)", text):
+            expect(word in gemm, f"man/{path.name}: there is no shmem::gemm::{word}")
         for word in sorted(words - known):
             good = word.endswith("_") and any(k.startswith(word) for k in known)
             expect(good or word == name.rpartition(".")[0], f"man/{path.name}: there is no {word}")

@@ -36,12 +36,28 @@ def programs(folder, oshrun):
         assert "PE 1 of 2 on GPU" in got and "PE 0 says hello" in got, got
 
 
+# The installed headers alone make the kernels of a product.
+PRODUCT = """#include <shmem/device/gemm/fused.hpp>
+struct Twice {
+  SHMEM_D_ void operator()(unsigned, unsigned, unsigned, float (&v)[8]) const { v[0] *= 2; }
+};
+void product(shmemx_matmul_workspace_t workspace, const shmemx_matmul_t &call, hipStream_t stream) {
+  shmem::gemm::matmul_all_reduce<float>(workspace, call, Twice{}, stream);
+}
+int main() { return 0; }
+"""
+
+
 def by_make(tmp, prefix):
     folder = tmp / "make"
     folder.mkdir()
     where = {"PATH": f"{prefix}/bin:{ENV['PATH']}", "PKG_CONFIG_PATH": str(next(prefix.rglob("shmem.pc")).parent)}
     run("make", "-f", EXAMPLES / "Makefile", f"PKG_CONFIG=pkg-config --define-variable=prefix={prefix}", cwd=folder, **where)
     programs(folder, prefix / "bin/oshrun")
+    (folder / "product.hip").write_text(PRODUCT)
+    warnings = [] if GPU == "nvidia" else ["-Wall", "-Wextra", "-Werror"]
+    run(prefix / "bin/oshc++", *warnings, "product.hip", "-o", "product", cwd=folder)
+    run(folder / "product")
 
 
 def by_cmake(tmp, prefix, root):

@@ -258,6 +258,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
       consume(x, order, epilogue, ring);
     }
 #else
+    __shared__ char not_sm_90a;
+    *const_cast<volatile char *>(&not_sm_90a) = 0;
     __trap();
 #endif
   }
@@ -265,6 +267,13 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
+    // Without the instructions it is a kernel that traps, after which nothing runs on the GPU. All the
+    // shared memory of the others is dynamic.
+    static const bool built = [&] {
+      cudaFuncAttributes facts;
+      return cudaFuncGetAttributes(&facts, kernel) != cudaSuccess || !facts.sharedSizeBytes;
+    }();
+    if (!built) return cudaErrorNoKernelImageForDevice;
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              int(shared_bytes));
     if (error) return error;

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Wrong calls by the templates of products end the job with the library's line: mistakes.py OSHRUN test_fused."""
+import re
+import subprocess
+import sys
+
+HEX = "0x[0-9a-f]+"
+LINES = {
+    "op": f"all_gather: workspace = {HEX}: it was made for all_reduce",
+    "shape": "all_reduce: m = 9, n = 16, k = 24 of types 2, 2: the workspace was made for 8, 16, 24 of 2, 2",
+    "type": "all_reduce: m = 8, n = 16, k = 24 of types 2, 0: the workspace was made for 8, 16, 24 of 0, 0",
+    "heap": f"all_reduce: c = {HEX}: \\d+ bytes from there are not on the symmetric heap in device memory",
+    "row": "all_reduce: lda = 23: a row has 24 elements",
+    "null": "all_reduce: workspace = .*: this PE has no part in it",
+    "alone": "matmul: ldc = 15: a row has 16 elements",
+}
+bad = 0
+for what, line in LINES.items():
+    done = subprocess.run([sys.argv[1], "-n", "2", sys.argv[2], what], text=True, capture_output=True)
+    want = f"shmem: PE [01]: shmem::gemm::(matmul_)?{line}"
+    if done.returncode == 0 or not any(re.fullmatch(want, row) for row in done.stderr.splitlines()):
+        bad += 1
+        print(f"{what}: status {done.returncode}, no line {want}:\n{done.stderr}")
+sys.exit(bad != 0)
