@@ -20,7 +20,7 @@ template <> struct Rounding<Half> {
 
 namespace mfma {
 
-using Line = arch::WordOf<16>::type; // along k
+typedef uint32_t Line __attribute__((ext_vector_type(4))); // along k
 typedef float Sums __attribute__((ext_vector_type(16)));
 typedef float Four __attribute__((ext_vector_type(4)));
 
@@ -66,10 +66,14 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
 
 } // namespace mfma
 
-// wide: both operands have their rows along k, in whole lines of 16 bytes. Else threads gather.
+// How operands come: in whole lines of 16 bytes, which in A run along k and in B along k or along
+// its columns; or by elements.
+enum class Load { elements, lines, lines_turned };
+
 template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_m, unsigned waves_n,
-          unsigned stages, bool wide>
+          unsigned stages, Load how>
 struct Mfma {
+  static constexpr bool wide = how != Load::elements;
   static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn;
   static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
   static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
@@ -90,19 +94,26 @@ struct Mfma {
   using Line = mfma::Line;
 
   // Of one operand: what a thread brings of a stage. Rows beyond the end are loaded as the last
-  // one, their sums are not handed over.
-  template <unsigned n> struct Loader {
+  // one, their sums are not handed over. turned: lines along the rows' dimension, n of them at
+  // following k, so that a thread has n following k of each row.
+  template <unsigned n, bool turned = false> struct Loader {
+    static constexpr unsigned height = n * threads / lines, across = height / each;
     const T *p;
     size_t ld;
     bool along_k;
     unsigned first, rows, k;
-    uint32_t offset[n];
+    uint32_t offset[turned ? 1 : n];
     Line line[n];
 
     SHMEM_D_ Loader(const T *from, size_t distance, bool k_runs, unsigned r0, unsigned count,
                     unsigned depth)
         : p(from), ld(distance), along_k(k_runs), first(r0), rows(count), k(depth) {
-      if constexpr (wide) {
+      if constexpr (turned) {
+        p += r0;
+        const unsigned left = (rows - r0 + each - 1) / each, c = threadIdx.x % across;
+        offset[0] =
+            uint32_t(threadIdx.x / across * n * ld * sizeof(T)) + (c < left ? c : left - 1) * 16;
+      } else if constexpr (wide) {
         p += r0 * ld;
         SHMEM_UNROLL_
         for (unsigned i = 0; i < n; i++) {
@@ -112,12 +123,15 @@ struct Mfma {
         }
       }
     }
+    SHMEM_D_ Line line_at(unsigned k0, unsigned i) const {
+      const T *const from = p + (turned ? (k0 + i) * ld : k0); // in scalars
+      return *reinterpret_cast<const Line *>(reinterpret_cast<const char *>(from) +
+                                             offset[turned ? 0 : i]);
+    }
     SHMEM_D_ void load(unsigned k0) {
       if constexpr (wide) {
-        const char *from = reinterpret_cast<const char *>(p + k0);
         SHMEM_UNROLL_
-        for (unsigned i = 0; i < n; i++)
-          line[i] = *reinterpret_cast<const Line *>(from + offset[i]);
+        for (unsigned i = 0; i < n; i++) line[i] = line_at(k0, i);
       } else {
         load_some(k0);
       }
@@ -133,11 +147,9 @@ struct Mfma {
         const unsigned at = threadIdx.x + i * threads;
         if constexpr (wide) {
           line[i] = Line{0, 0, 0, 0};
-          if (k0 + at % lines * each < k)
-            line[i] =
-                *reinterpret_cast<const Line *>(reinterpret_cast<const char *>(p + k0) + offset[i]);
+          if (k0 + (turned ? threadIdx.x / across * n + i : at % lines * each) < k)
+            line[i] = line_at(k0, i);
         } else {
-          const unsigned height = n * threads / lines;
           const unsigned r = first + (along_k ? at / lines : at % height),
                          from = k0 + (along_k ? at % lines : at / height) * each;
           line[i] = Line{0, 0, 0, 0};
@@ -151,18 +163,38 @@ struct Mfma {
       }
     }
     SHMEM_D_ void store(char *to) const {
+      if constexpr (turned) {
+        // The first row's number is a multiple of `each`, so that those of the others differ from it
+        // in bits that it has not.
+        const unsigned byte = threadIdx.x / across * unsigned(n * sizeof(T));
+        unsigned first = place(threadIdx.x % across * each, byte / 16) + byte % 16;
+        asm volatile("" : "+v"(first)); // or all eight would be kept in registers
+        SHMEM_UNROLL_
+        for (unsigned e = 0; e < each; e++) {
+          struct alignas(n * sizeof(T)) {
+            arch::Bits<T> k[n];
+          } row;
+          SHMEM_UNROLL_
+          for (unsigned i = 0; i < n; i++)
+            row.k[i] = arch::Bits<T>(line[i][e * sizeof(T) / 4] >> e * sizeof(T) % 4 * 8);
+          const unsigned at = (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
+          __builtin_memcpy(__builtin_assume_aligned(to + at, sizeof row), &row, sizeof row);
+        }
+        return;
+      }
       SHMEM_UNROLL_
       for (unsigned i = 0; i < n; i++) {
-        const unsigned at = threadIdx.x + i * threads, height = n * threads / lines;
+        const unsigned at = threadIdx.x + i * threads;
         const unsigned r = wide || along_k ? at / lines : at % height,
                        c = wide || along_k ? at % lines : at / height;
         *reinterpret_cast<Line *>(to + place(r, c)) = line[i];
       }
     }
   };
-  // So that neighbouring lanes, which read neighbouring rows, meet in no bank.
+  // So that neighbouring lanes, which read neighbouring rows, meet in no bank; and of those that
+  // store to every eighth row, four to one. Blocks of 32 rows are all alike.
   static SHMEM_D_ unsigned place(unsigned r, unsigned c) {
-    return r * row_bytes + (c ^ (lines == 8 ? r : r / 2) % lines) * 16;
+    return r * row_bytes + (c ^ ((lines == 8 ? r : r / 2) ^ r / 8 % 4) % lines) * 16;
   }
 
   static SHMEM_D_ void multiply_stage(mfma::Sums (&sums)[blocks_m * blocks_n], const char *stage) {
@@ -205,7 +237,7 @@ struct Mfma {
       tile.at = __builtin_amdgcn_readfirstlane(tile.at);
       mfma::Sums sums[blocks_m * blocks_n] = {};
       Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
-      Loader<lines_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
+      Loader<lines_b, how == Load::lines_turned> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
       const unsigned whole = x.k / bk;
       if (whole) {
         a.load(0), b.load(0);
@@ -264,7 +296,7 @@ struct Mfma {
       *at(lane % 32, piece + g * 2) =
           mfma::Four{s[g * 4], s[g * 4 + 1], s[g * 4 + 2], s[g * 4 + 3]};
     // Not to be merged with that for another q: the sums would go to memory to be chosen there.
-    asm volatile("; sums %0" ::"n"(q));
+    asm volatile("/* sums %0 */" ::"n"(q));
   }
   // A lane has of row lane % 32 four neighbouring sums in every eight, as its half of the wave
   // says.
@@ -313,8 +345,8 @@ struct Mfma {
 
 // By measure of the study: gfx90a has half the speed of MFMA for the same LDS, a smaller tile will
 // do and leaves room for two stages; on gfx942 the tile fills the LDS of 64 KiB.
-template <class T, bool wide> using MfmaSmall = Mfma<T, 128, 128, 64, 2, 2, 2, wide>;
-template <class T, bool wide> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, 1, wide>;
+template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 64, 2, 2, 2, load>;
+template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, 1, load>;
 
 // Nothing here has the OCP's fp8 before gfx950.
 template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
@@ -329,13 +361,14 @@ template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
   const auto lines = [&](const T *p, size_t ld) { // and offsets within a tile fit 32 bits
     return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
   };
-  const bool wide = !x.trans_a && x.trans_b && lines(x.a, x.lda) && lines(x.b, x.ldb) &&
-                    x.k * sizeof(T) % 16 == 0;
+  if (x.trans_a || !lines(x.a, x.lda) || x.k * sizeof(T) % 16 || !lines(x.b, x.ldb))
+    return run(MfmaSmall<T, Load::elements>{}, x);
   // A large tile for less than half of the 304 CUs of gfx942 would leave most of them idle.
-  const size_t large = size_t((x.m + 255) / 256) * ((x.n + 255) / 256);
-  if (!wide) return run(MfmaSmall<T, false>{}, x);
-  if (gfx90a || x.small || large < 152) return run(MfmaSmall<T, true>{}, x);
-  return run(MfmaLarge<T, true>{}, x);
+  const bool small = gfx90a || x.small || size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < 152;
+  if (x.trans_b)
+    return small ? run(MfmaSmall<T, Load::lines>{}, x) : run(MfmaLarge<T, Load::lines>{}, x);
+  return small ? run(MfmaSmall<T, Load::lines_turned>{}, x)
+               : run(MfmaLarge<T, Load::lines_turned>{}, x);
 }
 
 } // namespace shmem::gemm

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// What AMD's core asks of its processor, for the CPU platform: matrix instructions by the layouts of
+// the ISA documents, "Instinct MI200" and "MI300", section on matrix arithmetic instructions. The
+// lanes of a wave are fibers of one thread, which meet around each instruction.
+#pragma once
+#include <hip/hip_runtime.h>
+
+#include "../../device/arch.hpp"
+
+#undef SHMEM_GEMM_
+#define SHMEM_GEMM_ "../platform/amd/gemm.hpp"
+
+namespace mock {
+
+typedef float Sums __attribute__((ext_vector_type(16)));
+
+// 32 x 32 of D from 32 x k of A and k x 32 of B. Lane l has of A row l % 32, and of B column l % 32,
+// the `each` values of k from l / 32 * each on; of D column l % 32, the v-th of row
+// 8 (v / 4) + 4 (l / 32) + v % 4.
+template <unsigned each, class Get> Sums mfma_32x32(Get a, Get b, Sums d) {
+  static thread_local float rows[16][64][each], columns[16][64][each];
+  const unsigned wave = threadIdx.x / 64, lane = threadIdx.x % 64;
+  for (unsigned e = 0; e < each; e++) rows[wave][lane][e] = a(e), columns[wave][lane][e] = b(e);
+  shmem::arch::wave_sync(64);
+  for (unsigned v = 0; v < 16; v++) {
+    const unsigned row = 8 * (v / 4) + 4 * (lane / 32) + v % 4;
+    for (unsigned k = 0; k < 2 * each; k++)
+      d[v] += rows[wave][row + k / each * 32][k % each] *
+              columns[wave][lane % 32 + k / each * 32][k % each];
+  }
+  shmem::arch::wave_sync(64);
+  return d;
+}
+struct Values {
+  float v[4];
+  float operator()(unsigned e) const { return v[e]; }
+};
+template <class Four> Values halves(Four x) {
+  return {float(x[0]), float(x[1]), float(x[2]), float(x[3])};
+}
+template <class Four> Values bfloats(Four x) {
+  Values values;
+  for (unsigned e = 0; e < 4; e++)
+    values.v[e] = __builtin_bit_cast(float, uint32_t(uint16_t(x[e])) << 16);
+  return values;
+}
+
+} // namespace mock
+
+#define __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, d, ...)                                         \
+  mock::mfma_32x32<4>(mock::halves(a), mock::halves(b), d)
+#define __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, d, ...)                                     \
+  mock::mfma_32x32<4>(mock::bfloats(a), mock::bfloats(b), d)
+#define __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, d, ...)                                         \
+  mock::mfma_32x32<1>(mock::Values{{a}}, mock::Values{{b}}, d)
+#define __builtin_amdgcn_readfirstlane(x) __shfl(x, 0)
+#define __builtin_amdgcn_sched_barrier(x) ((void)0)
