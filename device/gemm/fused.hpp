@@ -116,13 +116,9 @@ template <class T, class Finish> struct Call {
     char *const product = memory, *const boxes = product + boxes_bytes;
     bool streams = whole.algorithm == Algorithm::streams;
     hipError_t error = hipSuccess;
-    if (whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1) {
-      double pool, copies_too;
-      error = pooled<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &pool);
-      if (!error) error = copied<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &copies_too);
-      if (error) return error;
-      streams = copies_too < pool;
-    }
+    if (whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1)
+      error = copies_well<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &streams);
+    if (error) return error;
     if (streams) { // copy engines do not know the call's number, and so have one box for all
       launch_meet(members, stream, one_box);
       for (int k = 1; k <= n && !error; k++) {
