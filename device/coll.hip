@@ -190,7 +190,7 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
 hipError_t move(Move what, const Collective &c, int root, const Strides &strides) {
   const Args a{c.team,
                c.id,
-               c.direct ? Algorithm::direct : Algorithm::lines,
+               c.algorithm ? Algorithm::direct : Algorithm::lines,
                static_cast<char *>(c.dest),
                static_cast<const char *>(c.source),
                c.n};

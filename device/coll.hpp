@@ -12,7 +12,8 @@
 
 namespace shmem::device {
 
-enum class Algorithm : int { lines, direct };
+// phases: direct, but a workgroup writes to others when it has read all of its part.
+enum class Algorithm : int { lines, direct, phases };
 
 // What one call of a scope, or one workgroup of a grid, does of a collective.
 struct Share {

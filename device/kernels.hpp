@@ -52,7 +52,7 @@ enum class Shape : int { all, scatter, inscan, exscan };
 struct Collective {
   device::Team team;
   unsigned id;
-  int direct; // or by lines
+  int algorithm; // device::Algorithm
   unsigned blocks, threads;
   hipStream_t stream;
   void *dest;

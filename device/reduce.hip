@@ -76,7 +76,7 @@ template <class F> hipError_t with_kernel(Combine op, Type type, F f) {
 hipError_t reduce(Combine op, Type type, Shape shape, const Collective &c) {
   const Args a{c.team,
                c.id,
-               c.direct ? device::Algorithm::direct : device::Algorithm::lines,
+               device::Algorithm(c.algorithm),
                device::Shape(int(shape)),
                c.dest,
                c.source,

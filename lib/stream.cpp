@@ -80,7 +80,7 @@ kernels::Collective call(const char *fn, shmem_team_t team, const Team **members
 }
 void take(kernels::Collective *c, tune::Kind kind, size_t bytes) {
   const tune::Choice choice = tune::choose(kind, c->team.n, bytes);
-  c->direct = choice.direct;
+  c->algorithm = choice.algorithm;
   c->blocks = choice.blocks;
   c->threads = choice.threads;
 }

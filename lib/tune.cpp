@@ -39,14 +39,16 @@ const char *add(std::vector<Row> *to, const char *kind, const char *gpu, long pe
     for (k = 0; k < int(std::size(names)) && strcmp(kind, names[k]) != 0;) k++;
     if (k == int(std::size(names))) return "no such collective";
   }
-  const bool direct = strcmp(algorithm, "direct") == 0;
-  if (!direct && strcmp(algorithm, "lines") != 0)
-    return "expected the algorithm \"lines\" or \"direct\"";
+  constexpr const char *algorithms[] = {"lines", "direct", "phases"}; // device::Algorithm
+  int a = 0;
+  while (a < int(std::size(algorithms)) && strcmp(algorithm, algorithms[a]) != 0) a++;
+  if (a == int(std::size(algorithms)))
+    return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
   if (pes < 1 || blocks < 1 || blocks > 64 || threads < 1 || threads > 512)
     return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
   if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
     to->push_back(
-        {k, int(std::min(pes, 1l << 30)), bytes, {direct, unsigned(blocks), unsigned(threads)}});
+        {k, int(std::min(pes, 1l << 30)), bytes, {a, unsigned(blocks), unsigned(threads)}});
   return nullptr;
 }
 
@@ -108,7 +110,7 @@ Choice choose(Kind kind, int pes, size_t bytes) {
       const auto lines = unsigned(gpu::work().line_channels);
       // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
       // have lines for 8, wrote into the next team's part (2026-11-21).
-      const bool by_lines = !c.direct || kind == Kind::collect;
+      const bool by_lines = !c.algorithm || kind == Kind::collect;
       c.blocks = std::min(c.blocks, by_lines ? std::min(most, lines) : most);
       // No more than there are packs of 16 bytes; whole waves.
       const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;

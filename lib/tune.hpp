@@ -17,7 +17,7 @@ enum class Kind : int {
 };
 
 struct Choice {
-  bool direct; // or by lines, see device/coll.hpp
+  int algorithm; // device::Algorithm; 0: lines
   unsigned blocks, threads;
 };
 // bytes: of what one member gives one other, or of the array that is reduced. The same on all

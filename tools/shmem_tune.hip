@@ -145,6 +145,7 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
       for (const Candidate &c : candidates) {
         const bool lines = !strcmp(c.algorithm, "lines");
         if (lines && bytes > size_t(1) << 20) continue;
+        if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) continue;
         if (c.blocks > 1 && size_t(c.blocks) * 256 > count * 4) continue;
         char text[64], row[160];
         snprintf(text, sizeof text, "%s %u %u", c.algorithm, c.blocks, c.threads);
@@ -220,7 +221,7 @@ int main(int argc, char **argv) {
            prop.gcnArchName);
   std::vector<Candidate> candidates;
   const bool fibers = !strcmp(arch, "cpu"); // every thread costs there
-  for (const char *algorithm : {"lines", "direct"})
+  for (const char *algorithm : {"lines", "direct", "phases"})
     for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
       for (unsigned threads : {64u, 256u, 512u})
         if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});

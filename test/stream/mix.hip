@@ -45,7 +45,7 @@ int queue(const Call &c, const struct pe_team &t, char *d, const char *other, hi
   const char *from = (c.goes_on ? other : source) + c.from;
   auto *words = reinterpret_cast<unsigned *>(d);
   auto *of = reinterpret_cast<const unsigned *>(from);
-  choose(c.direct ? "direct" : "lines", c.workgroups, c.threads);
+  choose(!c.direct ? "lines" : c.n & 8 ? "phases" : "direct", c.workgroups, c.threads);
   switch (c.kind) {
   case broadcast: return shmemx_broadcastmem_on_stream(t.team, d, from, c.n, c.root, s);
   case fcollect: return shmemx_fcollectmem_on_stream(t.team, d, from, c.n, s);
