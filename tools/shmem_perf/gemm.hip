@@ -276,7 +276,7 @@ struct Bench {
       if (timed(i)) check(kind(i));
     // Each time in another order: a GPU at its limit of power is slower after what took more.
     constexpr int strides[] = {1, 7, 11, 13, 17, 19};
-    static_assert(kinds % 7 && kinds % 11 && kinds % 13 && kinds % 17 && kinds % 19);
+    static_assert(kinds % 7 * (kinds % 11) * (kinds % 13) * (kinds % 17) * (kinds % 19) != 0);
     for (int run = -warm_ups; run < o.runs; run++)
       for (int at = 0; at < kinds; at++) {
         const int i = (at + 1) * strides[(run + warm_ups) % 6] % kinds;
