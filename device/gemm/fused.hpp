@@ -28,7 +28,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
   if (hipError_t error = compute_units(&units)) return error;
   return choose(matrices<T>(call), [&](auto core, const auto &operands) {
     using Core = decltype(core);
-    const Work<Core> work(call, order.rows, units);
+    const Work work = work_of<Core>(call, order.rows, units);
     const size_t tiles = work.tiles * (order.shards ? order.shards : 1);
     if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
     order.high = Core::tile_m;
@@ -192,9 +192,9 @@ template <class T, class Finish> struct Call {
           n > 1) { // with small tiles the first ones go earlier
         const double bytes = double(own) * double(whole.n) * double(element) * (n - 1);
         double small, large;
-        error = pooled<T>(call, own, 1, bytes, &large);
+        error = pooled<T>(call, own, bytes, &large);
         call.small_tiles = true;
-        if (!error) error = pooled<T>(call, own, 1, bytes, &small);
+        if (!error) error = pooled<T>(call, own, bytes, &small);
         if (error) return error;
         call.small_tiles = small < large;
       }

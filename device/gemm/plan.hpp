@@ -61,68 +61,62 @@ inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes) {
   return best;
 }
 
-// Tiles of m rows, and what they take on a GPU of so many compute units.
-template <class Core> struct Work {
+// Tiles of m rows, workgroups that find room on a GPU of so many compute units, and what a tile takes.
+struct Work {
   size_t tiles, room;
   double tile_us;
-  Work(const Matmul &call, size_t m, unsigned units)
-      : tiles((m + Core::tile_m - 1) / Core::tile_m * ((call.n + Core::tile_n - 1) / Core::tile_n)),
-        room(std::min(units * Core::resident, max_workers)),
-        tile_us(2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed) {}
   size_t rounds(size_t times = 1) const { return (tiles * times + room - 1) / room; }
 };
+template <class Core> Work work_of(const Matmul &call, size_t m, unsigned units) {
+  return {(m + Core::tile_m - 1) / Core::tile_m * ((call.n + Core::tile_n - 1) / Core::tile_n),
+          std::min(units * Core::resident, max_workers),
+          2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed};
+}
+// By the core that is best for the call.
+template <class T> hipError_t work_for(const Matmul &call, size_t m, Work *work) {
+  unsigned units;
+  if (hipError_t error = compute_units(&units)) return error;
+  return choose(matrices<T>(call), [&](auto core, const auto &) {
+    *work = work_of<decltype(core)>(call, m, units);
+    return hipSuccess;
+  });
+}
 
 // Whether the product of a shard and then that of the others take little longer than all at once:
 // tiles come in rounds of as many as the GPU has room for, and what is left of a round is lost.
 // 8192 x 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
 template <class T>
 hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
-  unsigned units;
-  if (hipError_t error = compute_units(&units)) return error;
-  return choose(matrices<T>(call), [&](auto core, const auto &) {
-    const Work<decltype(core)> work(call, rows, units);
-    *well = (work.rounds() + work.rounds(shards - 1) - work.rounds(shards)) * 4 <= work.rounds();
-    return hipSuccess;
-  });
+  Work work;
+  if (hipError_t error = work_for<T>(call, rows, &work)) return error;
+  *well = (work.rounds() + work.rounds(shards - 1) - work.rounds(shards)) * 4 <= work.rounds();
+  return hipSuccess;
 }
 
-// The time of a product of so many shards that its pool sends.
-template <class T>
-hipError_t pooled(const Matmul &call, unsigned rows, unsigned shards, double bytes, double *us) {
-  unsigned units;
-  if (hipError_t error = compute_units(&units)) return error;
-  return choose(matrices<T>(call), [&](auto core, const auto &) {
-    const Work<decltype(core)> work(call, rows, units);
-    *us = pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
-    return hipSuccess;
-  });
+// The time of a product that its pool sends.
+template <class T> hipError_t pooled(const Matmul &call, unsigned rows, double bytes, double *us) {
+  Work work;
+  if (hipError_t error = work_for<T>(call, rows, &work)) return error;
+  *us = pool_for(work.tiles, work.room, work.tile_us, bytes).us;
+  return hipSuccess;
 }
-// Whether it ends earlier if copy engines send its shards, all but the last. Tiles of a single round
-// are not sent: each goes to its owner when it is stored (2 H200s, 512 x 8192 x 3584: 70 us, not 77).
+// Whether one of so many shards ends earlier if copy engines send them, all but the last. Tiles of a
+// single round are not sent: each goes to its owner when it is stored (2 H200s, 512 x 8192 x 3584:
+// 70 us, not 77).
 template <class T>
 hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, double bytes,
                        bool *well) {
-  unsigned units;
-  if (hipError_t error = compute_units(&units)) return error;
-  size_t rounds = 0;
-  double pool = 0, copies = 0;
-  hipError_t error = choose(matrices<T>(call), [&](auto core, const auto &) {
-    const Work<decltype(core)> work(call, rows, units);
-    rounds = work.rounds(shards);
-    pool = pool_for(work.tiles * shards, work.room, work.tile_us, bytes).us;
-    return hipSuccess;
-  });
+  Matmul one = call;
+  one.m = rows;
+  Work all, shard;
+  hipError_t error = work_for<T>(call, rows, &all);
+  if (!error) error = work_for<T>(one, rows, &shard);
   if (error) return error;
-  Matmul shard = call;
-  shard.m = rows;
-  error = choose(matrices<T>(shard), [&](auto core, const auto &) {
-    const Work<decltype(core)> work(call, rows, units);
-    const double one = double(work.rounds()) * work.tile_us + launch_us;
-    copies = std::max(shards * one, one + bytes / copy_rate);
-    return hipSuccess;
-  });
-  *well = rounds > 1 && copies < pool;
-  return error;
+  const double us = double(shard.rounds()) * shard.tile_us + launch_us;
+  *well =
+      all.rounds(shards) > 1 && std::max(shards * us, us + bytes / copy_rate) <
+                                    pool_for(all.tiles * shards, all.room, all.tile_us, bytes).us;
+  return hipSuccess;
 }
 
 inline bool too_large(const Matmul &call) {
