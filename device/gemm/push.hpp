@@ -31,11 +31,12 @@ struct Push {
 
   static constexpr unsigned part = 32; // rows that a wave sends at once
 
-  // Row 0 of a tile's shard at its owner, as the rows of the product are numbered.
-  SHMEM_D_ char *there(Tile tile) const {
-    return at(members, to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard,
-              int(tile.shard));
+  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
+  // and at its owner.
+  SHMEM_D_ char *box(Tile tile) const {
+    return to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
   }
+  SHMEM_D_ char *there(Tile tile) const { return at(members, box(tile), int(tile.shard)); }
 
   template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
     if (!waits) return;
@@ -87,7 +88,7 @@ private:
     const size_t left = size_t(tile.col) * element, width = size_t(wide) * element,
                  bytes = row - left < width ? row - left : width;
     const char *s = from + first * pitch + left;
-    char *d = to + first * pitch + left + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
+    char *d = box(tile) + first * pitch + left;
     // Not all of the members to the same one first: a peer's links take less than all of them.
     const unsigned n = unsigned(members.n), count = owner ? 1 : n - 1;
     const auto there = [&](unsigned k) {
