@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
 #include "../device/kernels.hpp"
+#include "copy.hpp"
 #include "gpu_hip.hpp"
 #include "sync.hpp"
 #include <atomic>
@@ -49,11 +50,33 @@ void drop_stream() {
   }
 }
 
+// Where somebody may wait for it, the last aligned word comes after all others and in one store. An
+// engine stores what it copies in any order, so the word is a copy of its own, in one piece; of
+// engines, because a waiting kernel may leave no room for another one. To memory of the host the
+// runtime may copy by memcpy, so there the store is ours.
 void start_copy(void *dest, const void *source, size_t n) {
   if (n == 0) return;
   OnDevice on;
-  MUST(hipMemcpyAsync(dest, source, n, hipMemcpyDefault, stream()),
-       "hipMemcpyAsync of %zu bytes from %p to %p", n, source, dest);
+  auto part = [&](void *to, size_t from, size_t bytes) {
+    MUST(hipMemcpyAsync(to, static_cast<const char *>(source) + from, bytes, hipMemcpyDefault,
+                        stream()),
+         "hipMemcpyAsync of %zu bytes from %p to %p", n, source, dest);
+  };
+  const bool host = self.in_segment(dest) || self.data.has(dest);
+  size_t last = n;
+  if (host || is_far(dest))
+    for (last = 8; last > n || (uintptr_t(dest) + n) % last;) last /= 2;
+  const size_t before = n - last;
+  void *end = static_cast<char *>(dest) + before;
+  if (before) part(dest, 0, before);
+  if (host) {
+    uint64_t word;
+    part(&word, before, last);
+    wait(stream());
+    copy_once(end, &word, last);
+  } else {
+    part(end, before, last);
+  }
   started.store(true, std::memory_order_release);
 }
 

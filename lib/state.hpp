@@ -139,6 +139,7 @@ struct State {
   int segment_fd, pipe_read, pipe_write;
   int pid;
   bool exiting; // this process runs its exit handlers
+  bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }
 };
 
 extern State self;

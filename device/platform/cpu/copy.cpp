@@ -17,9 +17,20 @@ struct Copy {
   size_t to_pitch, from_pitch, width, height;
   bool to_known, from_known;
 
+  // An aligned word in one store, as an engine of a GPU has it: memmove stores 8 bytes twice, and
+  // 2 one by one.
+  template <class W> bool word(size_t row) const {
+    char *d = to + row * to_pitch;
+    if (width != sizeof(W) || uintptr_t(d) % sizeof(W)) return false;
+    W w;
+    memcpy(&w, from + row * from_pitch, sizeof w);
+    __atomic_store_n(reinterpret_cast<W *>(d), w, __ATOMIC_RELAXED);
+    return true;
+  }
   void run() const {
     for (size_t row = 0; row < height; row++)
-      memmove(to + row * to_pitch, from + row * from_pitch, width);
+      if (!word<uint64_t>(row) && !word<uint32_t>(row) && !word<uint16_t>(row))
+        memmove(to + row * to_pitch, from + row * from_pitch, width);
   }
 };
 
