@@ -2,6 +2,7 @@
 // From a symmetric address here to the same object of a peer: a range check, a load, an add.
 #pragma once
 #include "state.hpp"
+#include "sync.hpp"
 #include "team.hpp"
 
 namespace shmem {
@@ -96,6 +97,17 @@ template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
                                                F f) {
   return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f);
+}
+
+// The same for a read, which a program may do over and over until the value changes.
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto access_read(const char *fn, const char *arg, C c, const T *p,
+                                               int pe, F f) {
+  return access_in(self.read, fn, arg, c, p, 1, pe, no_other, [=](const T *s, auto way) {
+    const auto value = f(s, way);
+    if constexpr (std::is_same_v<decltype(way), Slow>) polled(s, &value, sizeof value);
+    return value;
+  });
 }
 
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows

@@ -18,8 +18,11 @@ template <class C, class T, class F>
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
-  return on(fn, "source", c, const_cast<T *>(source), pe,
-            [](auto a) { return a.load(std::memory_order_acquire); });
+  return access_read(fn, "source", c, source, pe, [](const T *s, auto way) {
+    auto *p = const_cast<T *>(s);
+    if (way.careful() && gpu::is_far(p)) return gpu::Atomic<T>(p).load();
+    return std::atomic_ref<T>(*p).load(std::memory_order_acquire);
+  });
 }
 template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
   on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });
@@ -31,7 +34,7 @@ template <class C, class T>
 inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int pe) {
   return on(fn, "dest", c, dest, pe, [=](auto a) {
     T seen = cond;
-    a.compare_exchange_strong(seen, value);
+    if (!a.compare_exchange_strong(seen, value)) poll_failed();
     return seen;
   });
 }

@@ -22,6 +22,7 @@ void choose_spans() {
   const Span all{main.base, main.size};
   self.careful = self.check || self.far;
   self.word = self.check || (self.far && self.device_main) ? Span{} : all;
+  self.read = self.oversubscribed ? Span{} : self.word;
   self.fast = self.check || self.far ? Span{} : all;
   for (int pe = 0; pe < self.n; pe++) heap_delta[pe] = main.delta[pe];
   self.stream_bytes = self.far ? 0 : stream_threshold();

@@ -113,7 +113,7 @@ void tear_down() {
   Slot &slot = self.slots[self.me];
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
-  self.fast = self.word = {};
+  self.fast = self.word = self.read = {};
   // Before close, which waits for the others: one that is in a barrier of its own waits in vain.
   uint32_t none = 0;
   self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);

@@ -57,10 +57,12 @@ void clear_lock(const char *fn, long *lock) {
 int test_lock(const char *fn, long *lock) {
   Counters *c = home(fn, lock);
   uint32_t served = load(c->served);
-  return with(c->given, [=](auto given) {
+  const int failed = with(c->given, [=](auto given) {
     uint32_t free = served;
     return !given.compare_exchange_strong(free, served + 1, std::memory_order_acquire);
   });
+  if (failed) poll_failed();
+  return failed;
 }
 
 } // namespace shmem::api

@@ -84,7 +84,7 @@ template <class C, class T> inline void p(const char *fn, C c, T *dest, T value,
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  return access_word(fn, "source", c, source, pe, [](const T *s, auto way) {
+  return access_read(fn, "source", c, source, pe, [](const T *s, auto way) {
     T value;
     if (way.careful() && gpu::is_far(s)) {
       gpu::copy(&value, s, sizeof(T));

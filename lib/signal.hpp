@@ -51,8 +51,9 @@ inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal,
 inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
   if (self.careful) [[unlikely]]
     if (prepare(fn, "sig_addr", sig_addr, 1)) return *Copied<uint64_t>(sig_addr, 1).get();
-  return std::atomic_ref<uint64_t>(*const_cast<uint64_t *>(sig_addr))
-      .load(std::memory_order_acquire);
+  const uint64_t value = look(const_cast<uint64_t *>(sig_addr));
+  if (self.oversubscribed) polled(sig_addr, &value, sizeof value);
+  return value;
 }
 inline uint64_t signal_wait_until(const char *fn, uint64_t *sig_addr, int cmp, uint64_t cmp_value) {
   return wait_for(fn, "sig_addr", sig_addr, cmp, cmp_value);

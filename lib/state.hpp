@@ -116,7 +116,10 @@ struct State {
   alignas(64) Span fast;
   Span word;
   int n, me;
-  std::atomic<int> spins; // polls before a waiter yields, see sync.cpp
+  std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
+  std::atomic<int> failed; // polls of the program's own since it last yielded
+  Span
+      read; // as word, for what a program may poll; empty where polling has to give way, see sync.hpp
   // careful: check or far.
   bool careful, check, ready, oversubscribed;
   Job *job;

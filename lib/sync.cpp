@@ -2,6 +2,7 @@
 #include "sync.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include <cstring>
 #include <ctime>
 #include <linux/futex.h>
 #include <mutex>
@@ -80,19 +81,40 @@ void check_departed(long *since) {
   }
 }
 
+// A yield that comes right back tells that nobody else wants this core: poll for longer the next
+// time. One that does not, that somebody else makes better use of it. Returns when it is now.
+long yield_core(long before) {
+  sched_yield();
+  const long after = now_ns();
+  self.spins.store(after - before < 1000 ? most_spins : least_spins, std::memory_order_relaxed);
+  return after;
+}
+
 } // namespace
+
+void give_way() {
+  self.failed.store(0, std::memory_order_relaxed);
+  yield_core(now_ns());
+}
+
+void polled(const void *p, const void *value, size_t bytes) {
+  static std::atomic<uintptr_t> place;
+  static std::atomic<uint64_t> last;
+  if (!self.oversubscribed) return;
+  uint64_t word = 0;
+  memcpy(&word, value, bytes < sizeof word ? bytes : sizeof word);
+  if (place.exchange(uintptr_t(p), std::memory_order_relaxed) == uintptr_t(p) &&
+      last.load(std::memory_order_relaxed) == word)
+    return poll_failed();
+  last.store(word, std::memory_order_relaxed);
+}
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
   const long start = now_ns();
   for (long before = start; before - start < yield_ns;) {
-    sched_yield();
-    // A yield that comes right back tells that nobody else wants this core: poll for longer the
-    // next time. One that does not, that somebody else makes better use of it.
-    long after = now_ns();
-    self.spins.store(after - before < 1000 ? most_spins : least_spins, std::memory_order_relaxed);
-    before = after;
+    before = yield_core(before);
     if (!blocked(context)) return;
   }
 

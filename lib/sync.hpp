@@ -57,6 +57,20 @@ template <class F> inline void wait_while(Location where, F &&blocked) {
       where, [](void *f) { return (*static_cast<std::remove_reference_t<F> *>(f))(); }, &blocked);
 }
 
+// A program may wait in a loop of its own, by tests, reads or swaps that fail. Where it shares its
+// core with who it waits for, it would keep it until the scheduler's next tick (two PEs on one core,
+// 2026-11: 7 to 16 ms a round by shmem_test, 4 us by wait_until). So it yields as often as a waiter.
+[[gnu::cold, gnu::noinline]] void give_way();
+inline void poll_failed() {
+  const int failed = self.failed.load(std::memory_order_relaxed) + 1; // roughly is enough
+  self.failed.store(failed, std::memory_order_relaxed);
+  if (failed >= self.spins.load(std::memory_order_relaxed)) [[unlikely]]
+    give_way();
+}
+// A read by the program on the slow path. It has failed when the same place gives the same value as
+// the last time.
+void polled(const void *p, const void *value, size_t bytes);
+
 // Wakes who sleeps until this location changes. The store to it must be a full fence, or be
 // followed by one, because it must not pass the load of sleepers. Plain puts and atomics do not
 // ring: they would pay for it. A sleeper looks by itself once in a millisecond, and whoever goes to

@@ -89,10 +89,17 @@ template <class T> inline void wait_until(const char *fn, T *ivar, int cmp, T cm
 template <class T> inline void wait(const char *fn, T *ivar, T cmp_value) {
   wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
 }
+
+// What a test gives. One that fails is often one of many.
+template <class R> inline R tested(R result, R failed = R(0)) {
+  if (result == failed) poll_failed();
+  return result;
+}
 template <class T> inline int test(const char *fn, T *ivar, int cmp, T cmp_value) {
   if (self.careful) [[unlikely]]
-    if (prepare(fn, "ivar", ivar, 1)) return holds(fn, *Copied<T>(ivar, 1).get(), cmp, cmp_value);
-  return holds(fn, look(ivar), cmp, cmp_value);
+    if (prepare(fn, "ivar", ivar, 1))
+      return tested(holds(fn, *Copied<T>(ivar, 1).get(), cmp, cmp_value));
+  return tested(holds(fn, look(ivar), cmp, cmp_value));
 }
 
 // The values to compare with: one for all, or one each.
@@ -182,10 +189,11 @@ inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, con
 #define INDICES size_t *indices,
 #define PASS indices,
 
-FORMS(int, test_all, NONE, NONE, { return all_hold(fn, ivars, n, status, cmp, values); })
-FORMS(size_t, test_any, NONE, NONE, { return any_holds(fn, ivars, n, status, cmp, values); })
+FORMS(int, test_all, NONE, NONE, { return tested(all_hold(fn, ivars, n, status, cmp, values)); })
+FORMS(size_t, test_any, NONE, NONE,
+      { return tested(any_holds(fn, ivars, n, status, cmp, values), SIZE_MAX); })
 FORMS(size_t, test_some, INDICES, PASS,
-      { return some_hold(fn, ivars, n, indices, status, cmp, values); })
+      { return tested(some_hold(fn, ivars, n, indices, status, cmp, values)); })
 FORMS(void, wait_until_all, NONE, NONE, {
   for (size_t i = 0; i < n; i++) {
     auto missing = [&] { return !holds(fn, look(ivars + i), cmp, T(values[i])); };
