@@ -45,6 +45,41 @@ static void signals(void) {
       }
 }
 
+// Messages to and fro whose last word is their flag, which the receiver takes away.
+static void flags_in_puts(void) {
+  static const size_t sizes[] = {1, 2, 8, 9, 600};
+  enum { MOST = 600, ROUNDS = 12 };
+  static long message[MOST], got[MOST];
+  const int other = npes % 2 && me == npes - 1 ? me : me ^ 1;
+  for (int a = 0; a < SYMMETRIC; a++)
+    for (int c = 0; c < PLACES; c++)
+      for (size_t k = 0; k < COUNT(sizes); k++) {
+        const size_t n = sizes[k];
+        long *dest = (long *)object[a][0] + k % 2, *source = (long *)object[c][1];
+        clear(a, 8);
+        for (long i = 0; i < (long)n; i++) message[i] = 0;
+        fill((enum place)a, dest, message, n * sizeof *dest);
+        shmem_barrier_all();
+        for (long round = 1; round <= ROUNDS; round++)
+          for (int turn = 0; turn < 2; turn++) {
+            if (other == me ? turn == 0 : (me & 1) == turn) {
+              for (size_t i = 0; i < n; i++) message[i] = i == n - 1 ? 1 : round;
+              fill((enum place)c, source, message, n * sizeof *dest);
+              shmem_long_put(dest, source, n, other);
+              if (other != me) continue;
+            }
+            if (other == me && turn == 1) continue;
+            shmem_long_wait_until(&dest[n - 1], SHMEM_CMP_EQ, 1);
+            look_at((enum place)a, got, dest, n * sizeof *dest);
+            for (size_t i = 0; i + 1 < n; i++)
+              CHECK(got[i] == round, "%s from %s, %zu words: word %zu of round %ld is %ld",
+                    place_names[a], place_names[c], n, i, round, got[i]);
+            shmem_long_p(&dest[n - 1], 0, me);
+          }
+        shmem_barrier_all();
+      }
+}
+
 #define WAITS(T, NAME)                                                                             \
   static void NAME##_waits(void) {                                                                 \
     enum { N = 40 }; /* more than the library copies to its stack */                               \
@@ -86,6 +121,8 @@ static void signals(void) {
 WAITS(int, int)
 WAITS(uint64_t, uint64)
 
-static const struct pe_test tests[] = {
-    {"signals", signals}, {"4 bytes", int_waits}, {"8 bytes", uint64_waits}};
+static const struct pe_test tests[] = {{"signals", signals},
+                                       {"flags in puts", flags_in_puts},
+                                       {"4 bytes", int_waits},
+                                       {"8 bytes", uint64_waits}};
 const struct pe_list waits = PE_LIST("waits", tests);
