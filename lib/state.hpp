@@ -54,12 +54,22 @@ struct alignas(line) Arrival {
   std::atomic<uint64_t> released; // of the root only: the barrier that is complete
   std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
   std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
+  std::atomic<uint64_t> casts;  // and its broadcasts
   std::atomic<uint32_t> generation; // of the root only: how many teams have had this share
 };
 
-// What a member of a team tells the others outside of its stage, see team.hpp.
-struct alignas(line) Mail {
-  std::atomic<uint64_t> cast; // the last broadcast for which this member, its root, is ready
+// What the root of a broadcast shows the others: a note for each, with few bytes on the same line,
+// which one transfer brings, and more in a place of its own. The root goes on at once. It writes to
+// a place again when all are done with what was there, which each tells now and then, see coll.cpp.
+struct alignas(line) Outbox {
+  std::atomic<uint64_t> done; // this member's: no broadcast up to this one is looked at any more
+  struct alignas(line) Note {
+    std::atomic<uint64_t> cast; // the broadcast's number
+    std::byte few[56];
+  } notes[64];
+  struct alignas(line) Data {
+    std::byte bytes[8192];
+  } data[4];
 };
 
 inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
@@ -98,11 +108,14 @@ struct Context;
 // A team, as this process sees it: member i is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  int id;              // which share
-  std::byte *share;    // see team.hpp
-  uint64_t barriers;   // completed or begun by this member
-  uint64_t rounds;     // exchanges begun by this member
-  uint64_t casts;      // broadcasts begun by this member
+  int id;            // which share
+  std::byte *share;  // see team.hpp
+  uint64_t barriers; // completed or begun by this member
+  uint64_t rounds;   // exchanges begun by this member
+  uint64_t casts;    // broadcasts begun by this member
+  uint64_t done;     // a broadcast that all members are done with
+  uint64_t data[4];  // the last broadcast in each place of an outbox, and how many there were
+  uint64_t datas;
   uint32_t generation; // of the share, see Arrival
   int num_contexts;
   Context *contexts; // shareable and private ones, a list

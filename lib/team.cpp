@@ -39,13 +39,14 @@ int take_share() {
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
       std::byte *share = self.shares + id * share_bytes(self.n);
-      // All but the stages, which are large: their rounds go on from where the last team's ended.
+      // All but stages and outboxes, which are large: their counts go on from where the last team's
+      // ended.
       auto *root = reinterpret_cast<Arrival *>(share);
-      uint64_t rounds = root->rounds;
+      uint64_t rounds = root->rounds, casts = root->casts;
       uint32_t generation = root->generation;
-      std::memset(static_cast<void *>(share), 0,
-                  arrivals(self.n) * sizeof(Arrival) + self.n * sizeof(Mail));
+      std::memset(static_cast<void *>(share), 0, arrivals_bytes(self.n));
       root->rounds = rounds;
+      root->casts = casts;
       root->generation = generation + 1;
       return id;
     }
@@ -60,10 +61,13 @@ void give_share(int id) {
 Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t set = 0) {
   auto *node = new (std::nothrow) Node{};
   if (!node) fatal("no memory for a team");
-  node->team = {me, n, start, stride, id,           self.shares + id * share_bytes(self.n),
-                0,  0, 0,     0,      num_contexts, nullptr};
-  node->team.rounds = arrival(node->team)->rounds;
-  node->team.generation = arrival(node->team)->generation;
+  Team &t = node->team;
+  t.me = me, t.n = n, t.start = start, t.stride = stride, t.id = id;
+  t.share = self.shares + id * share_bytes(self.n);
+  t.num_contexts = num_contexts;
+  t.rounds = arrival(t)->rounds;
+  t.casts = t.done = arrival(t)->casts;
+  t.generation = arrival(t)->generation;
   node->set = set;
   std::lock_guard guard(lists);
   node->next = teams;
@@ -87,8 +91,9 @@ void free_contexts(Team &t) {
 
 // Where the next team of this share goes on: the same number from every member. Only before the
 // member has left: the share may be another team's as soon as the last one has.
-void leave_rounds(const Team &t) {
+void leave_counts(const Team &t) {
   arrival(t)->rounds = t.rounds;
+  arrival(t)->casts = t.casts;
 }
 
 void drop(Node *node) {
@@ -158,7 +163,6 @@ void make_teams() {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
     Team *t = make_team(self.me, self.n, 0, 1, id, 0);
     t->barriers = arrival(*t)->released;
-    mail(*t, t->me).cast = 0;
     return t;
   };
   self.world = predefined(0);
@@ -167,7 +171,7 @@ void make_teams() {
 
 void destroy_teams() {
   while (teams) {
-    leave_rounds(teams->team);
+    leave_counts(teams->team);
     drop(teams);
   }
   self.world = self.shared = nullptr;
@@ -197,7 +201,8 @@ Team &active_set(const char *fn, int start, int log_stride, int size, const long
     for (Node *node = teams; node; node = node->next)
       if (node->set == set) return node->team;
   }
-  Team probe{0, size, start, stride, 0, nullptr, 0, 0, 0, 0, 0, nullptr};
+  Team probe{};
+  probe.n = size, probe.start = start, probe.stride = stride;
   int me = member(probe, self.me);
   if (me < 0)
     fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
@@ -335,7 +340,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
   if (&t == self.world || &t == self.shared)
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   // Members leave at their own time; the last one gives the share back.
-  leave_rounds(t);
+  leave_counts(t);
   gpu::forget_team(t.id);
   if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(t.n))
     give_share(t.id);

@@ -9,26 +9,27 @@
 
 namespace shmem {
 
-// A team's share of the segment: arrival counters (the root's first), a mail for each member, two
-// stages for each member. Sized for a team of all the node's PEs; what a smaller team does not
-// touch takes no memory.
+// A team's share of the segment: arrival counters (the root's first), two stages and an outbox for
+// each member. Sized for a team of all the node's PEs; what a smaller team does not touch takes no
+// memory.
 inline size_t arrivals(int n) {
   return n <= 8 ? 1 : 1 + (size_t(n) + 7) / 8;
 }
+inline size_t arrivals_bytes(int n) {
+  return (arrivals(n) * sizeof(Arrival) + page - 1) / page * page;
+}
 inline size_t share_bytes(int n) {
-  return (arrivals(n) * sizeof(Arrival) + size_t(n) * sizeof(Mail) + page - 1) / page * page +
-         2 * n * sizeof(Stage);
+  return arrivals_bytes(n) + size_t(n) * (2 * sizeof(Stage) + sizeof(Outbox));
 }
 inline Arrival *arrival(const Team &t) {
   return reinterpret_cast<Arrival *>(t.share);
 }
-inline Mail &mail(const Team &t, int member) {
-  return reinterpret_cast<Mail *>(t.share + arrivals(self.n) * sizeof(Arrival))[member];
-}
 inline Stage &stage(const Team &t, int member, uint64_t round) {
-  auto *first =
-      reinterpret_cast<Stage *>(t.share + share_bytes(self.n) - 2 * self.n * sizeof(Stage));
+  auto *first = reinterpret_cast<Stage *>(t.share + arrivals_bytes(self.n));
   return first[2 * size_t(member) + (round & 1)];
+}
+inline Outbox &outbox(const Team &t, int member) {
+  return reinterpret_cast<Outbox *>(&stage(t, self.n, 0))[member];
 }
 
 // Each member fills its stage, waits until all others have, and takes what they show, in the order

@@ -2,6 +2,9 @@
 #include "coll.hpp"
 #include "../log.hpp"
 #include "pattern.hpp"
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace shmem::coll {
 
@@ -12,6 +15,33 @@ using bytes_t = unsigned char;
 // Member i's object that is at p here.
 bytes_t *of(const char *fn, const char *arg, const Team &t, int i, const void *p, size_t bytes) {
   return at(fn, arg, static_cast<bytes_t *>(const_cast<void *>(p)), bytes, t.pe(i));
+}
+
+// How the data of a broadcast goes: on the line of the note that it is there; beside the note; by
+// the root's stores to all; by everybody's loads, and a barrier so that the root may go on.
+enum How { in_note, beside, push, pull };
+How how_to_cast(const Team &t, size_t bytes) {
+  if (bytes <= sizeof Outbox::Note::few) return in_note;
+  const size_t all = bytes * size_t(t.n - 1);
+  if (self.oversubscribed)
+    return all <= push_shared ? push : bytes <= sizeof Outbox::Data::bytes ? beside : pull;
+  return (t.n == 2 ? bytes <= push_two : bytes <= push_each && all <= push_all) ? push : pull;
+}
+
+// A root is about to write where broadcast number cast was, or an earlier one.
+[[gnu::noinline]] void wait_done(Team &t, uint64_t cast) {
+  uint64_t least = t.casts;
+  for (int k = 1; k < t.n; k++) {
+    auto &done = outbox(t, pattern::peer(t.me, k, t.n)).done;
+    wait_while({&done, true}, [&] { return done.load(std::memory_order_acquire) < cast; });
+    least = std::min(least, done.load(std::memory_order_acquire));
+  }
+  t.done = least;
+}
+void tell_done(Team &t, uint64_t cast) {
+  auto &done = outbox(t, t.me).done;
+  done.store(cast, std::memory_order_seq_cst); // after the last look; ring's load must not pass it
+  ring({&done, true});
 }
 
 } // namespace
@@ -36,22 +66,34 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
   check_root(fn, t, root);
   if (self.check) check(fn, dest, bytes, source, bytes, 1, false);
   const uint64_t cast = ++t.casts;
-  const bool push = bytes * size_t(t.n - 1) <= push_bytes;
-  auto &sent = mail(t, root).cast;
+  Outbox &box = outbox(t, root);
+  auto &note = box.notes[cast % std::size(box.notes)];
+  const How how = how_to_cast(t, bytes);
+  uint64_t before = cast < std::size(box.notes) ? 0 : cast - std::size(box.notes);
+  void *shown = how == in_note ? note.few : nullptr;
+  if (how == beside) {
+    const size_t place = t.datas++ % std::size(box.data);
+    before = std::max(before, std::exchange(t.data[place], cast));
+    shown = box.data[place].bytes;
+  }
   if (t.me == root) {
-    for (int k = 1; k < t.n && push; k++) {
-      int i = pattern::peer(t.me, k, t.n);
-      copy(of(fn, "dest", t, i, dest, bytes), source, bytes);
-    }
-    sent.store(cast,
-               std::memory_order_seq_cst); // publishes the data; and ring's load must not pass it
-    ring({&sent, true});
+    if (before > t.done) wait_done(t, before);
+    if (shown) copy(shown, source, bytes);
+    for (int k = 1; k < t.n && how == push; k++)
+      copy(of(fn, "dest", t, pattern::peer(t.me, k, t.n), dest, bytes), source, bytes);
+    note.cast.store(cast, std::memory_order_seq_cst); // publishes; ring's load must not pass it
+    ring({&note, true});
     if (root_too) copy(dest, source, bytes);
   } else {
-    wait_while({&sent, true}, [&] { return sent.load(std::memory_order_acquire) < cast; });
-    if (!push) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
+    wait_while({&note, true}, [&] { return note.cast.load(std::memory_order_acquire) != cast; });
+    if (shown) copy(dest, shown, bytes);
+    if (how == pull) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
   }
-  if (!push) sync(t); // the root's source may change once all have read it
+  if (how == pull) sync(t); // the root's source may change once all have read it
+  // Twice for each time that a place comes round, so that nobody waits for what is not told.
+  if (cast % (std::size(box.notes) / 2) == 0 ||
+      (how == beside && t.datas % (std::size(box.data) / 2) == 0))
+    tell_done(t, cast);
 }
 
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {

@@ -3,6 +3,7 @@
 // the same bits everywhere, rounds without pause.
 #include "coll_common.h"
 #include "typed.h"
+#include <unistd.h>
 
 extern const struct pe_list coll_lists[], aset_lists[];
 extern const size_t coll_count, aset_count;
@@ -181,6 +182,47 @@ static void back_to_back(void) {
   shmem_free(in);
 }
 
+// Broadcasts of all sizes with nothing between: each root goes on as soon as its source may change,
+// and comes round to its places in the outbox many times while one PE is late. The team's share is
+// used by one team after the other.
+static void broadcasts_in_a_row(void) {
+  static const size_t sizes[] = {8, 56, 57, 4, 128, 129, 1000, 8, 8, 3000, 8192, 8, 8193, 0, 20000};
+  enum { CASTS = 300, ROOM = 20000 };
+  unsigned char *source = shmem_malloc(ROOM), *dest = shmem_malloc(CASTS * 2048);
+  for (int again = 0; again < 3; again++) {
+    shmem_team_t team;
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, NULL, 0, &team) == 0,
+          "split");
+    const int here = shmem_team_my_pe(team);
+    size_t at[CASTS + 1] = {0};
+    int casts = 0;
+    for (; casts < CASTS; casts++) {
+      const size_t n = sizes[(casts + casts / 40) % (int)COUNT(sizes)];
+      if (at[casts] + n > CASTS * 2048) break;
+      at[casts + 1] = at[casts] + n;
+    }
+    memset(dest, 0, CASTS * 2048);
+    shmem_barrier_all();
+    for (int r = 0; r < casts; r++) {
+      const int root = r / 7 * 3 % npes;
+      const size_t n = at[r + 1] - at[r];
+      if (r % 50 == 20 && r / 50 % npes == me) usleep(3000);
+      if (here == root)
+        for (size_t i = 0; i < n; i++) source[i] = (unsigned char)(r * 7 + (int)i + again);
+      CHECK(shmem_broadcastmem(team, dest + at[r], source, n, root) == 0, "rc");
+      if (here == root) memset(source, 0xee, n);
+    }
+    for (int r = 0; r < casts; r++)
+      for (size_t i = 0; i < at[r + 1] - at[r]; i++)
+        CHECK(dest[at[r] + i] == (unsigned char)(r * 7 + (int)i + again),
+              "broadcast %d of %zu bytes: byte %zu", r, at[r + 1] - at[r], i);
+    shmem_barrier_all();
+    shmem_team_destroy(team);
+  }
+  shmem_free(dest);
+  shmem_free(source);
+}
+
 // Two teams that share PEs take turns; a team collective waits for its own members only.
 static void other_teams(void) {
   if (npes < 3) return;
@@ -202,6 +244,7 @@ static const struct pe_test tests[] = {{"large sizes", large},
                                        {"large reductions", large_reduce},
                                        {"the same bits on all PEs", same_bits},
                                        {"back to back", back_to_back},
+                                       {"broadcasts in a row", broadcasts_in_a_row},
                                        {"teams in turns", other_teams},
                                        {"free teams", coll_free_teams}};
 
