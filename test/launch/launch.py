@@ -391,6 +391,22 @@ def case_installed_program():
     assert sorted(got.split("\n")[:-1]) == [f"{r} of 2: two  words" for r in range(2)], got
     assert run(*config, "--modversion", "shmem").strip() == run(oshcc, "--showme:version").split()[-1]
     assert run(*config, "--variable=gpu", "shmem").strip()
+    leaks(oshcc, Path(shlex.split(run(*config, "--variable=lsan_suppressions", "shmem"))[0]))
+
+
+def leaks(oshcc, suppressions):
+    """A program with AddressSanitizer hears nothing of PMIx's leaks by what is installed, and still of its own."""
+    assert suppressions == oshcc.parent.parent / "share/libshmem/lsan.supp" and suppressions.exists(), suppressions
+    if "TracerPid:\t0\n" not in Path("/proc/self/status").read_text():
+        return print("traced, so LeakSanitizer cannot look")
+    exe, asan = TMP / "leaks", ["-g", "-O0", "-fsanitize=address"]
+    env = {"LSAN_OPTIONS": f"suppressions='{suppressions}'", "ASAN_OPTIONS": "fast_unwind_on_malloc=0"}
+    run(oshcc, *asan, HERE / "hello.c", '-DWORDS="x"', "-o", exe)
+    assert sorted(run(oshcc.parent / "oshrun", "-n", 2, exe, **env).split("\n")) == ["", "0 of 2: x", "1 of 2: x"]
+    (TMP / "own.c").write_text("#include <shmem.h>\n#include <stdlib.h>\nvoid *volatile p;\n"
+                               "int main(void) { shmem_init(); p = malloc(12345); p = 0; shmem_finalize(); }\n")
+    run(oshcc, *asan, TMP / "own.c", "-o", exe)
+    assert "12345 byte(s) leaked" in run(oshcc.parent / "oshrun", "-n", 1, exe, status=None, **env)
 
 
 if __name__ == "__main__":
