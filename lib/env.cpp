@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "env.hpp"
 #include "built.h"
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <unistd.h>
 
 namespace shmem {
 
@@ -113,6 +115,24 @@ bool parse(const char *text, Env::reach *out, const char *kind, const char **rea
   return yes || strcmp(SHMEM_NET, "none") != 0;
 }
 
+// How far apart two words are, in letters to change, add or leave out. No name of ours is as long as
+// most letters; what is longer is far from all.
+constexpr size_t most = 40;
+size_t apart(const char *a, const char *b) {
+  size_t n = strlen(b), row[most + 1];
+  if (strlen(a) > most || n > most) return most;
+  for (size_t j = 0; j <= n; j++) row[j] = j;
+  for (; *a; a++) {
+    size_t corner = row[0]++;
+    for (size_t j = 1; j <= n; j++) {
+      const size_t change = corner + (*a != b[j - 1]);
+      corner = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[n];
+}
+
 } // namespace
 
 const Variable variables[] = {
@@ -155,6 +175,35 @@ bool read_env(Env *env, char *message, size_t length) {
   for (const Variable &v : variables)
     if (!read_variable(v, env, message, length)) return false;
   return true;
+}
+
+size_t unknown_variables(void (*tell)(const char *line)) {
+  static const char *const known[] = {
+#define VAR(NAME, field, kind, def, sma, help) "SHMEM_" #NAME,
+#define ELSEWHERE(NAME) "SHMEM_" #NAME,
+#include "env.def"
+#undef VAR
+  };
+  constexpr size_t prefix = 6;
+  size_t count = 0;
+  for (char **e = environ; *e; e++) {
+    if (strncmp(*e, "SHMEM_", prefix) != 0) continue;
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", int(strcspn(*e, "=")), *e);
+    // Up to three letters, but not more than half of the word: CPU is not CC.
+    const char *nearest = nullptr;
+    size_t least = std::min<size_t>(3, (strlen(name) - prefix) / 2) + 1;
+    for (const char *ours : known)
+      if (size_t far = apart(ours + prefix, name + prefix); far < least)
+        least = far, nearest = ours;
+    if (nearest && least == 0) continue;
+    char line[256];
+    snprintf(line, sizeof line, "%s is not a variable of this library%s%s%s", name,
+             nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant?" : "");
+    tell(line);
+    count++;
+  }
+  return count;
 }
 
 void print_variable(const Variable &v) {

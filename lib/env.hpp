@@ -43,6 +43,10 @@ bool parse_size(const char *text, size_t *bytes);
 bool read_variable(const Variable &v, Env *env, char *message, size_t length);
 bool read_env(Env *env, char *message, size_t length);
 
+// Calls tell with a line for each SHMEM_ variable of the environment that nothing here reads, one
+// that is misspelt or another library's; gives their number.
+size_t unknown_variables(void (*tell)(const char *line));
+
 // Its value in force, its default and what it is for, on stdout.
 void print_variable(const Variable &v);
 

@@ -73,13 +73,25 @@ Place place_of(const char *fn, const void *ptr) {
   return {heap, offset};
 }
 
+// All PEs meet it alike, so one line is enough.
+void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) {
+  if (self.me != 0) return;
+  static Note note;
+  const size_t all = heap.region.size;
+  const bool device_size = &heap == &device_heap && !self.device_main;
+  note("%s: no %zu bytes, aligned to %zu, on %s: %zu of its %zu are free, the largest block has "
+       "%zu%s; %s sets its size",
+       fn, size, alignment, heap.name, all - heap.alloc.bytes_used(), all,
+       heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
+       device_size ? "SHMEM_DEVICE_SIZE" : "SHMEM_SYMMETRIC_SIZE");
+}
+
 // Without the barrier.
-void *allocate(Heap &heap, size_t size, size_t alignment, long hints) {
+void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long hints) {
   std::lock_guard guard(heap_mutex);
   size_t offset = heap.alloc.allocate(size, alignment, hints);
   if (offset == Alloc::none) {
-    debug("no %zu bytes on %s: %zu of %zu in use, the largest free block has %zu", size, heap.name,
-          heap.alloc.bytes_used(), heap.region.size, heap.alloc.largest_free());
+    heap_full(fn, heap, size, alignment);
     return nullptr;
   }
   if (&heap == &device_heap)
@@ -93,7 +105,7 @@ void *allocate_all(const char *fn, size_t size, size_t alignment, long hints) {
   check_ready(fn);
   if (size == 0) return nullptr;
   if (self.check) check_alike(fn, "size", size);
-  void *p = allocate(heap_for(hints), size, alignment, hints);
+  void *p = allocate(fn, heap_for(hints), size, alignment, hints);
   barrier();
   return p;
 }
@@ -117,20 +129,28 @@ void *malloc(const char *fn, size_t size) {
 }
 
 void *align(const char *fn, size_t alignment, size_t size) {
-  if (!std::has_single_bit(alignment) || alignment % sizeof(void *))
-    fatal("%s: alignment = %zu: not a power of two that is a multiple of %zu", fn, alignment,
-          sizeof(void *));
-  if (alignment > max_align) {
-    debug("%s: alignment = %zu: at most %zu", fn, alignment, max_align);
+  check_ready(fn);
+  if (!std::has_single_bit(alignment) || alignment > max_align) {
+    static Note note;
+    if (self.check && self.me == 0)
+      note("%s: alignment = %zu: not a power of two up to %zu, gives NULL", fn, alignment,
+           max_align);
     return nullptr;
   }
   return allocate_all(fn, size, alignment, 0);
 }
 
 void *malloc_with_hints(const char *fn, size_t size, long hints) {
-  constexpr long both = SHMEMX_MALLOC_DEVICE | SHMEMX_MALLOC_HOST;
-  if ((hints & both) == both)
-    fatal("%s: hints = 0x%lx: both SHMEMX_MALLOC_DEVICE and SHMEMX_MALLOC_HOST", fn, hints);
+  constexpr long both = SHMEMX_MALLOC_DEVICE | SHMEMX_MALLOC_HOST,
+                 known = both | SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE;
+  const bool contradict = (hints & both) == both;
+  if (self.check && self.me == 0 && (contradict || hints & ~known)) {
+    static Note note;
+    note("%s: hints = 0x%lx: %s", fn, hints,
+         contradict ? "both SHMEMX_MALLOC_DEVICE and SHMEMX_MALLOC_HOST, so neither counts"
+                    : "bits that are not known here do not count");
+  }
+  if (contradict) hints &= ~both;
   return allocate_all(fn, size, Alloc::grain, hints);
 }
 
@@ -140,7 +160,7 @@ void *calloc(const char *fn, size_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; // more than any heap has
   if (bytes == 0) return nullptr;
   if (self.check) check_alike(fn, "count * size", bytes);
-  void *p = allocate(heap_for(0), bytes, Alloc::grain, 0);
+  void *p = allocate(fn, heap_for(0), bytes, Alloc::grain, 0);
   if (gpu::is_far(p))
     gpu::zero(p, bytes);
   else if (p)
@@ -174,7 +194,7 @@ void *realloc(const char *fn, void *ptr, size_t size) {
     barrier();
     return ptr;
   }
-  void *p = allocate(heap, size, Alloc::grain, old.tag);
+  void *p = allocate(fn, heap, size, Alloc::grain, old.tag);
   if (p) {
     copy(p, ptr, std::min(old.size, size));
     std::lock_guard guard(heap_mutex);

@@ -70,6 +70,7 @@ void join_job() {
   Slot &slot = self.slots[self.me];
   tell_cores();
   print_info();
+  if (self.me == 0 && !self.env.quiet) unknown_variables([](const char *line) { say("%s", line); });
   slot.pid.store(self.pid, std::memory_order_release);
 }
 

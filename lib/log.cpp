@@ -33,6 +33,14 @@ void debug(const char *format, ...) {
   va_end(args);
 }
 
+void Note::operator()(const char *format, ...) {
+  if (self.env.quiet || told.test_and_set()) return;
+  va_list args;
+  va_start(args, format);
+  write_line(format, args);
+  va_end(args);
+}
+
 void fatal(const char *format, ...) {
   va_list args;
   va_start(args, format);

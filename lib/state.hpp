@@ -58,15 +58,15 @@ struct alignas(line) Arrival {
   std::atomic<uint32_t> generation; // of the root only: how many teams have had this share
 };
 
-// What the root of a broadcast shows the others: a note for each, with few bytes on the same line,
+// What the root of a broadcast shows the others: a flag for each, with few bytes on its line,
 // which one transfer brings, and more in a place of its own. The root goes on at once. It writes to
 // a place again when all are done with what was there, which each tells now and then, see coll.cpp.
 struct alignas(line) Outbox {
   std::atomic<uint64_t> done; // this member's: no broadcast up to this one is looked at any more
-  struct alignas(line) Note {
+  struct alignas(line) Flag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
-  } notes[64];
+  } flags[64];
   struct alignas(line) Data {
     std::byte bytes[8192];
   } data[4];

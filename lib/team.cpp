@@ -185,7 +185,7 @@ void forget_shares() {
 
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
-Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
+Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
   if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
   int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
   if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
@@ -193,20 +193,23 @@ Team &active_set(const char *fn, int start, int log_stride, int size, const long
         "%s: PE_start = %d, logPE_stride = %d, PE_size = %d: not within the %d PEs of the program",
         fn, start, log_stride, size, self.n);
   if (self.check) check_symmetric(fn, "pSync", psync, sizeof *psync, alignof(long));
-  if (start == 0 && stride == 1 && size == self.n) return *self.world;
+  if (start == 0 && stride == 1 && size == self.n) return self.world;
   const uint64_t set =
       uint64_t(1) << 63 | uint64_t(start) << 37 | uint64_t(log_stride) << 32 | uint32_t(size);
   {
     std::lock_guard guard(lists);
     for (Node *node = teams; node; node = node->next)
-      if (node->set == set) return node->team;
+      if (node->set == set) return &node->team;
   }
   Team probe{};
   probe.n = size, probe.start = start, probe.stride = stride;
   int me = member(probe, self.me);
-  if (me < 0)
-    fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
-          fn, start, log_stride, size);
+  if (me < 0) {
+    if (self.check)
+      fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
+            fn, start, log_stride, size);
+    return nullptr;
+  }
   auto &lock = self.job->teams_lock;
   wait_while({&lock, true}, [&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
   int id = 0;
@@ -218,7 +221,7 @@ Team &active_set(const char *fn, int start, int log_stride, int size, const long
   lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
   ring({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
-  return *make_team(me, size, start, stride, id, 0, set);
+  return make_team(me, size, start, stride, id, 0, set);
 }
 
 namespace api {

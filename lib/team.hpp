@@ -116,7 +116,8 @@ inline Context *context_of(shmem_ctx_t ctx) { // of none that is predefined
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
                 shmem_team_t team); // ends the program when there is none
-Team &active_set(const char *fn, int start, int log_stride, int size, const long *psync);
+// Null where this PE is outside of the set: such a PE has nothing to do and returns at once.
+Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync);
 void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 

@@ -17,11 +17,11 @@ bytes_t *of(const char *fn, const char *arg, const Team &t, int i, const void *p
   return at(fn, arg, static_cast<bytes_t *>(const_cast<void *>(p)), bytes, t.pe(i));
 }
 
-// How the data of a broadcast goes: on the line of the note that it is there; beside the note; by
+// How the data of a broadcast goes: on the line of its flag; beside that; by
 // the root's stores to all; by everybody's loads, and a barrier so that the root may go on.
-enum How { in_note, beside, push, pull };
+enum How { in_flag, beside, push, pull };
 How how_to_cast(const Team &t, size_t bytes) {
-  if (bytes <= sizeof Outbox::Note::few) return in_note;
+  if (bytes <= sizeof Outbox::Flag::few) return in_flag;
   const size_t all = bytes * size_t(t.n - 1);
   if (self.oversubscribed)
     return all <= push_shared ? push : bytes <= sizeof Outbox::Data::bytes ? beside : pull;
@@ -64,13 +64,19 @@ void check_root(const char *fn, const Team &t, int root) {
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too) {
   check_root(fn, t, root);
-  if (self.check) check(fn, dest, bytes, source, bytes, 1, false);
+  if (self.check) {
+    check(fn, dest, bytes, source, bytes, 1, true);
+    // What everyone takes, though the specification has no broadcast in place.
+    static Note note;
+    if (dest == source && bytes && t.me == root)
+      note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
+  }
   const uint64_t cast = ++t.casts;
   Outbox &box = outbox(t, root);
-  auto &note = box.notes[cast % std::size(box.notes)];
+  auto &flag = box.flags[cast % std::size(box.flags)];
   const How how = how_to_cast(t, bytes);
-  uint64_t before = cast < std::size(box.notes) ? 0 : cast - std::size(box.notes);
-  void *shown = how == in_note ? note.few : nullptr;
+  uint64_t before = cast < std::size(box.flags) ? 0 : cast - std::size(box.flags);
+  void *shown = how == in_flag ? flag.few : nullptr;
   if (how == beside) {
     const size_t place = t.datas++ % std::size(box.data);
     before = std::max(before, std::exchange(t.data[place], cast));
@@ -81,17 +87,17 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
     if (shown) copy(shown, source, bytes);
     for (int k = 1; k < t.n && how == push; k++)
       copy(of(fn, "dest", t, pattern::peer(t.me, k, t.n), dest, bytes), source, bytes);
-    note.cast.store(cast, std::memory_order_seq_cst); // publishes; ring's load must not pass it
-    ring({&note, true});
-    if (root_too) copy(dest, source, bytes);
+    flag.cast.store(cast, std::memory_order_seq_cst); // publishes; ring's load must not pass it
+    ring({&flag, true});
+    if (root_too && dest != source) copy(dest, source, bytes);
   } else {
-    wait_while({&note, true}, [&] { return note.cast.load(std::memory_order_acquire) != cast; });
+    wait_while({&flag, true}, [&] { return flag.cast.load(std::memory_order_acquire) != cast; });
     if (shown) copy(dest, shown, bytes);
     if (how == pull) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
   }
   if (how == pull) sync(t); // the root's source may change once all have read it
   // Twice for each time that a place comes round, so that nobody waits for what is not told.
-  if (cast % (std::size(box.notes) / 2) == 0 ||
+  if (cast % (std::size(box.flags) / 2) == 0 ||
       (how == beside && t.datas % (std::size(box.data) / 2) == 0))
     tell_done(t, cast);
 }

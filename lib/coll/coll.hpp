@@ -113,41 +113,42 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 // The active-set forms. pSync is not needed, and is left as it was, which is the value that it must
 // have.
 inline void barrier(const char *fn, int start, int log_stride, int size, long *psync) {
-  if (self.careful) gpu::finish();
-  shmem::sync(active_set(fn, start, log_stride, size, psync));
+  Team *t = active_set(fn, start, log_stride, size, psync);
+  if (t && self.careful) gpu::finish();
+  if (t) shmem::sync(*t);
 }
 inline void sync(const char *fn, int start, int log_stride, int size, long *psync) {
-  shmem::sync(active_set(fn, start, log_stride, size, psync));
+  if (Team *t = active_set(fn, start, log_stride, size, psync)) shmem::sync(*t);
 }
 template <class T>
 inline void broadcast(const char *fn, T *dest, const T *source, size_t nelems, int root, int start,
                       int log_stride, int size, long *psync) {
-  coll::broadcast(fn, active_set(fn, start, log_stride, size, psync), dest, source,
-                  nelems * sizeof(T), root, false);
+  if (Team *t = active_set(fn, start, log_stride, size, psync))
+    coll::broadcast(fn, *t, dest, source, nelems * sizeof(T), root, false);
 }
 template <class T>
 inline void collect(const char *fn, T *dest, const T *source, size_t nelems, int start,
                     int log_stride, int size, long *psync) {
-  coll::collect(fn, active_set(fn, start, log_stride, size, psync), dest, source,
-                nelems * sizeof(T));
+  if (Team *t = active_set(fn, start, log_stride, size, psync))
+    coll::collect(fn, *t, dest, source, nelems * sizeof(T));
 }
 template <class T>
 inline void fcollect(const char *fn, T *dest, const T *source, size_t nelems, int start,
                      int log_stride, int size, long *psync) {
-  coll::fcollect(fn, active_set(fn, start, log_stride, size, psync), dest, source,
-                 nelems * sizeof(T));
+  if (Team *t = active_set(fn, start, log_stride, size, psync))
+    coll::fcollect(fn, *t, dest, source, nelems * sizeof(T));
 }
 template <class T>
 inline void alltoall(const char *fn, T *dest, const T *source, size_t nelems, int start,
                      int log_stride, int size, long *psync) {
-  coll::alltoall(fn, active_set(fn, start, log_stride, size, psync), dest, source,
-                 nelems * sizeof(T));
+  if (Team *t = active_set(fn, start, log_stride, size, psync))
+    coll::alltoall(fn, *t, dest, source, nelems * sizeof(T));
 }
 template <class T>
 inline void alltoalls(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                       size_t nelems, int start, int log_stride, int size, long *psync) {
-  coll::alltoalls(fn, active_set(fn, start, log_stride, size, psync), dest, source, dst, sst,
-                  nelems);
+  if (Team *t = active_set(fn, start, log_stride, size, psync))
+    coll::alltoalls(fn, *t, dest, source, dst, sst, nelems);
 }
 
 } // namespace api

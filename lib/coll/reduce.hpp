@@ -116,8 +116,8 @@ namespace api {
   template <class T>                                                                               \
   inline void name##_to_all(const char *fn, T *dest, const T *source, int n, int start,            \
                             int log_stride, int size, T *, long *psync) {                          \
-    coll::reduce<Op>(fn, active_set(fn, start, log_stride, size, psync), dest, source,             \
-                     n > 0 ? size_t(n) : 0);                                                       \
+    if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
+      coll::reduce<Op>(fn, *t, dest, source, n > 0 ? size_t(n) : 0);                               \
   }
 REDUCTION(and, And)
 REDUCTION(or, Or)

@@ -240,9 +240,70 @@ static void other_teams(void) {
 }
 
 static const struct pe_test start[] = {{"make teams", coll_make_teams}};
+// A PE outside of the set returns at once, with nothing done: those inside come only when PE 0 has
+// called everything. Programs rely on it; SHMEM_CHECK ends them.
+static void outside(void) {
+  if (npes < 2 || getenv("SHMEM_CHECK")) return;
+  enum { N = 2 };
+  static long psync[SHMEM_SYNC_SIZE], go, source[PE_MAX * N], dest[PE_MAX * N], sum[N], work[N + 1];
+  const int start = 1, size = npes - 1;
+  for (size_t i = 0; i < COUNT(psync); i++) psync[i] = SHMEM_SYNC_VALUE;
+  for (size_t i = 0; i < COUNT(dest); i++) source[i] = me, dest[i] = -1;
+  go = 0;
+  shmem_barrier_all();
+  if (me == 0) {
+    shmem_barrier(start, 0, size, psync);
+    shmem_sync(start, 0, size, psync);
+    shmem_broadcast32(dest, source, N, 0, start, 0, size, psync);
+    shmem_broadcast64(dest, source, N, 0, start, 0, size, psync);
+    shmem_collect32(dest, source, N, start, 0, size, psync);
+    shmem_collect64(dest, source, N, start, 0, size, psync);
+    shmem_fcollect32(dest, source, N, start, 0, size, psync);
+    shmem_fcollect64(dest, source, N, start, 0, size, psync);
+    shmem_alltoall32(dest, source, N, start, 0, size, psync);
+    shmem_alltoall64(dest, source, N, start, 0, size, psync);
+    shmem_alltoalls32(dest, source, 1, 1, N, start, 0, size, psync);
+    shmem_alltoalls64(dest, source, 1, 1, N, start, 0, size, psync);
+    shmem_long_sum_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_prod_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_min_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_max_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_and_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_or_to_all(dest, source, N, start, 0, size, work, psync);
+    shmem_long_xor_to_all(dest, source, N, start, 0, size, work, psync);
+    for (size_t i = 0; i < COUNT(dest); i++) CHECK(dest[i] == -1, "[%zu] = %ld", i, dest[i]);
+    for (int pe = 0; pe < npes; pe++) shmem_long_p(&go, 1, pe);
+  } else {
+    shmem_long_wait_until(&go, SHMEM_CMP_EQ, 1);
+    shmem_barrier(start, 0, size, psync);
+    shmem_fcollect64(dest, source, N, start, 0, size, psync);
+    shmem_long_sum_to_all(sum, source, N, start, 0, size, work, psync);
+    for (int i = 0; i < size * N; i++) CHECK(dest[i] == start + i / N, "[%d] = %ld", i, dest[i]);
+    CHECK(sum[0] == (long)npes * (npes - 1) / 2, "%ld", sum[0]);
+  }
+  shmem_barrier_all();
+}
+
+// The root's dest is its source, of all sizes at which the algorithm changes; others receive.
+static void in_place(void) {
+  enum { N = 1 << 17 };
+  static unsigned char data[N];
+  for (size_t n = 1; n <= N; n *= 2)
+    for (int root = 0; root<npes; root += npes> 2 ? npes - 1 : 1) {
+      for (size_t i = 0; i < n; i++) data[i] = byte(me, i, n);
+      shmem_barrier_all();
+      CHECK(shmem_broadcastmem(SHMEM_TEAM_WORLD, data, data, n, root) == 0, "broadcast");
+      for (size_t i = 0; i < n; i++)
+        CHECK(data[i] == byte(root, i, n), "%zu bytes from %d: [%zu]", n, root, i);
+      shmem_barrier_all();
+    }
+}
+
 static const struct pe_test tests[] = {{"large sizes", large},
                                        {"large reductions", large_reduce},
                                        {"the same bits on all PEs", same_bits},
+                                       {"outside an active set", outside},
+                                       {"broadcast in place", in_place},
                                        {"back to back", back_to_back},
                                        {"broadcasts in a row", broadcasts_in_a_row},
                                        {"teams in turns", other_teams},

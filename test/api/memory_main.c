@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The symmetric heap, pointers and queries. Run with SHMEM_SYMMETRIC_SIZE=24M.
+#include <shmemx.h>
 #include <unistd.h>
 
 #include "typed.h"
@@ -23,13 +24,16 @@ static void basics(void) {
     shmem_barrier_all();
     shmem_free(p);
   }
-  for (size_t align = sizeof(void *); align <= 1 << 16; align *= 2) {
+  for (size_t align = 1; align <= 1 << 16; align *= 2) {
     void *p = shmem_align(align, 100), *q = shmem_align(align, 1);
     CHECK(p && q && aligned(p, align) && aligned(q, align), "align %zu: %p %p", align, p, q);
     CHECK((uintptr_t)p + 100 <= (uintptr_t)q || (uintptr_t)q + 1 <= (uintptr_t)p, "overlap");
     shmem_free(p);
     shmem_free(q);
   }
+  const size_t wrong[] = {0, 3, 24, 65, (size_t)1 << 40, SIZE_MAX};
+  for (size_t k = 0; k < COUNT(wrong); k++)
+    CHECK(!shmem_align(wrong[k], 100) && !shmemalign(wrong[k], 1), "align %zu", wrong[k]);
   void *old[] = {shmalloc(10), shmemalign(256, 10)};
   CHECK(old[0] && old[1] && aligned(old[1], 256), "old names");
   old[0] = shrealloc(old[0], 1000);
@@ -91,8 +95,13 @@ static void reallocation(void) {
 }
 
 static void hints(void) {
-  const long all[] = {0, SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE,
-                      SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE, 1L << 40};
+  const long all[] = {0,
+                      SHMEM_MALLOC_ATOMICS_REMOTE,
+                      SHMEM_MALLOC_SIGNAL_REMOTE,
+                      SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE,
+                      1L << 40,
+                      SHMEMX_MALLOC_DEVICE | SHMEMX_MALLOC_HOST,
+                      -1};
   for (size_t k = 0; k < COUNT(all); k++) {
     uint64_t *p = shmem_malloc_with_hints(1000, all[k]);
     CHECK(p && aligned(p, _Alignof(max_align_t)), "hints %lx", (unsigned long)all[k]);

@@ -6,6 +6,7 @@ death-PHASE   PE 1 dies in each way: the others are gone within 2 s, a line name
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
 wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
+note          what a program goes on after: one line of the job, and none under SHMEM_QUIET
 stream        wrong calls of what a stream does, both kinds"""
 import os
 import re
@@ -166,7 +167,6 @@ WRONG = {
     "free-foreign": ("shmem_free", "ptr", HEX, None),
     "free-twice": ("shmem_free", "ptr", HEX, None),
     "free-inside": ("shmem_free", "ptr", HEX, None),
-    "align": ("shmem_align", "alignment", "24", None),
     "cmp": ("shmem_int_wait_until", "cmp", "77", 1),
     "sig-op": ("shmem_putmem_signal", "sig_op", "99", 1),
     "team-invalid": ("shmem_team_sync", "team", "SHMEM_TEAM_INVALID", 1),
@@ -189,11 +189,53 @@ CHECK = {
     "reduce-overlap": ("shmem_long_sum_reduce", "dest", HEX, None),
     "reduce-dest": ("shmem_long_sum_reduce", "dest", HEX, None),
     "team-gone": ("shmem_team_sync", "team", HEX, None),
+    "outside": ("shmem_long_sum_to_all", "PE_size", "1", 1),
     "malloc-alike": ("shmem_malloc", "size", r"10\d", None),
     "ivar": ("shmem_int_wait_until", "ivar", HEX, 1),
     "sig-addr": ("shmem_putmem_signal", "sig_addr", HEX, 1),
     "lock": ("shmem_set_lock", "lock", HEX, 1),
 }
+
+
+# What a program goes on after: whether SHMEM_CHECK has to look, the PE, the line.
+FULL = r"no 900000000 bytes, aligned to \d+, on the symmetric heap: \d{8} of its 16777216 are free, the largest block has \d{8}; " \
+    "SHMEM_SYMMETRIC_SIZE sets its size"
+NOTES = {
+    "align": (True, 0, "shmem_align: alignment = 24: not a power of two up to 67108864, gives NULL"),
+    "align-huge": (True, 0, "shmem_align: alignment = 1073741824: not a power of two up to 67108864, gives NULL"),
+    "hints": (True, 0, "shmem_malloc_with_hints: hints = 0x10000000000: bits that are not known here do not count"),
+    "hints-both": (True, 0, "shmem_malloc_with_hints: hints = 0x30000: both SHMEMX_MALLOC_DEVICE and SHMEMX_MALLOC_HOST, so neither counts"),
+    "in-place": (True, 1, f"shmem_long_broadcast: dest = {HEX}: is source too, which other libraries need not take"),
+    "malloc": (False, 0, "shmem_malloc: " + FULL),
+    "calloc": (False, 0, "shmem_calloc: " + FULL),
+    "realloc": (False, 0, "shmem_realloc: " + FULL),
+    "aligned": (False, 0, "shmem_align: " + FULL),
+    "device": (False, 0, "shmem_malloc_with_hints: no 900000000 bytes, .*; SHMEM_DEVICE_SIZE sets its size"),
+}
+
+
+def notes():
+    def one(item):
+        what, (checked, pe, line) = item
+        for env, said in ({"SHMEM_CHECK": "1"}, True), ({}, not checked), ({"SHMEM_CHECK": "1", "SHMEM_QUIET": "1"}, False):
+            job = Job(2, "note", what, env=env | {"SHMEM_DEVICE_SIZE": "1M"})
+            job.expect(job.rc == 0, f"status {job.rc}")
+            job.expect(len(job.lines) == said, f"{len(job.lines)} lines: {job.lines}")
+            job.expect(not said or re.fullmatch(f"shmem: PE {pe}: {line}", job.lines[0]), f"not {line}: {job.lines}")
+
+    together(3, one, NOTES.items())
+    job = Job(2, "note", "nothing")
+    job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
+    unknown = {"SHMEM_SYMETRIC_SIZE": "SHMEM_SYMMETRIC_SIZE", "SHMEM_CEHCK": "SHMEM_CHECK", "SHMEM_CPU_DEVICE": "SHMEM_CPU_DEVICES",
+               "SHMEM_UCX_TLS": None, "SHMEM_CPU": None, "SHMEM_" + 200 * "X": None}
+    known = {"SHMEM_DEVICE_SIZE": "1M", "SHMEM_CC": "cc", "SHMEM_PERF_NCCL": "x", "SMA_SYMMETRIC_SIZE": "1M", "SHMEMX": "1"}
+    job = Job(2, "wrong", "good", env=known | {name: "1" for name in unknown})
+    for name, meant in unknown.items():
+        line = f"shmem: PE 0: {name[:100]}.* is not a variable of this library" + (f": is {meant} meant[?]" if meant else "")
+        job.expect(sum(bool(re.fullmatch(line, said)) for said in job.lines) == 1, f"not once {line}: {job.lines}")
+    job.expect(job.rc == 0 and len(job.lines) == len(unknown), f"status {job.rc}: {job.lines}")
+    job = Job(2, "wrong", "good", env=dict.fromkeys([*unknown, "SHMEM_QUIET"], "1"))
+    job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
 
 
 STREAM = {
@@ -302,7 +344,8 @@ def main():
         death(case.removeprefix("death-"))
     else:
         {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
-         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "stream": on_streams}[case]()
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "note": notes,
+         "stream": on_streams}[case]()
     print(f"{case}: {len(failures)} failures")
     return bool(failures)
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE;
 // victim exit STATUS: PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong
-// argument; victim stream MISTAKE: one of those for a stream; victim sleep: all wait to be killed.
+// argument; victim stream MISTAKE: one of those for a stream; victim note WHAT: what a program goes
+// on after; victim sleep: all wait to be killed.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -141,10 +142,14 @@ static void wrong(const char *what) {
     shmem_free(heap);
   }
   if (IS("free-inside")) shmem_free(heap + 1);
-  if (IS("align") && !shmem_align(24, 100)) puts("no block");
   if (IS("active-set")) {
     static long psync[SHMEM_SYNC_SIZE];
     shmem_barrier(0, 0, npes + 1, psync);
+  }
+  if (IS("outside")) {
+    static long psync[SHMEM_SYNC_SIZE];
+    shmem_long_sum_to_all(&out, &in, 1, 0, 0, 1, heap, psync);
+    shmem_barrier_all();
   }
   if (IS("malloc-alike") && !shmem_malloc((size_t)(100 + me))) puts("no block");
   if (IS("after-finalize")) {
@@ -265,11 +270,36 @@ static void wrong_on_stream(const char *what) {
   _exit(0);
 }
 
+// Twice, as what is said once must be.
+static void note(const char *what) {
+  shmem_init();
+  me = shmem_my_pe();
+  long *heap = shmem_malloc(64);
+  bool good = heap;
+  for (int k = 0; k < 2; k++) {
+    if (IS("align")) good &= !shmem_align(24, 100);
+    if (IS("align-huge")) good &= !shmem_align((size_t)1 << 30, 100);
+    if (IS("hints")) good &= shmem_malloc_with_hints(100, 1L << 40) != NULL;
+    if (IS("hints-both"))
+      good &= shmem_malloc_with_hints(100, SHMEMX_MALLOC_DEVICE | SHMEMX_MALLOC_HOST) != NULL;
+    if (IS("in-place")) good &= !shmem_long_broadcast(SHMEM_TEAM_WORLD, heap, heap, 8, 1);
+    if (IS("malloc")) good &= !shmem_malloc(900000000);
+    if (IS("calloc")) good &= !shmem_calloc(9, 100000000);
+    if (IS("realloc")) good &= !shmem_realloc(heap, 900000000);
+    if (IS("aligned")) good &= !shmem_align(4096, 900000000);
+    if (IS("device")) good &= !shmem_malloc_with_hints(900000000, SHMEMX_MALLOC_DEVICE);
+    if (IS("nothing")) good &= !shmem_malloc(0);
+  }
+  shmem_finalize();
+  exit(!good);
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "death") == 0) death(argv[2], argv[3]);
   if (argc == 3 && strcmp(argv[1], "exit") == 0) global_exit(atoi(argv[2]));
   if (argc == 3 && strcmp(argv[1], "wrong") == 0) wrong(argv[2]);
   if (argc == 3 && strcmp(argv[1], "stream") == 0) wrong_on_stream(argv[2]);
+  if (argc == 3 && strcmp(argv[1], "note") == 0) note(argv[2]);
   if (argc == 2 && strcmp(argv[1], "sleep") == 0) {
     shmem_init();
     say_pid();

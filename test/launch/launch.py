@@ -316,28 +316,39 @@ def case_perf_plot():
     perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
 
     def points(*mode, n=2):
+        """The rows that were printed, and of each point its panel, its name, its bytes if it has them, its value and unit."""
         out = run(OSHRUN, "-n", n, perf, *mode, "--json", "--plot", svg)
         tree = xml.etree.ElementTree.parse(svg).getroot()
         assert tree.tag == "{http://www.w3.org/2000/svg}svg" and f"{n} PEs" in "".join(tree.itertext()), mode
-        found = [e for e in tree.iter() if e.get("class") == "point"]
-        for e in found: # inside of the picture
-            x, y = (float(e.get(k) or e.get("c" + k)) for k in "xy")
-            assert 0 <= x <= float(tree.get("width")) and 0 <= y <= float(tree.get("height")), e.attrib
-        return out, [e[0].text.split(": ") for e in found]
+        inside(tree)
+        found = [(panel(g), *e[0].text.split(": ")) for g in of(tree, "panel") for e in of(g, "point")]
+        assert len(found) == len(of(tree, "point"))
+        return out, found
 
     small = "--sizes", "8:512", "--step", 8, "--repetitions", 1
     rows, drawn = points("--stream", *small)
     rows = [json.loads(r) for r in rows.splitlines()]
     assert rows and all(r["link_gb_per_s"] > 0 for r in rows), rows
-    name = lambda r: r["test"].removesuffix(" on stream")
-    same([(name(r), f"{r['bytes']} bytes", r["us"]) for r in rows], drawn)
+    same([(f"{r['test']}: time of a call by size", "libshmem", f"{r['bytes']} bytes", r["us"], "us") for r in rows], drawn)
     rows, drawn = points("--gemm", "--shape", "64,32,16")
     rows = [json.loads(r) for r in rows.splitlines()]
-    same([(r["test"], "64x32x16", r["tflops"]) for r in rows if r["algorithm"] == "best"], drawn)
-    rows, drawn = points("--groups", "latency,bandwidth", "--time", 0.001, *small)
+    same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], r["tflops"], "TFLOP/s") for r in rows if r["algorithm"] == "best"], drawn)
+    rows, drawn = points("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
-    assert {r["group"] for r in rows} == {"latency", "bandwidth"}, rows
-    same([(r["test"], *([f"{r['bytes']} bytes"] if r["group"] == "bandwidth" else []), r["ns"]) for r in rows], drawn)
+    assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync", "signal", "coll"}, rows
+    sized = {r["test"] for r in rows if r["bytes"] > 8}
+    # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside what they are compared with.
+    value = lambda r: ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
+                       else (r["ns"], "ns"))
+    where = {(d[0].split(":")[0], d[1]) for d in drawn}
+    beside = {"raw copy to": "bandwidth", "raw store": "latency", "raw lock xadd": "amo", "raw ping-pong": "sync"}
+    assert all((panel, name) in where for name, panel in beside.items()), where
+    assert {d[0] for d in drawn if "bandwidth" in d[0]} == {"bandwidth: GB/s by size"}, drawn
+    for d in drawn:
+        what = d[0].split(": ")[1].removesuffix(" by size")
+        assert what == d[-1].split()[1] or (what == "time of a call" and d[-1].split()[1] in ("ns", "us")), d
+    same([("raw " * (r["group"] == "raw") + r["test"], *([f"{r['bytes']} bytes"] if r["test"] in sized else []), *value(r)) for r in rows],
+         [d[1:] for d in drawn])
     rows, drawn = points("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1) # ping-pongs of fibers take seconds
     rows = [json.loads(r) for r in rows.splitlines()]
     assert len(rows) == len(drawn) > 11, (rows, drawn)
@@ -346,12 +357,50 @@ def case_perf_plot():
         assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1 and err.count("--plot") == 1, err
 
 
+def of(element, name):
+    """What is of this class in the element."""
+    return [e for e in element.iter() if name in (e.get("class") or "").split()]
+
+
+def panel(element):
+    return of(element, "name")[0].text
+
+
+def number(element, *names):
+    return [float(element.get(name) or element.get("c" + name)) for name in names]
+
+
+def inside(tree):
+    """All in the picture; at most 8 lines a panel, each of another colour and dash, its name beside it; bars from 0."""
+    titles = [panel(g) for g in of(tree, "panel")]
+    assert len(set(titles)) == len(titles) > 0, titles
+    for g in of(tree, "panel"):
+        for e in of(g, "point"):
+            assert all(0 <= at <= float(tree.get(most)) for at, most in zip(number(e, "x", "y"), ("width", "height"))), e.attrib
+        lines, names, samples = of(g, "line"), of(g, "of-line"), of(g, "sample")
+        looks = [(line.get("stroke"), line[0].get("stroke-dasharray")) for line in lines]
+        assert len(lines) <= 8 and all(len({look[k] for look in looks}) == len(looks) for k in (0, 1)), (panel(g), looks)
+        # The names are in the order of the lines' ends, a line of text apart, and next to a sample of their line.
+        drawn = {line[1][0].text.split(": ")[0]: (look, line[0].get("points").split()[-1]) for line, look in zip(lines, looks)}
+        assert [drawn[name.text][0] for name in names] == [(s.get("stroke"), s.get("stroke-dasharray")) for s in samples]
+        assert sorted(name.text for name in names) == sorted(drawn), (panel(g), drawn)
+        ends, at = [float(drawn[name.text][1].split(",")[1]) for name in names], [number(name, "y")[0] for name in names]
+        assert ends == sorted(ends) and all(b - a >= 12 for a, b in zip(at, at[1:])), (panel(g), ends, at)
+        assert all(number(name, "x")[0] + 8 * len(name.text) < float(tree.get("width")) for name in names), panel(g)
+        # The length of a bar is its value, to a tenth of a pixel.
+        bars = [(*number(e, "x", "width"), float(e[0].text.split()[-2])) for e in of(g, "point") if e.get("width")]
+        longest = max(bars, key=lambda bar: bar[2], default=None)
+        assert all(x == longest[0] and abs(wide - longest[1] * value / longest[2]) < 0.2 for x, wide, value in bars), (panel(g), bars)
+        assert bool(bars) != bool(lines), panel(g)
+
+
 def same(rows, drawn):
-    """Points [name, size, "value unit"] are these rows, in any order; values have 4 or more digits."""
-    drawn = [(*d[:-1], float(d[-1].split()[0])) for d in drawn]
-    assert sorted(r[:-1] for r in rows) == sorted(d[:-1] for d in drawn), (rows, drawn)
+    """Points [..., "value unit"] are these rows, which end with value and unit, in any order; values have 4 or more digits."""
+    drawn = [(*d[:-1], float(d[-1].split()[0]), d[-1].split()[1]) for d in drawn]
+    key = lambda row: (*row[:-2], row[-1])
+    assert sorted(map(key, rows)) == sorted(map(key, drawn)), (rows, drawn)
     for row in rows:
-        assert any(row[:-1] == d[:-1] and abs(row[-1] - d[-1]) <= 1e-3 * row[-1] for d in drawn), (row, drawn)
+        assert any(key(row) == key(d) and abs(row[-2] - d[-2]) <= 1e-3 * row[-2] for d in drawn), (row, drawn)
 
 
 def case_program():
@@ -391,6 +440,22 @@ def case_installed_program():
     assert sorted(got.split("\n")[:-1]) == [f"{r} of 2: two  words" for r in range(2)], got
     assert run(*config, "--modversion", "shmem").strip() == run(oshcc, "--showme:version").split()[-1]
     assert run(*config, "--variable=gpu", "shmem").strip()
+    leaks(oshcc, Path(shlex.split(run(*config, "--variable=lsan_suppressions", "shmem"))[0]))
+
+
+def leaks(oshcc, suppressions):
+    """A program with AddressSanitizer hears nothing of PMIx's leaks by what is installed, and still of its own."""
+    assert suppressions == oshcc.parent.parent / "share/libshmem/lsan.supp" and suppressions.exists(), suppressions
+    if "TracerPid:\t0\n" not in Path("/proc/self/status").read_text():
+        return print("traced, so LeakSanitizer cannot look")
+    exe, asan = TMP / "leaks", ["-g", "-O0", "-fsanitize=address"]
+    env = {"LSAN_OPTIONS": f"suppressions='{suppressions}'", "ASAN_OPTIONS": "fast_unwind_on_malloc=0"}
+    run(oshcc, *asan, HERE / "hello.c", '-DWORDS="x"', "-o", exe)
+    assert sorted(run(oshcc.parent / "oshrun", "-n", 2, exe, **env).split("\n")) == ["", "0 of 2: x", "1 of 2: x"]
+    (TMP / "own.c").write_text("#include <shmem.h>\n#include <stdlib.h>\nvoid *volatile p;\n"
+                               "int main(void) { shmem_init(); p = malloc(12345); p = 0; shmem_finalize(); }\n")
+    run(oshcc, *asan, TMP / "own.c", "-o", exe)
+    assert "12345 byte(s) leaked" in run(oshcc.parent / "oshrun", "-n", 1, exe, status=None, **env)
 
 
 if __name__ == "__main__":

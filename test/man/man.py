@@ -77,8 +77,8 @@ def case_lint():
     together(look, MADE.values())
 
 
-# Names of the languages and of the launcher that look like ours.
-FOREIGN = {"SHMEM_CC", "SHMEM_CXX", "SHMEM_HIPCC", "shmem_enabled"}
+# What looks like ours: a name of the kernel's, and what tools read.
+FOREIGN = {"shmem_enabled"} | {"SHMEM_" + v for v in re.findall(r"^ELSEWHERE\((\w+)\)", (SOURCE / "lib/env.def").read_text(), re.M)}
 
 
 def case_names():

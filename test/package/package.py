@@ -110,6 +110,8 @@ def debs(tmp):
             keep = [m for m in files if "/man3/" not in m.name or "/shmem_put." in m.name or "/shmem_int_put." in m.name]
             archive.extractall(tmp / "root", keep)
     assert "openmpi-bin" not in theirs.values() or theirs["/usr/bin/oshrun"] == "openmpi-bin"
+    config = next((tmp / "root").rglob("shmem.pc"))
+    assert ours[run("pkg-config", "--variable=lsan_suppressions", config).strip()] == "libshmem-dev"
     needs = run("dpkg-deb", "-f", packages[3], "Depends")
     assert "libc6" in needs and "libhwloc15" in needs and "libshmem" not in needs, needs
     root = tmp / "root/usr"

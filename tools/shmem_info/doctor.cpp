@@ -20,8 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 namespace info {
 
 namespace {
@@ -63,22 +61,6 @@ std::string gist(const std::string &text) {
                             : all;
 }
 
-// How far apart two words are, in letters to change, add or leave out.
-size_t apart(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); j++) row[j] = j;
-  for (size_t i = 1; i <= a.size(); i++) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); j++) {
-      const size_t change = corner + (a[i - 1] != b[j - 1]);
-      corner = row[j];
-      row[j] = std::min(change, std::min(row[j], row[j - 1]) + 1);
-    }
-  }
-  return row[b.size()];
-}
-
 // A variable of another library, or one that is misspelt, is silently not read.
 void check_environment() {
   bool good = true;
@@ -89,25 +71,7 @@ void check_environment() {
     FAIL("%s", message);
     good = false;
   }
-  for (char **e = environ; *e; e++) {
-    const std::string entry = *e, name = entry.substr(0, entry.find('='));
-    if (name.compare(0, 6, "SHMEM_") != 0) continue;
-    static const char *const of_tools[] = {
-        "CC", "CXX", "HIPCC", "CPU_DEVICES", "CPU_NO_PEER", "CPU_HOST_ACCESS", "CPU_FAIL"};
-    bool known = false;
-    std::string like;
-    size_t least = 4;
-    for (size_t i = 0; i < shmem::n_variables; i++) {
-      const std::string ours = std::string("SHMEM_") + shmem::variables[i].name;
-      known |= ours == name;
-      if (const size_t far = apart(ours, name); far < least) least = far, like = ours;
-    }
-    for (const char *ours : of_tools) known |= name.substr(6) == ours;
-    if (known) continue;
-    good = false;
-    WARN("%s is not a variable of this library%s", name.c_str(),
-         like.empty() ? "" : (": is " + like + " meant?").c_str());
-  }
+  good &= shmem::unknown_variables([](const char *line) { WARN("%s", line); }) == 0;
   if (good) GOOD("environment: every SHMEM_ variable is known, and has a value that is");
 }
 

@@ -129,8 +129,18 @@ static bool check_xor(struct arena *a) {
 #define AMO_TEST(n) .group = "amo", .name = n, .kind = PAIR
 
 const struct test amo_tests[] = {
-    {.group = "raw", .name = "lock xadd", .kind = PAIR, .raw = true, .run = raw_fetch_add},
-    {.group = "raw", .name = "lock cmpxchg", .kind = PAIR, .raw = true, .run = raw_compare_swap},
+    {.group = "raw",
+     .name = "lock xadd",
+     .panel = "amo",
+     .kind = PAIR,
+     .raw = true,
+     .run = raw_fetch_add},
+    {.group = "raw",
+     .name = "lock cmpxchg",
+     .panel = "amo",
+     .kind = PAIR,
+     .raw = true,
+     .run = raw_compare_swap},
     {AMO_TEST("fetch_add"), .reference = "lock xadd", .run = fetch_add, .check = check_amo},
     {AMO_TEST("fetch_inc"), .reference = "lock xadd", .run = fetch_inc},
     {AMO_TEST("add"), .reference = "lock xadd", .run = add},
@@ -142,7 +152,7 @@ const struct test amo_tests[] = {
     {AMO_TEST("fetch_or"), .reference = "lock cmpxchg", .run = fetch_or, .check = check_fetch_or},
     {AMO_TEST("xor"), .reference = "lock xadd", .run = xor, .check = check_xor},
 #if HAVE_TEAMS
-    {AMO_TEST("fetch_add_nbi"), .reference = "lock xadd", .unit = OPS_PER_SECOND,
+    {AMO_TEST("fetch_add_nbi"), .panel = "rate", .reference = "lock xadd", .unit = OPS_PER_SECOND,
      .per_call = WINDOW, .run = fetch_add_nbi},
 #endif
     {.group = "amo", .name = "fetch_add, all PEs on one", .kind = ALL, .run = fetch_add_contended},

@@ -123,7 +123,7 @@ template <class S> __global__ void sync_kernel(int count) {
   for (int k = 0; k < count; k++) shmem::sync(SHMEM_TEAM_WORLD, S{});
 }
 
-const char *const one_call = "one call in a kernel"; // a panel of the plot
+const char *const one_call = "in a kernel"; // a panel of the plot
 
 struct Bench {
   const struct device_options &o;
@@ -181,15 +181,16 @@ struct Bench {
     std::sort(us.begin(), us.end());
     return us[us.size() / 2];
   }
-  // In the plot: a point of this series, or without one a bar.
+  // In the plot: a point of the line of this name, or without one a bar.
   void row(const char *name, const char *scope, int wgs, size_t bytes, double value,
            const char *unit, const std::string &panel, const std::string &series) {
     if (me != 0) return;
-    const std::string group = std::string(name) + ", " + scope;
+    const std::string bar = std::string(name) + ", " + scope;
     struct plot_point point = {};
-    point.panel = panel.c_str(), point.series = series.c_str();
-    point.group = series.empty() ? group.c_str() : nullptr;
-    point.bytes = double(bytes), point.value = value, point.unit = *unit == 'u' ? "us" : "GB/s";
+    point.panel = panel.c_str(), point.name = series.empty() ? bar.c_str() : series.c_str();
+    point.other = !strncmp(name, "raw ", 4); // the bare machine
+    point.bytes = series.empty() ? 0 : double(bytes);
+    point.value = value, point.unit = *unit == 'u' ? "us" : "GB/s";
     plot_add(&point);
     if (o.json)
       printf("{\"test\": \"%s\", \"scope\": \"%s\", \"workgroups\": %d, \"bytes\": %zu, "

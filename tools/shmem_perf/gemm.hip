@@ -305,8 +305,8 @@ struct Bench {
     const char *const name = kind.algorithm ? algorithms[kind.algorithm] : names[op];
     const double rate =
         2e-6 * double(op == part || op == all_gather ? rows : s.m) * double(s.n) * double(s.k);
-    if (!kind.algorithm) plot(op, nullptr, rate / ours);
-    if (!kind.algorithm && theirs > 0) plot(op, "vendor", rate / theirs);
+    if (!kind.algorithm) plot(names[op], false, rate / ours);
+    if (!kind.algorithm && theirs > 0) plot("vendor", true, rate / theirs);
     if (o.json) {
       printf("{\"test\": \"%s\", \"algorithm\": \"%s\", \"m\": %zu, \"n\": %zu, \"k\": %zu, "
              "\"us\": %.5g, \"tflops\": %.4g, \"x_gemm\": %.4g, \"percent_of_gemm\": %.4g",
@@ -328,12 +328,13 @@ struct Bench {
     }
     fflush(stdout);
   }
-  void plot(Op op, const char *peer, double tflops) const {
-    char shape[64];
-    snprintf(shape, sizeof shape, "%zux%zux%zu", s.m, s.n, s.k);
+  // A panel for each shape: the vendor's bar is below ours.
+  void plot(const char *name, bool other, double tflops) const {
+    char panel[96];
+    snprintf(panel, sizeof panel, "M x N x K = %zu x %zu x %zu, each PE", s.m, s.n, s.k);
     struct plot_point point = {};
-    point.panel = "rate of each PE, by M x N x K", point.series = names[op], point.peer = peer;
-    point.group = shape, point.value = tflops, point.unit = "TFLOP/s";
+    point.panel = panel, point.name = name, point.other = other;
+    point.value = tflops, point.unit = "TFLOP/s";
     plot_add(&point);
   }
 };

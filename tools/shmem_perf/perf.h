@@ -53,6 +53,7 @@ enum unit { NANOSECONDS, BYTES_PER_SECOND, OPS_PER_SECOND };
 
 struct test {
   const char *group, *name;
+  const char *panel;     // of the plot; NULL: the group
   const char *reference; // the raw test that this one cannot beat, or NULL
   enum kind kind;
   enum unit unit;

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 struct plot_point {
-  const char *panel;  // points of a panel share its axes
-  const char *series; // has a colour; "" is not in the legend
-  const char *peer;   // NULL, or whose it is when not ours: the same colour, dashed
-  const char *group;  // NULL: a point of a line over bytes; else one of this group of bars
-  double bytes, value;
-  const char *unit; // ns or us: a logarithmic scale; any other: a linear one
+  const char *panel; // points of a panel and a unit share its axes
+  const char *name;  // of the line, or of the bar; a panel takes at most 8 lines
+  bool other;        // not the library's but the bare machine's or a vendor's: drawn hollow
+  double bytes;      // where on the line; 0: a bar
+  double value;
+  const char *unit; // ns or us: lines are on a logarithmic scale; all else begins at 0
 };
 
 #ifdef __cplusplus

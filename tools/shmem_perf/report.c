@@ -86,14 +86,17 @@ void report_row(const struct result *r) {
       printf(" %8.2f\n", ratio);
   }
   any_row = true;
-  char panel[64];
-  snprintf(panel, sizeof panel, "%s%s", t->group, t->sized ? ", by size" : "");
-  plot_add(&(struct plot_point){.panel = panel,
-                                .series = t->sized ? t->name : "",
-                                .group = t->sized ? NULL : t->name,
-                                .bytes = (double)r->bytes,
-                                .value = median,
-                                .unit = "ns"});
+  const bool other = strcmp(t->group, "raw") == 0;
+  char name[64];
+  snprintf(name, sizeof name, "%s%s", other ? "raw " : "", t->name);
+  plot_add(&(struct plot_point){.panel = t->panel ? t->panel : t->group,
+                                .name = name,
+                                .other = other,
+                                .bytes = t->sized ? (double)r->bytes : 0,
+                                .value = t->unit == NANOSECONDS        ? median
+                                         : t->unit == BYTES_PER_SECOND ? rate(r, r->median) * 1e-3
+                                                                       : rate(r, r->median),
+                                .unit = (const char *[]){"ns", "GB/s", "Mops/s"}[t->unit]});
   fflush(stdout);
 }
 

@@ -195,14 +195,16 @@ static size_t doubled(size_t bytes, int n_pes) {
 #define PAIR_TEST(g, n) .group = g, .name = n, .kind = PAIR
 
 const struct test rma_tests[] = {
-    {PAIR_TEST("raw", "store"), .raw = true, .run = raw_store},
-    {PAIR_TEST("raw", "load"), .raw = true, .run = raw_load, .check = zero_target},
-    {PAIR_TEST("raw", "copy to"), .raw = true, .unit = BYTES_PER_SECOND, .sized = true,
-     .run = raw_copy_to, .check = check_raw_copy},
-    {PAIR_TEST("raw", "copy from"), .raw = true, .unit = BYTES_PER_SECOND, .sized = true,
-     .run = raw_copy_from},
-    {PAIR_TEST("raw", "copy both ways"), .raw = true, .unit = BYTES_PER_SECOND, .sized = true,
-     .per_call = 2, .run = raw_copy_both, .partner = raw_copy_both},
+    {PAIR_TEST("raw", "store"), .panel = "latency", .raw = true, .run = raw_store},
+    {PAIR_TEST("raw", "load"), .panel = "latency", .raw = true, .run = raw_load,
+     .check = zero_target},
+    {PAIR_TEST("raw", "copy to"), .panel = "bandwidth", .raw = true, .unit = BYTES_PER_SECOND,
+     .sized = true, .run = raw_copy_to, .check = check_raw_copy},
+    {PAIR_TEST("raw", "copy from"), .panel = "bandwidth", .raw = true, .unit = BYTES_PER_SECOND,
+     .sized = true, .run = raw_copy_from},
+    {PAIR_TEST("raw", "copy both ways"), .panel = "bandwidth", .raw = true,
+     .unit = BYTES_PER_SECOND, .sized = true, .per_call = 2, .run = raw_copy_both,
+     .partner = raw_copy_both},
 
     {PAIR_TEST("latency", "p"), .reference = "store", .run = one_p, .check = check_p_g},
     {PAIR_TEST("latency", "g"), .reference = "load", .run = one_g, .check = check_p_g},

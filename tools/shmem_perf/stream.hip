@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #define HIP(call)                                                                                  \
@@ -244,8 +245,8 @@ struct Bench {
     // What each link carries, as nccl-tests counts it.
     const double share = kind == 4 ? 1 : (kind == 0 ? 2.0 : 1.0) * (n - 1) / n;
     const double rate = double(bytes) * share / std::min(eager, graph) / 1e3;
-    plot(kind, bytes, nullptr, eager);
-    if (have_nccl) plot(kind, bytes, nccl.name(), peer);
+    plot(kind, bytes, "libshmem", false, eager);
+    if (have_nccl) plot(kind, bytes, nccl.name(), true, peer);
     if (o.json) {
       printf("{\"test\": \"%s on stream\", \"bytes\": %zu, \"us\": %.5g, \"graph_us\": %.5g, "
              "\"bus_gb_per_s\": %.4g",
@@ -264,9 +265,10 @@ struct Bench {
     }
     fflush(stdout);
   }
-  void plot(int kind, size_t bytes, const char *peer, double us) {
+  void plot(int kind, size_t bytes, const char *whose, bool other, double us) {
+    const std::string panel = names[kind] + std::string(" on stream");
     struct plot_point point = {};
-    point.panel = "collectives on a stream", point.series = names[kind], point.peer = peer;
+    point.panel = panel.c_str(), point.name = whose, point.other = other;
     point.bytes = double(bytes), point.value = us, point.unit = "us";
     plot_add(&point);
   }

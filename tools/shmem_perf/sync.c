@@ -191,6 +191,7 @@ static size_t word_each(size_t bytes, int n_pes) {
 const struct test sync_tests[] = {
     {.group = "raw",
      .name = "ping-pong",
+     .panel = "sync",
      .kind = PAIR,
      .raw = true,
      .per_call = 2,
@@ -198,6 +199,7 @@ const struct test sync_tests[] = {
      .partner = raw_pong},
     {.group = "raw",
      .name = "signal ping-pong",
+     .panel = "signal",
      .kind = PAIR,
      .raw = true,
      .sized = true,
