@@ -5,7 +5,9 @@
 symbols.py exports facts.tsv libshmem.so      exactly the names of the specification, shmem_x weak and pshmem_x not;
                                               shmemx_ and the HIP of the cpu platform may be there too
 symbols.py coverage facts.tsv program...      the programs together call every function
-symbols.py loads libshmem.so                  what it needs: no MPI"""
+symbols.py loads libshmem.so                  what it needs: no MPI
+symbols.py tls libshmem.so                    its thread-local memory: little, and at no fixed place, so that dlopen never fails for
+                                              it and the program's threads keep their stacks"""
 import pathlib
 import re
 import subprocess
@@ -60,8 +62,17 @@ def loads(library):
     return errors + [f"needs {row.split()[-1]}" for row in rows if "libmpi" in row or "liboshmem" in row]
 
 
+def tls(library):
+    headers = subprocess.run(["readelf", "-lW", library], check=True, capture_output=True, text=True).stdout
+    dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
+    assert "LOAD" in headers and "SONAME" in dynamic
+    sizes = [int(row.split()[5], 16) for row in headers.splitlines() if row.split()[:1] == ["TLS"]]
+    errors = [f"{n} bytes of thread-local memory, want at most 1024" for n in sizes if n > 1024]
+    return errors + ["STATIC_TLS: a variable of the model initial-exec"] * ("STATIC_TLS" in dynamic)
+
+
 def main():
-    errors = {"exports": exports, "coverage": coverage, "loads": loads}[sys.argv[1]](*sys.argv[2:])
+    errors = {"exports": exports, "coverage": coverage, "loads": loads, "tls": tls}[sys.argv[1]](*sys.argv[2:])
     print("\n".join(errors[:50] + ([f"and {len(errors) - 50} more"] if len(errors) > 50 else [])))
     return bool(errors)
 

@@ -39,9 +39,9 @@ namespace hip_cpu {
 
 struct Lane;
 #pragma GCC visibility push(default)
-// The first access is a load from a fixed place of the thread, in the library too.
-#define HIP_CPU_THREAD __attribute__((tls_model("initial-exec")))
-extern __thread Lane *lane HIP_CPU_THREAD;
+// The thread of a kernel that this thread of the host runs. Not of the model initial-exec, which
+// asks for a fixed place, lest dlopen fails: in a shared library the first access is a call.
+extern __thread Lane *lane;
 
 // Whether the caller is a thread of a kernel.
 inline bool in_kernel() {
@@ -160,8 +160,8 @@ HIP_CPU_VECTORS(double, double)
 #undef HIP_CPU_VECTORS
 
 #pragma GCC visibility push(default)
-extern __thread uint3 threadIdx HIP_CPU_THREAD, blockIdx HIP_CPU_THREAD;
-extern __thread dim3 blockDim HIP_CPU_THREAD, gridDim HIP_CPU_THREAD;
+extern __thread uint3 threadIdx, blockIdx;
+extern __thread dim3 blockDim, gridDim;
 #pragma GCC visibility pop
 inline constexpr int warpSize = 64;
 
