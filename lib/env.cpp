@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 namespace shmem {
 
@@ -116,8 +115,8 @@ bool parse(const char *text, Env::reach *out, const char *kind, const char **rea
 } // namespace
 
 const Variable variables[] = {
-#define VAR(NAME, field, kind, def, sma, help)                                                     \
-  {#NAME, #kind, def, help, sma != 0, [](const char *text, Env *env, const char **reason) {        \
+#define VAR(NAME, field, kind, def, aliases, help)                                                 \
+  {#NAME, #kind, def, aliases, help, [](const char *text, Env *env, const char **reason) {         \
      return parse(text, &env->field, #kind, reason);                                               \
    }},
 #include "env.def"
@@ -125,16 +124,21 @@ const Variable variables[] = {
 };
 const size_t n_variables = sizeof variables / sizeof *variables;
 
-const char *env_text(const Variable &v) {
+const char *env_text(const Variable &v, Name *used) {
   const bool flag = !strcmp(v.kind, "flag");
-  for (const char *prefix : {"SHMEM_", "SMA_"}) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", prefix, v.name);
+  Name name;
+  snprintf(name, sizeof name, "SHMEM_%s", v.name);
+  if (used) memcpy(*used, name, sizeof name);
+  for (const char *rest = v.aliases;;) {
     const char *text = getenv(name);
-    if (text && (flag || *text)) return text;
-    if (!v.sma) break;
+    if (text && (flag || *text)) {
+      if (used) memcpy(*used, name, sizeof name);
+      return text;
+    }
+    if (!rest || sscanf(rest, "%63s", name) != 1) return nullptr;
+    rest = strchr(rest, ' ');
+    if (rest) rest++;
   }
-  return nullptr;
 }
 
 const char *env_text(const char *name) {
@@ -144,10 +148,11 @@ const char *env_text(const char *name) {
 }
 
 bool read_variable(const Variable &v, Env *env, char *message, size_t length) {
-  const char *text = env_text(v), *reason = nullptr;
+  Name name;
+  const char *text = env_text(v, &name), *reason = nullptr;
   if (!text && strcmp(v.kind, "flag") != 0) text = v.def;
   if (v.parse(text, env, &reason)) return true;
-  snprintf(message, length, "SHMEM_%s = \"%.80s\": %s", v.name, text, reason);
+  snprintf(message, length, "%s = \"%.80s\": %s", name, text, reason);
   return false;
 }
 
@@ -158,11 +163,13 @@ bool read_env(Env *env, char *message, size_t length) {
 }
 
 void print_variable(const Variable &v) {
-  const char *text = env_text(v);
+  Name name;
+  const char *text = env_text(v, &name);
   const char *value = text ? text : v.def;
   printf("SHMEM_%s = %s", v.name, *value ? value : text ? "\"\"" : "(unset)");
+  if (strcmp(name + strlen("SHMEM_"), v.name) != 0) printf(" (by %s)", name);
   if (text && *v.def) printf(" (default: %s)", v.def);
-  printf("\n    %s%s\n", v.help, v.sma ? "; or SMA_ instead of SHMEM_" : "");
+  printf("\n    %s%s%s\n", v.help, v.aliases ? "; or " : "", v.aliases ? v.aliases : "");
 }
 
 } // namespace shmem

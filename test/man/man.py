@@ -102,7 +102,8 @@ def case_names():
         macros |= set(re.findall(r"\bSHMEMX?_\w+", names))
     known |= macros | set(re.findall(r"\bshmemx?_\w+_t\b", headers))
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
-    known |= {prefix + v[0] for v in gen_man.variables(SOURCE) for prefix in ("SHMEM_", "SMA_")}
+    for name, _, _, aliases, _ in gen_man.variables(SOURCE):
+        known |= {"SHMEM_" + name, *aliases}
     gemm = {w for p in ("fused.hpp", "number.hpp") for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
     known |= {"shmem::gemm"}
     seen = set()
