@@ -5,6 +5,8 @@
 //   - operations of a wave wait for all its lanes that have not ended, in whichever branch they
 //   are;
 //   - a launch is spelled hipLaunchKernelGGL, dynamic shared memory HIP_DYNAMIC_SHARED;
+//   - __shared__ is thread_local: of a program's large ones every thread of the host loses as much
+//   of its stack, dynamic shared memory costs none;
 //   - a thread's stack is 64 KiB.
 // What can never go on (threads that wait in __syncthreads for others that wait in a __shfl) ends
 // the program with a line that says so.
