@@ -15,6 +15,8 @@
 //   load_global(p)                plain, of memory that nobody writes
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   wave_first(v)                 what the first lane has, in a whole wave
+//   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
+//                                 launch_bytes<T> of dynamic shared memory
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>

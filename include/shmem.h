@@ -12,6 +12,19 @@
 #define SHMEM_MAX_NAME_LEN 64
 #define SHMEM_VENDOR_STRING "libshmem"
 
+/* Whose header this is, and the version of the library. */
+#define SHMEM_VENDOR_LIBSHMEM 1
+#define SHMEM_VENDOR_MAJOR_VERSION 0
+#define SHMEM_VENDOR_MINOR_VERSION 1
+#define SHMEM_VENDOR_PATCH_VERSION 0
+
+/* What programs of today ask a header for. Open MPI's examples stop without the first. shmem4py
+ * knows Sandia's header by the other two, and that it has all of 1.5; one that it does not know
+ * gets static functions of its own in place of what came after 1.3, and does not compile. */
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
+#define SHMEM_DEF_H
+#define SHMEM_FUNCTION_ATTRIBUTES __attribute__((visibility("default")))
+
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
 #define SHMEM_THREAD_SERIALIZED 2

@@ -25,6 +25,10 @@ extern "C" {
 #endif
 #include <shmem/stream.h>
 int shmemx_tune(const char *text);
+
+/* Seconds since some time in the past, the same one on all PEs. Sandia's and the reference library
+ * have it, too. */
+double shmemx_wtime(void);
 #ifdef __cplusplus
 }
 #endif

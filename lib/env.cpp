@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <unistd.h>
 
 namespace shmem {
@@ -136,8 +135,8 @@ size_t apart(const char *a, const char *b) {
 } // namespace
 
 const Variable variables[] = {
-#define VAR(NAME, field, kind, def, sma, help)                                                     \
-  {#NAME, #kind, def, help, sma != 0, [](const char *text, Env *env, const char **reason) {        \
+#define VAR(NAME, field, kind, def, aliases, help)                                                 \
+  {#NAME, #kind, def, aliases, help, [](const char *text, Env *env, const char **reason) {         \
      return parse(text, &env->field, #kind, reason);                                               \
    }},
 #include "env.def"
@@ -145,16 +144,21 @@ const Variable variables[] = {
 };
 const size_t n_variables = sizeof variables / sizeof *variables;
 
-const char *env_text(const Variable &v) {
+const char *env_text(const Variable &v, Name *used) {
   const bool flag = !strcmp(v.kind, "flag");
-  for (const char *prefix : {"SHMEM_", "SMA_"}) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", prefix, v.name);
+  Name name;
+  snprintf(name, sizeof name, "SHMEM_%s", v.name);
+  if (used) memcpy(*used, name, sizeof name);
+  for (const char *rest = v.aliases;;) {
     const char *text = getenv(name);
-    if (text && (flag || *text)) return text;
-    if (!v.sma) break;
+    if (text && (flag || *text)) {
+      if (used) memcpy(*used, name, sizeof name);
+      return text;
+    }
+    if (!rest || sscanf(rest, "%63s", name) != 1) return nullptr;
+    rest = strchr(rest, ' ');
+    if (rest) rest++;
   }
-  return nullptr;
 }
 
 const char *env_text(const char *name) {
@@ -164,10 +168,11 @@ const char *env_text(const char *name) {
 }
 
 bool read_variable(const Variable &v, Env *env, char *message, size_t length) {
-  const char *text = env_text(v), *reason = nullptr;
+  Name name;
+  const char *text = env_text(v, &name), *reason = nullptr;
   if (!text && strcmp(v.kind, "flag") != 0) text = v.def;
   if (v.parse(text, env, &reason)) return true;
-  snprintf(message, length, "SHMEM_%s = \"%.80s\": %s", v.name, text, reason);
+  snprintf(message, length, "%s = \"%.80s\": %s", name, text, reason);
   return false;
 }
 
@@ -177,9 +182,18 @@ bool read_env(Env *env, char *message, size_t length) {
   return true;
 }
 
+static bool has_word(const char *words, const char *word) {
+  const size_t n = strlen(word);
+  for (const char *p = words; p; p = strchr(p, ' ')) {
+    p += *p == ' ';
+    if (!strncmp(p, word, n) && (p[n] == ' ' || !p[n])) return true;
+  }
+  return false;
+}
+
 size_t unknown_variables(void (*tell)(const char *line)) {
   static const char *const known[] = {
-#define VAR(NAME, field, kind, def, sma, help) "SHMEM_" #NAME,
+#define VAR(NAME, field, kind, def, aliases, help) "SHMEM_" #NAME,
 #define ELSEWHERE(NAME) "SHMEM_" #NAME,
 #include "env.def"
 #undef VAR
@@ -197,6 +211,9 @@ size_t unknown_variables(void (*tell)(const char *line)) {
       if (size_t far = apart(ours + prefix, name + prefix); far < least)
         least = far, nearest = ours;
     if (nearest && least == 0) continue;
+    if (std::any_of(variables, variables + n_variables,
+                    [&](const Variable &v) { return has_word(v.aliases, name); }))
+      continue;
     char line[256];
     snprintf(line, sizeof line, "%s is not a variable of this library%s%s%s", name,
              nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant?" : "");
@@ -207,11 +224,13 @@ size_t unknown_variables(void (*tell)(const char *line)) {
 }
 
 void print_variable(const Variable &v) {
-  const char *text = env_text(v);
+  Name name;
+  const char *text = env_text(v, &name);
   const char *value = text ? text : v.def;
   printf("SHMEM_%s = %s", v.name, *value ? value : text ? "\"\"" : "(unset)");
+  if (strcmp(name + strlen("SHMEM_"), v.name) != 0) printf(" (by %s)", name);
   if (text && *v.def) printf(" (default: %s)", v.def);
-  printf("\n    %s%s\n", v.help, v.sma ? "; or SMA_ instead of SHMEM_" : "");
+  printf("\n    %s%s%s\n", v.help, v.aliases ? "; or " : "", v.aliases ? v.aliases : "");
 }
 
 } // namespace shmem

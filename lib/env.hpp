@@ -14,24 +14,24 @@ struct Env {
   using seconds = double;                // 0 when not set
   enum place { anywhere, host, device }; // of the symmetric heap
   enum reach { network, mapped };        // how a peer on this node is reached
-#define VAR(NAME, field, kind, def, sma, help) kind field;
+#define VAR(NAME, field, kind, def, aliases, help) kind field;
 #include "env.def"
 #undef VAR
 };
 
 // A row of env.def, for what prints them: SHMEM_INFO, shmem_info, the manual.
 struct Variable {
-  const char *name, *kind, *def, *help;
-  bool sma;
+  const char *name, *kind, *def, *aliases, *help;
   // Sets the field. On a bad value: false, with what it should have been.
   bool (*parse)(const char *text, Env *env, const char **reason);
 };
 extern const Variable variables[];
 extern const size_t n_variables;
 
-// SHMEM_name, SMA_name where there is one, or null when neither is set. A flag counts as set
-// whatever its value, another variable only when it is not empty.
-const char *env_text(const Variable &v);
+// SHMEM_name or else the first alias that is set, or null; and which of the names it was, SHMEM_name
+// if none. A flag counts as set whatever its value, another variable only when it is not empty.
+using Name = char[64];
+const char *env_text(const Variable &v, Name *used = nullptr);
 const char *env_text(const char *name); // the same, of the row with this name
 
 // Parses a size by the specification's grammar: decimal number, at most one suffix, the rest

@@ -15,8 +15,10 @@
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 #include <pshmem.h>
 #include <sched.h>
+#include <shmemx.h>
 #include <unistd.h>
 
 namespace shmem {
@@ -194,3 +196,9 @@ void global_exit(const char *, int status) {
 // there is nothing to do here.
 extern "C" void pshmem_pcontrol(int, ...) {}
 extern "C" decltype(pshmem_pcontrol) shmem_pcontrol __attribute__((weak, alias("pshmem_pcontrol")));
+
+extern "C" double shmemx_wtime(void) {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
+}

@@ -111,7 +111,8 @@ def extension(name):
 CLASSES = set()
 
 
-def parse(path):
+def parse(path, linked=False):
+    """The types and the routines; linked: also those that no header declares."""
     types, lines = [], []
     for number, text in enumerate(open(path), 1):
         text = text.split("#")[0].strip()
@@ -125,7 +126,7 @@ def parse(path):
             lines.append(Line(m[1].split(), m[2]))
         else:
             sys.exit(f"{path}:{number}: neither a type nor a routine: {text}")
-    return types, lines
+    return types, [line for line in lines if linked or "link" not in line.tags]
 
 
 def functions(types, lines):
@@ -247,11 +248,14 @@ def api(types, lines, group, header):
             else:
                 args.append(name)
         ret = "" if f.result == "void" else "return "
+        link = " noexcept" if "link" in f.line.tags else "" # GCC sees it of the empty ones and wants it of their aliases
+        if link:
+            yield f'[[gnu::visibility("default")]] {f.prototype("p")}{link};\n[[gnu::visibility("default")]] {f.prototype()}{link};'
         # Between these entry points and the store there is no call, whatever the inliner thinks of the size.
         attribute = "[[gnu::flatten]] " if group in ("rma", "amo") else ""
         if "noreturn" in f.line.tags:
             attribute = "[[noreturn]] "
-        yield f"{attribute}{f.prototype('p')} {{ {ret}shmem::api::{f.line.template}({', '.join(args)}); }}"
+        yield f"{attribute}{f.prototype('p')}{link} {{ {ret}shmem::api::{f.line.template}({', '.join(args)}); }}"
         yield f'extern decltype(p{f.name}) {f.name} __attribute__((weak, alias("p{f.name}")));'
     yield "}"
 
@@ -386,8 +390,8 @@ def device(types, lines):
 
 def main():
     what, path, *header = sys.argv[1:]
-    types, lines = parse(path)
     what, _, group = what.partition(":")
+    types, lines = parse(path, linked=what in ("api", "exports"))
     if what == "exports":
         print("/* " + NOTE + " */\nSHMEM_1 {\n  global:")
         for f in functions(types, lines):

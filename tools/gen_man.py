@@ -297,15 +297,15 @@ def marks(text):
 
 
 def variables(root):
-    """name, kind, default, sma, help of each row."""
-    row = r'VAR\((\w+), \w+, (\w+), "(.*?)", ([01]), "(.*)"\)'
+    """name, kind, default, aliases, help of each row."""
+    row = r'VAR\((\w+), \w+, (\w+), "(.*?)", (?:0|"([\w ]+)"), "(.*)"\)'
     for m in re.finditer(row, (root / "lib/env.def").read_text()):
-        name, kind, default, sma, help = m.groups()
-        yield name, kind, default.replace('\\"', '"'), sma == "1", help.replace('\\"', '"')
+        name, kind, default, aliases, help = m.groups()
+        yield name, kind, default.replace('\\"', '"'), (aliases or "").split(), help.replace('\\"', '"')
 
 
 def variable_rows(root):
-    for name, kind, default, sma, help in variables(root):
+    for name, kind, default, aliases, help in variables(root):
         yield ".TP"
         yield f".B SHMEM_{name}"
         yield roff(help[0].upper() + help[1:]) + "."
@@ -313,8 +313,9 @@ def variable_rows(root):
             yield "Any value counts, 0 too."
         elif default:
             yield f"Default: {roff(default)}."
-        if sma:
-            yield f"The older spelling\n.B SMA_{name}\nworks too."
+        for alias in aliases:
+            yield f"The older spelling\n.B {alias}\nworks too." if alias.startswith("SMA_") else \
+                  f"So does\n.BR {alias} ,\nas other libraries call it."
 
 
 def pages(manual):

@@ -12,10 +12,13 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   static constexpr double speed = 2e5;
   static_assert(tn % chunk == 0);
   using Operands = Matrices<T>;
+  struct Stage {
+    float a[bk][bm], b[bk][bn];
+  };
 
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
-    __shared__ float a[bk][bm], b[bk][bn];
+    auto &[a, b] = arch::workgroup_object<Stage>();
     const unsigned me = threadIdx.x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
     Tiles<Order> tiles(order);
     Tile tile;
@@ -60,7 +63,8 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
-    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), 0, stream, x, order, epilogue);
+    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<Stage>, stream, x,
+                       order, epilogue);
     return hipGetLastError();
   }
 };

@@ -319,9 +319,15 @@ def environment():
     for good in ("", "20kk", ".5m", "3.1M", "1048576", "2mjunk"):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": good})
         job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
-    # the old spelling works, and the new one wins
-    job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "1m", "SMA_SYMMETRIC_SIZE": "bad"})
-    job.expect(job.rc == 0, f"SHMEM_ wins over SMA_: {job.lines}")
+    # The old spelling works, and the name that other libraries have, each where those before it are not set; a mistake names the variable that has it
+    for name, alias in ("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"), ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"):
+        job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", name: "1m", alias: "bad"})
+        job.expect(job.rc == 0, f"{name} wins over {alias}: {job.lines}")
+        job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", alias: "bad"})
+        job.expect(job.rc != 0 and any(f'{alias} = "bad"' in line for line in job.lines), f"{job.lines}")
+    job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", "SHMEM_SYMMETRIC_HEAP_SIZE": "3m", "SHMEM_DEBUG": "1", "SHMEM_INFO": "1"})
+    job.expect(any("heap of 3145728 bytes" in line for line in job.lines), f"{job.lines}")
+    job.expect(any("SHMEM_SYMMETRIC_SIZE = 3m (by SHMEM_SYMMETRIC_HEAP_SIZE)" in line for line in job.out), f"{job.out}")
     bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"], "SHMEM_CHECK": ["2", "yes"],
            "SHMEM_P2P": ["0", "x"]}
     for name, values in bad.items():

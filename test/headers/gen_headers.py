@@ -14,7 +14,7 @@ import sys
 
 class Facts:
     def __init__(self, path):
-        self.types, self.lists, self.functions, self.generics = {}, {"-": ["-"]}, [], []
+        self.types, self.lists, self.functions, self.generics, self.linked = {}, {"-": ["-"]}, [], [], []
         patterns = []
         for text in open(path):
             row = text.rstrip("\n").split("\t")
@@ -24,6 +24,8 @@ class Facts:
                 self.lists[row[1]] = row[2].split()
             elif row[0] == "function":
                 patterns.append(row[1:])
+            elif row[0] == "linked":
+                self.linked.append((row[1], row[2]))
             elif row[0] == "generic":
                 self.generics.append((row[1], [p.strip() for p in row[2].split(";") if p.strip()], row[3]))
         for name, prototype, words in patterns:

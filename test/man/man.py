@@ -20,6 +20,7 @@ from pathlib import Path
 SOURCE, BUILD = Path(os.environ["SOURCE"]), Path(os.environ["BUILD"])
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tools"))
+import gen  # noqa: E402
 import gen_man  # noqa: E402
 
 PAGES = {p.name[:-3]: p for p in sorted((SOURCE / "man").glob("*.[1-9].in"))}
@@ -95,14 +96,21 @@ def case_names():
         for line in page.lines:
             ctx = [line.name, line.name.replace("shmem_", "shmem_ctx_", 1)]
             known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx for s in ("_wave", "_wg")])
-    known |= {"p" + name for name in known}
+    # What is only exported has no page, but a place.
+    linked = {line.name for line in gen.parse(SOURCE / "include/shmem.def", linked=True)[1] if "link" in line.tags}
+    assert linked
+    porting = PAGES["shmem_porting.7"].read_text()
+    for name in linked:
+        expect(f"`{name}`" in porting, f"man/shmem_porting.7.in: has no {name}")
+    known |= linked | {"p" + name for name in known}
     headers = "".join((SOURCE / p).read_text() for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp", "device/arch.hpp"))
     macros = set(re.findall(r"#define (SHMEMX?_\w+)", headers))
     for names in re.findall(r"^typedef enum \{(.*?)\}", headers, re.M | re.S):
         macros |= set(re.findall(r"\bSHMEMX?_\w+", names))
     known |= macros | set(re.findall(r"\bshmemx?_\w+_t\b", headers))
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
-    known |= {prefix + v[0] for v in gen_man.variables(SOURCE) for prefix in ("SHMEM_", "SMA_")}
+    for name, _, _, aliases, _ in gen_man.variables(SOURCE):
+        known |= {"SHMEM_" + name, *aliases}
     gemm = {w for p in ("fused.hpp", "number.hpp") for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
     known |= {"shmem::gemm"}
     seen = set()

@@ -17,6 +17,7 @@ import gen  # noqa: E402
 TABLE = ROOT / "include" / "shmem.def"
 TYPES, LINES = gen.parse(TABLE)
 FUNCTIONS = gen.functions(TYPES, LINES)
+LINKED = [line.name for line in gen.parse(TABLE, linked=True)[1] if "link" in line.tags]
 
 
 def run(what, table=TABLE, *more):
@@ -54,6 +55,11 @@ class Counts(unittest.TestCase):
         self.assertEqual(len({f.name for f in FUNCTIONS}), 1788)
         self.assertEqual(sum("dep" in f.line.tags for f in FUNCTIONS), 103)
 
+    def test_linked(self):
+        self.assertEqual(len(LINKED), 8)
+        for what in "prototypes", "pshmem", "table":
+            self.assertNotRegex(run(what).stdout, rf"\bp?({'|'.join(LINKED)})\(")
+
     def test_groups(self):
         got = collections.Counter(f.line.group for f in FUNCTIONS)
         # init with threads and profiling; rma with its nonblocking forms; amo with old and nonblocking ones
@@ -77,8 +83,9 @@ class Counts(unittest.TestCase):
     def test_exports(self):
         out = run("exports").stdout
         names = re.findall(r"\w+;", out)
-        self.assertEqual(len(names), 3576)
-        self.assertEqual({n for f in FUNCTIONS for n in (f"{f.name};", f"p{f.name};")}, set(names))
+        self.assertEqual(len(names), 3576 + 2 * len(LINKED))
+        both = [f.name for f in FUNCTIONS] + LINKED
+        self.assertEqual({n for name in both for n in (f"{name};", f"p{name};")}, set(names))
         self.assertIn("local: *;", out)
 
 

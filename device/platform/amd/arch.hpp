@@ -189,6 +189,11 @@ SHMEM_D_ unsigned wave_first(unsigned v) {
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }
+template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
+template <class T> SHMEM_D_ T &workgroup_object() {
+  __shared__ T object;
+  return object;
+}
 // Ticks of hipDeviceAttributeWallClockRate.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();

@@ -128,6 +128,13 @@ SHMEM_D_ unsigned wave_first(unsigned v) {
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }
+// Not a __shared__ one: that is thread-local here, and what a library has of it is taken from the
+// stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
+// dlopen failed).
+template <class T> inline constexpr size_t launch_bytes = sizeof(T);
+template <class T> SHMEM_D_ T &workgroup_object() {
+  return *static_cast<T *>(hip_cpu::dynamic_shared());
+}
 SHMEM_D_ uint64_t clock() {
   return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
 }

@@ -88,6 +88,9 @@ struct Wave {
 };
 
 struct Block {
+  // Of the host's thread, on which it stays: to find them costs a call.
+  Lane *&lane = hip_cpu::lane;
+  uint3 &thread_index = threadIdx;
   const Launch *launch;
   uint32_t threads, begun;
   Lane *current, main; // main is the thread itself, which waits for the end
@@ -205,10 +208,10 @@ HIP_CPU_NO_TSAN void arrive(context::transfer_t from, void *fake_stack) {
 
 HIP_CPU_NO_TSAN void switch_to(Block &b, Lane *to) {
   Lane *from = b.current;
-  threadIdx = to->index; // may be the same fiber with another thread
+  b.thread_index = to->index; // may be the same fiber with another thread
   if (to == from) return;
   b.current = to;
-  lane = to == &b.main ? nullptr : to;
+  b.lane = to == &b.main ? nullptr : to;
   __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->bytes);
   __tsan_switch_to_fiber(to->tsan, no_sync);
   arrive(context::jump_fcontext(to->context, from), from->fake_stack);
@@ -254,7 +257,7 @@ HIP_CPU_NO_TSAN void run_lane(context::transfer_t from) {
     leave(b, b.all);
     if (b.begun < b.threads) {
       begin(b, l);
-      threadIdx = l->index;
+      b.thread_index = l->index;
       continue;
     }
     b.idle.push(l);
@@ -262,12 +265,12 @@ HIP_CPU_NO_TSAN void run_lane(context::transfer_t from) {
   }
 }
 
-HIP_CPU_NO_TSAN Wave &my_wave() {
+HIP_CPU_NO_TSAN Wave &wave_of(const Lane *lane) {
   return lane->block->waves[lane->number / impl::warp_size];
 }
 
 // Brings a value and a vote to the wave; the slot where the others' lie.
-HIP_CPU_NO_TSAN int meet_wave(Wave &w, uint64_t value, bool vote) {
+HIP_CPU_NO_TSAN int meet_wave(Wave &w, const Lane *lane, uint64_t value, bool vote) {
   const int slot = int(w.meeting.turn & 1);
   const uint32_t me = lane->number % impl::warp_size;
   if (!w.meeting.arrived) w.present[slot] = w.votes[slot] = 0;
@@ -314,10 +317,10 @@ HIP_CPU_NO_TSAN void run_block(const Launch &launch, uint64_t number) {
     if (launch.shared && posix_memalign(&b.shared, 128, launch.shared)) fatal("no shared memory");
     b.shared_bytes = launch.shared;
   }
-  gridDim = launch.grid;
+  const dim3 &grid = gridDim = launch.grid;
   blockDim = launch.block;
-  blockIdx = {uint32_t(number % gridDim.x), uint32_t(number / gridDim.x % gridDim.y),
-              uint32_t(number / gridDim.x / gridDim.y)};
+  blockIdx = {uint32_t(number % grid.x), uint32_t(number / grid.x % grid.y),
+              uint32_t(number / grid.x / grid.y)};
   goes_on(b);
   b.current = &b.main;
   __tsan_release(&b.start);
@@ -328,16 +331,17 @@ HIP_CPU_NO_TSAN void run_block(const Launch &launch, uint64_t number) {
 } // namespace impl
 
 HIP_CPU_NO_TSAN void pause() {
-  if (!lane) {
+  Lane *l = lane;
+  if (!l) {
     sched_yield();
     return;
   }
-  Block &b = *lane->block;
-  b.polling.push(lane);
+  Block &b = *l->block;
+  b.polling.push(l);
   switch_to(b, pick(b));
 }
 HIP_CPU_NO_TSAN void progress() {
-  if (lane) goes_on(*lane->block);
+  if (const Lane *l = lane) goes_on(*l->block);
 }
 
 HIP_CPU_NO_TSAN void *dynamic_shared() {
@@ -355,18 +359,21 @@ HIP_CPU_NO_TSAN Votes sync_block(bool vote) {
 }
 
 HIP_CPU_NO_TSAN uint64_t wave_values(uint64_t value, int from) {
-  Wave &w = my_wave();
-  const int slot = meet_wave(w, value, false);
+  Lane *l = lane;
+  Wave &w = wave_of(l);
+  const int slot = meet_wave(w, l, value, false);
   return w.present[slot] >> from & 1 ? w.values[slot][from] : 0;
 }
 HIP_CPU_NO_TSAN uint64_t wave_votes(bool vote, uint64_t *present) {
-  Wave &w = my_wave();
-  const int slot = meet_wave(w, 0, vote);
+  Lane *l = lane;
+  Wave &w = wave_of(l);
+  const int slot = meet_wave(w, l, 0, vote);
   if (present) *present = w.present[slot];
   return w.votes[slot];
 }
 HIP_CPU_NO_TSAN int lane_number() {
-  return lane ? int(lane->number % impl::warp_size) : 0;
+  const Lane *l = lane;
+  return l ? int(l->number % impl::warp_size) : 0;
 }
 
 } // namespace hip_cpu

@@ -202,6 +202,11 @@ SHMEM_D_ unsigned wave_first(unsigned v) {
 SHMEM_D_ void wg_sync() {
   __syncthreads();
 }
+template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
+template <class T> SHMEM_D_ T &workgroup_object() {
+  __shared__ T object;
+  return object;
+}
 // Ticks of hipDeviceAttributeWallClockRate: nanoseconds.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;

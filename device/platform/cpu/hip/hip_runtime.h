@@ -5,6 +5,8 @@
 //   - operations of a wave wait for all its lanes that have not ended, in whichever branch they
 //   are;
 //   - a launch is spelled hipLaunchKernelGGL, dynamic shared memory HIP_DYNAMIC_SHARED;
+//   - __shared__ is thread_local: of a program's large ones every thread of the host loses as much
+//   of its stack, dynamic shared memory costs none;
 //   - a thread's stack is 64 KiB.
 // What can never go on (threads that wait in __syncthreads for others that wait in a __shfl) ends
 // the program with a line that says so.
@@ -39,9 +41,9 @@ namespace hip_cpu {
 
 struct Lane;
 #pragma GCC visibility push(default)
-// The first access is a load from a fixed place of the thread, in the library too.
-#define HIP_CPU_THREAD __attribute__((tls_model("initial-exec")))
-extern __thread Lane *lane HIP_CPU_THREAD;
+// The thread of a kernel that this thread of the host runs. Not of the model initial-exec, which
+// asks for a fixed place, lest dlopen fails: in a shared library the first access is a call.
+extern __thread Lane *lane;
 
 // Whether the caller is a thread of a kernel.
 inline bool in_kernel() {
@@ -160,8 +162,8 @@ HIP_CPU_VECTORS(double, double)
 #undef HIP_CPU_VECTORS
 
 #pragma GCC visibility push(default)
-extern __thread uint3 threadIdx HIP_CPU_THREAD, blockIdx HIP_CPU_THREAD;
-extern __thread dim3 blockDim HIP_CPU_THREAD, gridDim HIP_CPU_THREAD;
+extern __thread uint3 threadIdx, blockIdx;
+extern __thread dim3 blockDim, gridDim;
 #pragma GCC visibility pop
 inline constexpr int warpSize = 64;
 
