@@ -183,7 +183,7 @@ struct Job {
       word.erase(word.find('\n'));
       if (word.empty()) return; // as the program wanted it
       const size_t by = notes.cause.find("signal ");
-      if (by != std::string::npos) word += ", by " + notes.cause.substr(by);
+      if (by != std::string::npos) word += ": " + notes.cause.substr(by);
       write_all(word + "\n");
     } else if (notes.failure) {
       if (notes.cause.empty() && status > 128)
