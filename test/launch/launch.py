@@ -239,7 +239,7 @@ def case_showme():
         assert "-L" in link and "-rpath" in link and link.endswith("-lshmem")
         assert run(cc, "--showme:version").startswith(Path(cc).name)
         command = run(cc, "--showme:command").strip()
-        assert run(cc, "--showme", "a b.c", "-c") == f"{command} 'a b.c' -c {compile}\n"
+        assert run(cc, "--showme", "a b.c", "-c") == f"{command} {compile} 'a b.c' -c\n"
         assert run(cc, "x.c", "-O2", "--showme").endswith("-lshmem\n")
         assert run(cc, "--showme").split()[0] == command.split()[0]
         assert "a.out" not in run(cc, "--showme", "-E", "x.c") and "-lshmem" not in run(cc, "--showme", "-M", "x.c")
