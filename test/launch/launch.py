@@ -226,6 +226,9 @@ def case_left():
             one_line(done.stderr, "PE 1 ", "status 3" if status == 3 else f"signal {status - 128} ")
         for r in range(3):
             (TMP / str(r)).unlink()
+    if launcher_kind() == "orte": # all that it says, for whoever asks
+        said = run(OSHRUN, "-n", 2, "sh", "-c", "sleep 0.1; exit 3", status=3, SHMEM_DEBUG="1")
+        assert "-----" in said and "oshrun:" not in said, said
 
 
 def case_killed():
