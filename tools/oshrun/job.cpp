@@ -260,9 +260,7 @@ int run_job(const std::vector<std::string> &given, bool quiet, bool input) {
     word.read_to(job.word);
   }
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (code != 0) {
-    end_the_rest(before);
-    job.say_why(code);
-  }
+  if (code != 0) end_the_rest(before);
+  job.say_why(code);
   return code;
 }

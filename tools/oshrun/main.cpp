@@ -94,6 +94,14 @@ long pes_of(const char *option, const char *word) {
   return n;
 }
 
+bool chooses_binding(std::string_view option, const std::string &value) {
+  return option.starts_with("--bind-to") || option.starts_with("-bind-to") ||
+         any_of(option, "-rf", "--rankfile", "--cpu-list", "--cpu-set", "-cpu-set", "-cpu-list",
+                "-cpus-per-proc", "--cpus-per-proc") ||
+         (any_of(option, "-map-by", "--map-by") && strcasestr(value.c_str(), ":pe")) ||
+         (option.ends_with("mca") && value.find("binding_policy") != value.npos);
+}
+
 // The command line is read only as far as the program. An option not known here counts as one
 // without a value; a wrong guess merely ends the reading early, the launcher sees every word.
 Line read_line(char **word) {
@@ -121,12 +129,7 @@ Line read_line(char **word) {
       puts("oshrun (libshmem) " VERSION);
       exit(0);
     }
-    if (w.starts_with("--bind-to") || w.starts_with("-bind-to") || w.starts_with("--cpu-bind") ||
-        any_of(w, "-rf", "--rankfile", "--cpu-list", "--cpu-set", "-cpu-set", "-cpu-list",
-               "-cpus-per-proc", "--cpus-per-proc") ||
-        (any_of(w, "-map-by", "--map-by") && word[1] && strcasestr(word[1], ":pe")) ||
-        (w.ends_with("mca") && word[1] && strstr(word[1], "binding_policy")))
-      line.bound = true;
+    if (chooses_binding(w, word[1] ? word[1] : "")) line.bound = true;
     if (w == "--which") {
       line.which = true;
     } else if (w == "--") {
@@ -337,8 +340,12 @@ void set_defaults(const Launcher &launcher, const Line &line) {
   default:
     break;
   }
+  bool bound = line.bound;
+  for (size_t i = 0; i < launcher.extra.size(); i++)
+    bound = bound || chooses_binding(launcher.extra[i],
+                                     i + 1 < launcher.extra.size() ? launcher.extra[i + 1] : "");
   unsetenv("OSHRUN_BIND"); // of an oshrun around this one
-  if (policy && !line.bound && !getenv(policy)) {
+  if (policy && !bound && !getenv(policy)) {
     setenv("OSHRUN_BIND", "core", 1);
     setenv(policy, binding, 1);
   } else if (policy) {
