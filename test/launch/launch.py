@@ -101,6 +101,7 @@ def case_launcher_choice():
     fake("prterun")
     assert first(SHMEM_X="1") == ["prterun", "-x", "SHMEM_X", "prog"]
     assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
+    assert run(OSHRUN, "--stdin", 0, "prog", SHMEM_LAUNCHER="srun", **empty).split() == ["srun", "--input=0", "prog"]
 
 
 def case_which():
