@@ -81,8 +81,8 @@ void flush_together() {
 void report_death(int pe) {
   uint32_t none = 0;
   if (self.job->dead.compare_exchange_strong(none, uint32_t(pe) + 1))
-    say("PE %d (process %d) has died without shmem_finalize: the job ends", pe,
-        self.slots[pe].pid.load());
+    last_word("PE %d (process %d) has died without shmem_finalize: the job ends", pe,
+              self.slots[pe].pid.load());
   alarm_all();
 }
 
@@ -127,7 +127,7 @@ void at_exit(int status, void *) {
   if (self.n > 1) {
     uint32_t none = 0;
     if (self.job->dead.compare_exchange_strong(none, uint32_t(self.me) + 1))
-      say("exit(%d) without shmem_finalize: the job ends", status);
+      last_word("exit(%d) without shmem_finalize: the job ends", status);
     alarm_all();
   }
 }
@@ -147,6 +147,7 @@ void end_job(int status) {
 
 void global_exit(int status) {
   self.exiting = true;
+  no_last_word();
   if (self.job && self.n > 1) {
     if (!claim_exit(status))
       for (;;) pause(); // somebody else is ending the job, and this process with it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bring-up and tear-down, in one readable order.
 #include "init.hpp"
+#include "bind.hpp"
 #include "bootstrap.hpp"
 #include "built.h"
 #include "copy.hpp"
@@ -17,7 +18,6 @@
 #include <cstdio>
 #include <ctime>
 #include <pshmem.h>
-#include <sched.h>
 #include <shmemx.h>
 #include <unistd.h>
 
@@ -29,15 +29,6 @@ ptrdiff_t heap_delta[max_pes];
 namespace {
 
 bool by_start_pes; // the program began with start_pes: it may end without finalize
-
-// All cores that any PE of the node may run on. A launcher that binds each PE to a core shows each
-// of them only one.
-void tell_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) < 0) return;
-  for (int core = 0; core < 1024; core++)
-    if (CPU_ISSET(core, &set)) self.job->cores[core / 64].fetch_or(uint64_t(1) << core % 64);
-}
 
 void choose_spins() {
   int cores = 0;
@@ -59,6 +50,7 @@ void print_info() {
 // Once in a process: it stays joined and mapped from then on, so that a later init needs no
 // launcher.
 void join_job() {
+  look_for_threads();
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
@@ -70,7 +62,7 @@ void join_job() {
   self.pid = getpid();
   catch_exit();
   Slot &slot = self.slots[self.me];
-  tell_cores();
+  show_cores();
   print_info();
   if (self.me == 0 && !self.env.quiet) unknown_variables([](const char *line) { say("%s", line); });
   slot.pid.store(self.pid, std::memory_order_release);
@@ -90,7 +82,7 @@ void wait_for_all() {
   }
 }
 
-void bring_up() {
+void bring_up(int thread_level) {
   const bool first = !self.job;
   if (first) join_job();
   self.spins = least_spins;
@@ -106,6 +98,7 @@ void bring_up() {
   self.check = self.env.check;
   self.stream_bytes = stream_threshold();
   gpu::open();
+  bind(thread_level);
   reset_heaps();
   choose_spans();
   self.ready = true;
@@ -125,6 +118,7 @@ void tear_down() {
   if (self.me == 0) forget_shares();
   slot.phase = Slot::done;
   stop_watch();
+  unbind();
   destroy_teams();
   bootstrap::leave();
   debug("down");
@@ -149,7 +143,7 @@ int init_thread(const char *fn, int requested, int *provided) {
   }
   if (self.inits++ == 0) {
     self.thread_level = SHMEM_THREAD_MULTIPLE;
-    bring_up();
+    bring_up(requested);
   } else {
     sync(*self.world);
   }

@@ -41,8 +41,9 @@ struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
-  std::atomic<uint32_t> unmapped; // how often this PE is done with the others' device heaps
-  std::atomic<int> flushed;       // this PE has written out its stdio, for shmem_global_exit
+  std::atomic<uint32_t> unmapped;  // how often this PE is done with the others' device heaps
+  std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
+  std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   alignas(
       line) std::atomic<uint64_t> awaits; // what sleeping threads of this PE wait for, see sync.cpp
   std::atomic<uint32_t> bell;             // the futex that they sleep on
@@ -90,7 +91,7 @@ inline constexpr size_t stage_bytes = sizeof(Stage::data);
 struct Job {
   uint64_t magic;
   int n;
-  std::atomic<uint64_t> cores[16]; // that any PE may run on, one bit each
+  std::atomic<uint64_t> cores[16]; // of all PEs
   alignas(line)
       std::atomic<uint32_t> sleepers; // threads in futex sleep, all PEs: nobody rings while it is 0
   alignas(line) std::atomic<uint32_t> departed; // PE + 1 of the first that has left, or is leaving,

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the environment.
 
-death-PHASE   PE 1 dies in each way: the others are gone within 2 s, a line names the PE, the status says so, nothing is left
+death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, within 2 s, and the last line, the only one,
+              names the PE; the status says so, nothing is left
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
 wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
@@ -59,25 +60,29 @@ class Job:
             while len(self.pids) < n and time.monotonic() < end:
                 time.sleep(0.01)
             act(self)
-        self.gone = None
+        self.gone = self.left = None
         end = time.monotonic() + limit
         while time.monotonic() < end:
+            over = process.poll() is not None
+            if over and self.left is None:
+                self.left = [p for p in self.pids if os.path.exists(f"/proc/{p}")]
             if self.gone is None and len(self.pids) >= n and not any(map(alive, self.pids)):
                 self.gone = time.monotonic()
-            if process.poll() is not None and (self.gone or not any(map(alive, self.pids))):
+            if over and (self.gone or not any(map(alive, self.pids))):
                 break
             time.sleep(0.005)
         self.timed_out = process.poll() is None
-        self.left = [p for p in self.pids if alive(p)]
-        for pid in self.left + ([process.pid] if self.timed_out else []):
+        for pid in [p for p in self.pids if alive(p)] + ([process.pid] if self.timed_out else []):
             os.kill(pid, signal.SIGKILL)
         self.rc = process.wait()
         for reader in readers:
             reader.join(5)
         self.gone = self.gone or time.monotonic()
-        self.lines = [line for line in self.err if line.startswith("shmem:")]
+        self.lines = [line for line in self.err if line.startswith(("shmem:", "oshrun:"))]
         self.expect(not self.timed_out, f"still running after {limit} s")
         self.expect(not self.left, f"processes left: {self.left}")
+        quiet = not {"SHMEM_DEBUG", "SMA_DEBUG"} & variables.keys()
+        self.expect(not quiet or not any(line.startswith("-----") for line in self.err), "the launcher says more")
         # Shared memory has no name here; a launcher may need a moment to clean up.
         for _ in range(100):
             files = os.listdir(self.tmp)
@@ -121,9 +126,10 @@ def death(phase):
         print(f"{phase} {how}: status {job.rc}, the others gone after {took:.2f} s")
         job.expect(took < SECONDS, f"the others were there for {took:.2f} s")
         job.expect(job.rc != 0, "status 0")
-        if phase != "init": # there the launcher alone knows who it was
-            named = [line for line in job.lines if re.search(r"PE 1\b", line)]
-            job.expect(len(named) == 1 and len(job.lines) == 1, f"one line should name PE 1: {job.lines}")
+        job.expect(len(job.lines) == 1 and job.err[-1] == job.lines[0] and re.search(r"PE 1\b", job.err[-1]),
+                   f"one line, the last, should name PE 1: {job.err}")
+        number = {"abort": 6, "segv": 11, "kill9": 9}.get(how)
+        job.expect(not number or f"signal {number} " in job.err[-1], f"no signal {number}: {job.err}")
 
     together(2, one, hows)
 

@@ -5,6 +5,7 @@ in the environment. Cases without 'program' in their name need no library, only 
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,7 @@ def case_launcher_choice():
     ENV.pop("SHMEM_LAUNCHER", None)
     one_line(run(OSHRUN, "true", status=127, PATH="/nonexistent"), "install", "openmpi-bin")
     one_line(run(OSHRUN, "true", status=127, SHMEM_LAUNCHER="absent --x"), "'absent'", "install")
+    fake("prog") # is there, or else that would be the mistake
     fake("mpirun", "HYDRA build details:")
     one_line(run(OSHRUN, "true", status=127, **empty), "mpirun", "Hydra")
     one_line(run(OSHRUN, "true", status=127, SHMEM_LAUNCHER="mpirun", **empty), "mpirun", "Hydra")
@@ -99,6 +101,7 @@ def case_launcher_choice():
     fake("prterun")
     assert first(SHMEM_X="1") == ["prterun", "-x", "SHMEM_X", "prog"]
     assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
+    assert run(OSHRUN, "--stdin", 0, "prog", SHMEM_LAUNCHER="srun", **empty).split() == ["srun", "--input=0", "prog"]
 
 
 def case_which():
@@ -176,6 +179,136 @@ def case_doctor():
     assert "'x'" in run(info, "doctor", "x", status=2)
 
 
+def case_missing():
+    """One line and the shell's status, where mpirun has ten lines and 134; what it says of its own options stays."""
+    folder, text = TMP / "folder", TMP / "text"
+    folder.mkdir()
+    text.write_text("not a program")
+    for word in "absent-program", "./absent", str(TMP / "absent"):
+        for options in ["-n", 2], ["--oversubscribe", "-n", 1, "--"]:
+            one_line(run(OSHRUN, *options, word, "-n", "x", status=127), f"'{word}'")
+    one_line(run(OSHRUN, "-n", 2, text, status=126), f"'{text}'", "not executable")
+    one_line(run(OSHRUN, "-n", 2, folder, status=126), f"'{folder}'", "folder")
+    run(OSHRUN, "-n", 1, "--wdir", folder, "sh", "-c", "true")
+    # A word after an option that oshrun does not know may be its value.
+    assert "absent" in run(OSHRUN, "-n", 1, "--wdir", folder, "absent", status=None)
+    if "orte" in launcher_kind():
+        assert "not recognized" in run(OSHRUN, "-n", 2, "--map-by", "nonsense", "true", status=None)
+
+
+def launcher_kind():
+    path = os.path.realpath(run(OSHRUN, "--which").split()[0])
+    return Path(path).name.replace("orterun", "orte")
+
+
+def case_stdin():
+    """A loop around oshrun keeps its lines; --stdin gives them to a PE."""
+    lines = "a\nb\nc\n"
+    loop = f'while read -r line; do "$OSHRUN" -n 2 sh -c "cat; echo got $line"; done'
+    done = subprocess.run(["sh", "-c", loop], input=lines, text=True, capture_output=True, env={**ENV, "OSHRUN": OSHRUN})
+    assert sorted(done.stdout.split("\n")[:-1]) == sorted(f"got {x}" for x in "aabbcc"), done
+    for option in "--stdin", "-stdin":
+        done = subprocess.run([OSHRUN, option, "1", "-n", "2", "sh", "-c", "sed s/^/$PMIX_RANK/"], input=lines, text=True,
+                              capture_output=True, env=ENV)
+        assert done.stdout == "1a\n1b\n1c\n", done
+    one_line(run(OSHRUN, "--stdin", status=2), "--stdin")
+
+
+def case_left():
+    """When oshrun returns, no process of a failed job is there, whatever it ignores, and one line says what happened."""
+    for how, status in ("exit 3", 3), ("kill -9 $$", 137), ("kill -ABRT $$", 134):
+        body = (f'trap "" TERM INT HUP; echo $$ >{TMP}/$PMIX_RANK; [ "$PMIX_RANK" = 1 ] || {{ sleep 60; sleep 60; }}\n'
+                f"until [ -s {TMP}/0 ] && [ -s {TMP}/2 ]; do sleep 0.02; done; sleep 0.1; {how}")
+        done = subprocess.run([OSHRUN, "-n", "3", "sh", "-c", body], env=ENV, text=True, capture_output=True)
+        pids = [(TMP / str(r)).read_text().strip() for r in range(3)]
+        left = [p for p in pids if os.path.exists(f"/proc/{p}")]
+        assert not left and done.returncode == status, (how, left, done)
+        if "prte" not in launcher_kind():
+            one_line(done.stderr, "PE 1 ", "status 3" if status == 3 else f"signal {status - 128} ")
+        for r in range(3):
+            (TMP / str(r)).unlink()
+    if launcher_kind() == "orte": # all that it says, for whoever asks
+        said = run(OSHRUN, "-n", 2, "sh", "-c", "sleep 0.1; exit 3", status=3, SHMEM_DEBUG="1")
+        assert "-----" in said and "oshrun:" not in said, said
+
+
+def case_killed():
+    """kill -9 of oshrun ends the job too."""
+    job = subprocess.Popen([OSHRUN, "-n", "2", "sh", "-c", f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"], env=ENV)
+    ranks = [TMP / str(r) for r in range(2)]
+    while not all(r.exists() and r.read_text().endswith("\n") for r in ranks):
+        time.sleep(0.02)
+    job.kill()
+    job.wait()
+    until = time.monotonic() + 10
+    while any(alive(r.read_text().strip()) for r in ranks) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(alive(r.read_text().strip()) for r in ranks)
+
+
+def case_children():
+    """Processes that a shell had started before it became oshrun are not the job's."""
+    got = run("sh", "-c", f'sleep 9 >/dev/null 2>&1 & echo $!; exec "{OSHRUN}" -n 1 sh -c "sleep 0.2; exit 0"').split()
+    assert alive(got[0])
+    done = subprocess.run(["sh", "-c", f'sleep 9 >/dev/null 2>&1 & echo $!; exec "{OSHRUN}" -n 1 sh -c "exit 3"'], env=ENV, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert done.returncode == 3 and alive(done.stdout.split()[0])
+    for pid in got[0], done.stdout.split()[0]:
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def case_binding():
+    """One core a PE when they fit and nothing says that the program has threads, unless the user chooses."""
+    cores = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.setdefault(siblings.read_text() if siblings.exists() else cpu, cpu)
+    if len(cores) < 2 or "sanitize=thread" in run(f"{BUILD}/tools/oshcc", "--showme:link"):
+        sys.exit(77) # TSan has a thread
+    two = set(list(cores.values())[:2])
+    os.sched_setaffinity(0, two) # so that three PEs are too many
+    exe, openmp = TMP / "cores", TMP / "openmp"
+    run(f"{BUILD}/tools/oshcc", HERE / "cores.c", "-o", exe)
+    run(f"{BUILD}/tools/oshcc", "-DLIKE_OPENMP", "-rdynamic", HERE / "cores.c", "-o", openmp)
+
+    def masks(n, *argv, options=(), **env):
+        lines = run(OSHRUN, *options, "-n", n, *argv, **env).splitlines()
+        assert sum(line.startswith("after:") for line in lines) == n, lines
+        after = [set(map(int, line.split()[1:])) for line in lines if line.startswith("after:")]
+        return [set(map(int, line.split()[1:])) for line in sorted(lines) if not line.startswith("after:")], after
+
+    for argv in [exe], [exe, 0]:
+        bound, after = masks(2, *argv)
+        assert all(len(m) == 1 for m in bound) and bound[0] | bound[1] == two, bound
+        assert after == [two] * 2, after
+    policy = "PRTE_MCA_hwloc_default_binding_policy" if "prte" in launcher_kind() else "OMPI_MCA_hwloc_base_binding_policy"
+    for n, argv, options, env in (
+        (3, [exe], [], {}), (1, [exe], [], {}), # too many; none to poll with
+        (2, [exe], [], {"OMP_NUM_THREADS": "2"}), (2, [openmp], [], {}), (2, [exe, 0, "thread"], [], {}),
+        (2, [exe, 1], [], {}), (2, [exe, 3], [], {}), # SHMEM_THREAD_FUNNELED and _MULTIPLE
+        (2, [exe], ["--bind-to", "none"], {}), (2, [exe], [], {policy: "none"}),
+    ):
+        free, _ = masks(n, *argv, options=options, **env)
+        assert free == [two] * n, (argv, options, env, free)
+    for env in {"OSHRUN_BIND": "core"}, {"SHMEM_LAUNCHER": run(OSHRUN, "--which").strip() + " --bind-to none"}: # of one around it
+        options = ["--bind-to", "none"] if "OSHRUN_BIND" in env else []
+        free, _ = masks(2, exe, options=options, **env)
+        assert free == [two] * 2, (env, free)
+    if "cpu" in run(f"{BUILD}/tools/oshcc", "--showme:compile"):
+        run(f"{BUILD}/tools/oshc++", HERE / "cores.hip", "-o", exe)
+        assert run(OSHRUN, "-n", 2, exe) == "1 cores, kernels 2\n" * 2
+
+
+def case_mpicc():
+    """As the compiler of another wrapper, oshcc finds its own shmem.h before Open MPI's."""
+    if not shutil.which("mpicc") or not Path("/usr/bin/mpicc.openmpi").exists():
+        sys.exit(77)
+    (TMP / "x.c").write_text('#include <shmem.h>\n#include <mpi.h>\n#ifndef SHMEM_MAJOR_VERSION\n#error\n#endif\n'
+                             '#include <stdio.h>\nint main(void) { puts(SHMEM_VENDOR_STRING); }\n')
+    run("mpicc", TMP / "x.c", "-o", TMP / "x", OMPI_CC=f"{BUILD}/tools/oshcc")
+    assert run(TMP / "x").startswith("libshmem")
+
+
 def case_oversubscribe():
     n = 2 * os.cpu_count() + 1
     assert run(OSHRUN, "-n", n, "echo", "x").split() == ["x"] * n
@@ -239,13 +372,14 @@ def case_showme():
         assert "-L" in link and "-rpath" in link and link.endswith("-lshmem")
         assert run(cc, "--showme:version").startswith(Path(cc).name)
         command = run(cc, "--showme:command").strip()
-        assert run(cc, "--showme", "a b.c", "-c") == f"{command} 'a b.c' -c {compile}\n"
+        assert run(cc, "--showme", "a b.c", "-c") == f"{command} {compile} 'a b.c' -c\n"
         assert run(cc, "x.c", "-O2", "--showme").endswith("-lshmem\n")
         assert run(cc, "--showme").split()[0] == command.split()[0]
         assert "a.out" not in run(cc, "--showme", "-E", "x.c") and "-lshmem" not in run(cc, "--showme", "-M", "x.c")
         one = "SHMEM_CC" if cc.endswith("oshcc") else "SHMEM_CXX"
         assert run(cc, "--showme:command", **{one: "other -m64"}) == "other -m64\n"
-        assert run(cc, "a  b", **{one: str(fake("cc"))}).split("\n")[1] == "a  b"
+        assert run(cc, "a  b", **{one: str(fake("cc"))}).split("\n").count("a  b") == 1
+        assert run(cc, "--help").startswith(f"usage: {Path(cc).name} ")
         run(cc, "-v")
         run(cc, status=None)
         run(cc, "--showme:nothing", status=2)
@@ -428,6 +562,12 @@ def case_installed_program():
         got = run("man", "-M", root / "share/man", "-w", "shmem", "shmem_env", "oshrun", "oshcc", "oshc++", "oshCC",
                   "shmem_info", "shmem_perf")
         assert got.count("moved here") == 8, got
+        index = HERE.parent.parent / "tools/mandb"
+        assert "tools/mandb " in run("meson", "install", "-C", BUILD, "--no-rebuild", "--dry-run", "--tags", "man")
+        run("/bin/sh", index, root / "share/man", PATH="/nonexistent") # a system without it
+        if shutil.which("mandb"):
+            run(index, "share/man", MESON_INSTALL_PREFIX=str(root))
+            assert "shmem_put (3)" in run("apropos", "-M", root / "share/man", "shmem_put")
     # Without the wrappers: what pkg-config says of the tree where it is now.
     config = ["pkg-config", "--define-variable=prefix=" + str(root).replace(" ", "\\ ")]
     ENV["PKG_CONFIG_PATH"] = str(next(root.rglob("shmem.pc")).parent)

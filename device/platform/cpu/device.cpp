@@ -21,8 +21,14 @@ int number(const char *name, int otherwise) {
   return text && *text ? atoi(text) : otherwise;
 }
 
+Runtime *before; // the parent's
+
 Runtime *make_runtime() {
   auto *r = new Runtime{};
+  if (before)
+    r->cores = before->cores;
+  else if (sched_getaffinity(0, sizeof r->cores, &r->cores) < 0)
+    CPU_ZERO(&r->cores);
   r->devices = std::clamp(number("SHMEM_CPU_DEVICES", 1), 0, 64);
   r->host_access = number("SHMEM_CPU_HOST_ACCESS", 1) != 0;
   r->total = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
@@ -39,7 +45,6 @@ Runtime *make_runtime() {
 }
 
 std::mutex making;
-Runtime *before; // the parent's
 
 // The child has only the thread that forked, and what others held locked or half done. So it begins
 // anew with its first call, and reads the environment again.

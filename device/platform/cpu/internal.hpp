@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <sched.h>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ struct Runtime {
   Device *device;                            // each
   Streams *streams;
   Runtime *before; // of the parent
+  cpu_set_t cores; // of the program at its start: those of a PE may become one, see lib/bind.cpp
 };
 Runtime &runtime();
 Streams *make_streams(int devices);

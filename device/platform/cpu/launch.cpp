@@ -16,11 +16,16 @@ void start_thread(void *(*f)(void *), void *argument) {
   sigfillset(&most);
   for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&most, fault);
   pthread_sigmask(SIG_SETMASK, &most, &before);
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  const cpu_set_t &cores = runtime().cores;
+  if (CPU_COUNT(&cores)) pthread_attr_setaffinity_np(&attr, sizeof cores, &cores);
   pthread_t thread;
-  if (pthread_create(&thread, nullptr, f, argument)) {
+  if (pthread_create(&thread, &attr, f, argument)) {
     fprintf(stderr, "hip: no more threads\n");
     abort();
   }
+  pthread_attr_destroy(&attr);
   pthread_detach(thread); // it ends with the process
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

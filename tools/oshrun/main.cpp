@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+// Starts the PEs of an OpenSHMEM program with the PMIx launcher of this machine, and waits for it:
+// see job.cpp for why. Start-up time counts, so this starts no other program on the usual path.
+#include "oshrun.hpp"
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+void fail(int status, const char *format, ...) {
+  va_list words;
+  va_start(words, format);
+  fputs("oshrun: ", stderr);
+  vfprintf(stderr, format, words);
+  fputs("\n", stderr);
+  exit(status);
+}
+
+namespace {
+
+const char usage[] =
+    R"(usage: oshrun [-n PES] [launcher options] [--] program [arguments]
+
+  -n, -np PES   number of processing elements (default: the launcher's own)
+  --stdin PE    the PE that reads standard input, or all (default: none)
+  -h, --help    this text
+  --version     version of the library
+  --which       print the launcher that would be used, and end
+
+Every other option goes to the launcher unchanged (--hostfile, --bind-to, ...).
+The launcher is the first of prterun, mpirun and srun --mpi=pmix that is found,
+or what SHMEM_LAUNCHER says: a name, a path, or a command with options.
+More PEs than cores are fine. When the PEs fit the cores, each is bound to one,
+unless its program is known to have threads: it asks for a thread level above
+SHMEM_THREAD_SINGLE, uses OpenMP, has threads before shmem_init, or a GPU.
+Then, and with more PEs, each may run on all cores of its NUMA node. Binding is
+the launcher's where you choose it: --bind-to none leaves all PEs free.
+SHMEM_* and SMA_* variables reach every PE. When a PE fails, the others are
+ended, and a line names it; SHMEM_DEBUG=1 shows what the launcher says as well.
+The exit status is the launcher's: that of the first PE that failed, or the
+code given to shmem_global_exit; 127 for a program that is not there.
+)";
+
+using Words = std::vector<std::string>;
+
+std::string env(const char *name) {
+  const char *value = getenv(name);
+  return value ? value : "";
+}
+
+template <class... T> bool any_of(std::string_view word, T... of) {
+  return ((word == of) || ...);
+}
+
+bool is_command(const std::string &path) {
+  struct stat s;
+  return stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+// The path of a command as the shell would find it, or nothing.
+std::string find(const std::string &command) {
+  if (command.find('/') != std::string::npos) return is_command(command) ? command : "";
+  const std::string path = env("PATH");
+  for (size_t at = 0, end; at <= path.size(); at = end + 1) {
+    end = std::min(path.find(':', at), path.size());
+    const std::string file = (end == at ? "." : path.substr(at, end - at)) + "/" + command;
+    if (is_command(file)) return file;
+  }
+  return "";
+}
+
+struct Line { // the command line, as far as the program
+  Words options, program;
+  long pes = 0;
+  std::string input; // --stdin
+  bool which = false;
+  bool bound = false;   // the user chooses the binding
+  bool plain = true;    // the program is where the words say
+  bool several = false; // programs, as --app and : have
+};
+
+long pes_of(const char *option, const char *word) {
+  if (!word) fail(2, "option %s wants the number of PEs", option);
+  const std::string_view digits = word;
+  const long n = digits.find_first_not_of("0123456789") == digits.npos ? atol(word) : 0;
+  if (n < 1) fail(2, "bad number of PEs '%s': a whole number from 1 up is wanted", word);
+  return n;
+}
+
+bool chooses_binding(std::string_view option, const std::string &value) {
+  return option.starts_with("--bind-to") || option.starts_with("-bind-to") ||
+         any_of(option, "-rf", "--rankfile", "--cpu-list", "--cpu-set", "-cpu-set", "-cpu-list",
+                "-cpus-per-proc", "--cpus-per-proc") ||
+         (any_of(option, "-map-by", "--map-by") && strcasestr(value.c_str(), ":pe")) ||
+         (option.ends_with("mca") && value.find("binding_policy") != value.npos);
+}
+
+// The command line is read only as far as the program. An option not known here counts as one
+// without a value; a wrong guess merely ends the reading early, the launcher sees every word.
+Line read_line(char **word) {
+  Line line;
+  while (*word) {
+    const std::string_view w = *word;
+    int words = 1;
+    if (any_of(w, "-n", "-np", "--n", "--np")) {
+      line.pes = pes_of(*word, word[1]);
+      line.options.insert(line.options.end(), {"-n", word[1]}); // the one spelling that all share
+      word += 2;
+      continue;
+    }
+    if (any_of(w, "-stdin", "--stdin")) {
+      if (!word[1]) fail(2, "option %s wants a PE, all or none", *word);
+      line.input = word[1];
+      word += 2;
+      continue;
+    }
+    if (any_of(w, "-h", "-help", "--help")) {
+      fputs(usage, stdout);
+      exit(0);
+    }
+    if (w == "--version") {
+      puts("oshrun (libshmem) " VERSION);
+      exit(0);
+    }
+    if (chooses_binding(w, word[1] ? word[1] : "")) line.bound = true;
+    if (w == "--which") {
+      line.which = true;
+    } else if (w == "--") {
+      line.options.push_back(*word++);
+      break;
+    } else if (any_of(w, "--app", "-app", "--multi-prog") || w.starts_with("--app=")) {
+      line.several = true; // named in a file
+      break;
+    } else if (any_of(w, "-mca", "--mca", "-gmca", "--gmca", "--omca", "--prtemca", "--pmixmca",
+                      "--gpmixmca")) {
+      words = 3;
+    } else if (any_of(w, "-wd", "-wdir", "--wd", "--wdir", "-path", "--path", "-prefix",
+                      "--prefix")) {
+      line.plain = false;
+      words = 2;
+    } else if (any_of(w, "-c", "-H", "-N", "-p", "-s", "-t", "-w", "-x", "-df", "-hf", "-rf", "-sf",
+                      "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile",
+                      "--default-hostfile", "--rankfile", "-bind-to", "--bind-to", "-map-by",
+                      "--map-by", "-rank-by", "--rank-by", "-npernode", "--npernode",
+                      "-output-filename", "--output-filename", "--output", "-timeout", "--timeout",
+                      "--display", "--runtime-options", "--personality", "--cpu-list", "--cpu-set",
+                      "--report-uri", "--report-pid", "--dvm-uri", "--tune", "--am")) {
+      words = 2;
+    } else if (!w.starts_with("-")) {
+      break;
+    } else if (!any_of(w, "-q", "-v", "--quiet", "--oversubscribe", "--tag-output",
+                       "--report-bindings")) {
+      line.plain = false; // this one may have taken the next word
+    }
+    if (line.which) {
+      word++;
+      continue;
+    }
+    for (; words > 0 && *word; words--) line.options.push_back(*word++);
+  }
+  for (; *word; word++) {
+    line.several = line.several || std::string_view(*word) == ":";
+    line.program.push_back(*word);
+  }
+  if (line.program.empty() && !line.which) fail(2, "no program given (oshrun --help tells more)");
+  return line;
+}
+
+enum class Kind { orte, prte, srun, hydra, unknown };
+
+// What a command prints, for the last resort of kind_of.
+std::string output_of(const std::string &command) {
+  std::string text;
+  if (FILE *pipe = popen((command + " --version 2>&1 </dev/null").c_str(), "r")) {
+    char part[512];
+    while (size_t n = fread(part, 1, sizeof part, pipe)) text.append(part, n);
+    pclose(pipe);
+  }
+  return text;
+}
+
+// Every MPI calls its launcher mpirun. Which one it is shows in the names beside it (10 ms less
+// than to ask it, as the last resort does): Open MPI 4's is a link to orterun, MPICH's one to
+// mpiexec.hydra, and Open MPI 5's starts the prterun beside it.
+Kind kind_of(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  const std::string name = path.substr(slash + 1), beside = path.substr(0, slash + 1);
+  if (name == "srun") return Kind::srun;
+  if (name == "prterun") return Kind::prte;
+  if (name == "orterun") return Kind::orte;
+  auto same = [&](const char *other) {
+    struct stat a, b;
+    return stat(path.c_str(), &a) == 0 && stat((beside + other).c_str(), &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  };
+  if (same("orterun")) return Kind::orte;
+  if (same("mpiexec.hydra")) return Kind::hydra;
+  if (is_command(beside + "prterun")) return Kind::prte;
+  std::string quoted = "'";
+  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const std::string says = output_of(quoted + "'");
+  const size_t ompi = says.find("(Open MPI) ");
+  if (ompi != says.npos) {
+    const int major = atoi(says.c_str() + ompi + strlen("(Open MPI) "));
+    return major >= 1 && major <= 4 ? Kind::orte : Kind::prte;
+  }
+  if (says.find("PRRTE") != says.npos) return Kind::prte;
+  for (const char *mark : {"HYDRA", "Hydra", "Intel(R) MPI"})
+    if (says.find(mark) != says.npos) return Kind::hydra;
+  return Kind::unknown;
+}
+
+struct Launcher {
+  Kind kind;
+  std::string path;
+  Words extra;
+};
+
+Launcher choose_launcher() {
+  const char *install = "install Open MPI (apt-get install openmpi-bin) or PRRTE";
+  const std::string wanted = env("SHMEM_LAUNCHER");
+  if (!wanted.empty()) {
+    Launcher l{Kind::unknown, find(wanted), {}};
+    if (l.path.empty()) { // with options
+      std::string word;
+      for (const char c : wanted + ' ')
+        if (c != ' ' && c != '\t')
+          word += c;
+        else if (!word.empty())
+          l.extra.push_back(std::exchange(word, ""));
+      const std::string name = l.extra.empty() ? wanted : l.extra[0];
+      if (!l.extra.empty()) {
+        l.path = find(name);
+        l.extra.erase(l.extra.begin());
+      }
+      if (l.path.empty())
+        fail(127, "SHMEM_LAUNCHER: no command '%s' here; unset it or %s", name.c_str(), install);
+    }
+    l.kind = kind_of(l.path); // an unknown one is the user's own script: run it as it is
+    if (l.kind == Kind::hydra)
+      fail(127, "SHMEM_LAUNCHER: %s, Hydra of MPICH, does not offer PMIx; unset it and %s",
+           l.path.c_str(), install);
+    return l;
+  }
+  // orterun and mpirun.openmpi: Debian's names for Open MPI where mpirun is another MPI's. srun is
+  // last inside an allocation too, as the others know Slurm and start a job in less time.
+  std::string hydra;
+  for (const char *name : {"prterun", "mpirun", "orterun", "mpirun.openmpi", "srun"}) {
+    Launcher l{Kind::unknown, find(name), {}};
+    if (l.path.empty()) continue;
+    l.kind = kind_of(l.path);
+    if (l.kind == Kind::hydra)
+      hydra = " (" + l.path + ", Hydra of MPICH, does not offer PMIx)";
+    else if (l.kind != Kind::unknown)
+      return l;
+  }
+  fail(127, "no PMIx launcher found%s: %s, or name one in SHMEM_LAUNCHER", hydra.c_str(), install);
+}
+
+// Launchers say it in ten lines, and with a status of their own.
+void check_program(const Line &line) {
+  if (!line.plain || line.several) return;
+  const std::string &name = line.program[0];
+  // Without a slash the launcher may look in more places.
+  const bool here = name.find('/') != name.npos;
+  if (!find(name).empty() || (!here && is_command("./" + name))) return;
+  struct stat s;
+  if (!here || stat(name.c_str(), &s) != 0) fail(127, "no program '%s'", name.c_str());
+  fail(126, S_ISDIR(s.st_mode) ? "'%s' is a folder, not a program" : "'%s' is not executable",
+       name.c_str());
+}
+
+void set(const char *name, const std::string &value) {
+  setenv(name, value.c_str(), 0); // a setting of the user wins
+}
+
+// Whether the user, or whoever started this, leaves it all cores of the machine. Launchers bind by
+// the machine's topology and would hand out those too that taskset took away.
+bool has_all_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) < 0 ||
+         CPU_COUNT(&cores) >= sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+// Defaults go by environment wherever the launcher allows it, since any option and any setting of
+// the user then overrides them. None of the other settings of Open MPI 4.1.4 that were tried
+// (network interface, IPv6, session directory, plugins of hwloc) made 8 PEs of /bin/true start
+// measurably faster (median of 40: 82 ms, 75 to 88 with them; 2 cores, 2026-11-21).
+//
+// Binding: both Open MPIs bind 1 or 2 PEs to one core each, where the threads of a PE
+// (SHMEM_THREAD_MULTIPLE, OpenMP) starve each other and OpenMP counts one core, and more PEs to a
+// NUMA node, or not at all when cores are short. So the launcher is asked for a NUMA node, which
+// keeps memory near and threads free, and each PE takes one core of it in shmem_init, where it
+// knows whether its program has threads (lib/bind.cpp).
+void set_defaults(const Launcher &launcher, const Line &line) {
+  // PMIx keeps what it tells of the job in files mapped by every PE, which costs a PE 10 ms at its
+  // start; in memory it is 2 (PMIx 4.2.2, 2026-11-21: PMIx_Init 12.5 ms, 2.5 so; one PE). It also
+  // leaves no file in /tmp to a launcher that is killed.
+  set("PMIX_MCA_gds", "hash");
+  const char *binding = has_all_cores() ? "numa:if-supported" : "none";
+  const char *policy = nullptr;
+  switch (launcher.kind) {
+  case Kind::orte:
+    for (const char *name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      setenv(name, "1", 1); // containers run as root
+    set("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    // It waits so many seconds before it ends the PEs of a job that has failed, and again before
+    // it kills them (2026-11-21: a job of 3 PEs ends 2.1 s after one has died, 0.06 s with 0).
+    set("OMPI_MCA_odls_base_sigkill_timeout", "0");
+    policy = "OMPI_MCA_hwloc_base_binding_policy";
+    // It refuses to start even a local job where there is no ssh: name an agent that just fails.
+    if (find("ssh").empty() && find("rsh").empty()) set("OMPI_MCA_plm_rsh_agent", "false");
+    break;
+  case Kind::prte:
+    for (const char *name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                             "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      setenv(name, "1", 1);
+    set("PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE");
+    set("PRTE_MCA_odls_base_sigkill_timeout", "0");
+    policy = "PRTE_MCA_hwloc_default_binding_policy";
+    break;
+  case Kind::srun: {
+    set("SLURM_MPI_TYPE", "pmix");
+    // Not outside an allocation: there it would ask for one core a node.
+    const long cores =
+        env("SLURM_CPUS_ON_NODE").empty() ? 1 : atol(env("SLURM_CPUS_ON_NODE").c_str());
+    const long nodes =
+        env("SLURM_JOB_NUM_NODES").empty() ? 1 : atol(env("SLURM_JOB_NUM_NODES").c_str());
+    if (!env("SLURM_JOB_ID").empty() && std::max(line.pes, 1l) > cores * nodes)
+      setenv("SLURM_OVERCOMMIT", "1", 1);
+    break;
+  }
+  default:
+    break;
+  }
+  bool bound = line.bound;
+  for (size_t i = 0; i < launcher.extra.size(); i++)
+    bound = bound || chooses_binding(launcher.extra[i],
+                                     i + 1 < launcher.extra.size() ? launcher.extra[i + 1] : "");
+  unsetenv("OSHRUN_BIND"); // of an oshrun around this one
+  if (policy && !bound && !getenv(policy)) {
+    setenv("OSHRUN_BIND", "core", 1);
+    setenv(policy, binding, 1);
+  } else if (policy) {
+    set(policy, binding);
+  }
+}
+
+// PEs on other nodes get only the variables that are named (srun sends all).
+void name_variables(Words &words) {
+  for (char **e = environ; *e; e++) {
+    const std::string_view entry = *e, name = entry.substr(0, entry.find('='));
+    if ((name.starts_with("SHMEM_") || name.starts_with("SMA_")) &&
+        name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
+            name.npos)
+      words.insert(words.end(), {"-x", std::string(name)});
+  }
+}
+
+} // namespace
+
+int main(int, char **argv) {
+  const Line line = read_line(argv + 1);
+  const Launcher launcher = choose_launcher();
+  if (line.which) {
+    fputs(launcher.path.c_str(), stdout);
+    for (const std::string &word : launcher.extra) printf(" %s", word.c_str());
+    puts("");
+    return 0;
+  }
+  const bool pmix = launcher.kind == Kind::orte || launcher.kind == Kind::prte;
+  if (launcher.kind != Kind::unknown) check_program(line);
+  set_defaults(launcher, line);
+  Words words{launcher.path};
+  words.insert(words.end(), launcher.extra.begin(), launcher.extra.end());
+  if (pmix) name_variables(words);
+  if (!line.input.empty()) {
+    if (launcher.kind == Kind::srun)
+      words.push_back("--input=" + line.input);
+    else
+      words.insert(words.end(), {"--stdin", line.input});
+  }
+  // A while-read loop around this would lose its lines to PE 0.
+  if (line.input.empty() || line.input == "none") {
+    close(STDIN_FILENO);
+    open("/dev/null", O_RDONLY);
+  }
+  const bool quiet = launcher.kind == Kind::orte && !line.several && !getenv("SHMEM_DEBUG") &&
+                     !getenv("SMA_DEBUG") && !getenv("OMPI_MCA_mca_base_env_list"); // it forbids -x
+  words.insert(words.end(), line.options.begin(), line.options.end());
+  words.insert(words.end(), line.program.begin(), line.program.end());
+  if (pmix) return run_job(words, quiet, !line.input.empty());
+  become(words);
+}
