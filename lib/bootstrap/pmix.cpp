@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "../bootstrap.hpp"
 #include "../log.hpp"
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +18,7 @@ namespace shmem::bootstrap {
 namespace {
 
 pmix_proc_t proc, leader;
-bool joined;
+std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
 void must(pmix_status_t status, const char *what) {
   if (status != PMIX_SUCCESS) fatal("%s: %s", what, PMIx_Error_string(status));
@@ -42,9 +43,12 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
-// Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up.
+// Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up. While
+// this PE leaves, the connection may end under PMIx_Finalize, and what the program has not written
+// out yet would be lost with the process.
 void lost(size_t, pmix_status_t, const pmix_proc_t *, pmix_info_t *, size_t, pmix_info_t *, size_t,
           pmix_event_notification_cbfunc_fn_t, void *) {
+  if (!joined) return;
   say("the launcher is gone: the job ends");
   _exit(1);
 }
