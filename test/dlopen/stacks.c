@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONG = 1 << 16, PES = 8 };
 
@@ -72,7 +73,9 @@ static void *work(void *stream) {
 }
 
 int main(int argc, char **argv) {
-  const size_t bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : PTHREAD_STACK_MIN;
+  size_t bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : PTHREAD_STACK_MIN;
+  const long least = sysconf(_SC_THREAD_STACK_MIN); // more where a signal saves large registers
+  if (least > 0 && (size_t)least > bytes) bytes = (size_t)least;
   int provided;
   shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided);
   pthread_attr_t attr;
