@@ -86,6 +86,14 @@ bool operand_of(std::string_view text, Operand &o) {
       o.kind = Operand::constant, o.bits = v.bits;
       return true;
     }
+  unsigned first_bit = 0,
+           size = 0; // of the hardware registers, the windows of the flat address space
+  if (sscanf(std::string(text).c_str(), "hwreg(HW_REG_SH_MEM_BASES, %u, %u)", &first_bit, &size) ==
+      2) {
+    const uint64_t bases = private_base >> 48 | shared_base >> 48 << 16;
+    o.kind = Operand::constant, o.bits = bases >> first_bit & ((uint64_t(1) << size) - 1);
+    return true;
+  }
   if (text == "scc" || text == "src_scc") return o.kind = Operand::scc, true;
   if (text == "vccz" || text == "src_vccz") return o.kind = Operand::vccz, true;
   if (text == "execz" || text == "src_execz") return o.kind = Operand::execz, true;
@@ -237,7 +245,8 @@ Op parse(std::string_view text) {
   for (size_t i = 0; i < parts.size(); i++) {
     std::string_view part = parts[i];
     // After the last operand come words; an instruction without operands has only these.
-    size_t end = part.find(' ');
+    size_t end = part.starts_with("hwreg(") ? part.find(')') + 1 : part.find(' ');
+    if (end >= part.size()) end = part.npos;
     std::string_view words = end == part.npos ? std::string_view() : part.substr(end + 1);
     part = part.substr(0, end);
     if (op.operands < 6 && operand_of(part, op.operand[op.operands])) {
