@@ -783,6 +783,36 @@ void pk_mov(Wave &w,
   });
 }
 
+// Matrices of n x n, a block of the wave: D = A B + C. A lane holds `each` neighbours along k of a row
+// of A and of a column of B, and of D four rows below each other of a column at a time. Lanes that are
+// off take part.
+struct bf16 {
+  u16 bits;
+  operator float() const { return std::bit_cast<float>(u32(bits) << 16); }
+};
+template <class T, int n, int each> void mfma(Wave &w, const Op &op) {
+  constexpr int groups = lanes / n, rows = n * n / lanes;
+  float a[n][groups * each], b[n][groups * each], d[rows][lanes];
+  const auto read = [&](const Operand &o, float(&to)[n][groups * each]) {
+    for (int i = 0; i < lanes; i++)
+      for (int e = 0; e < each; e++) {
+        const u32 bits = w.vector(o, e * int(sizeof(T)) / 4)[i];
+        to[i % n][i / n * each + e] = from_bits<T>(bits >> (8 * sizeof(T) * u32(e)) % 32);
+      }
+  };
+  read(op.operand[1], a), read(op.operand[2], b);
+  const Operand &c = op.operand[3];
+  for (int r = 0; r < rows; r++)
+    for (int i = 0; i < lanes; i++) {
+      const int row = r / 4 * 4 * groups + i / n * 4 + r % 4;
+      float sum = c.kind == Operand::vector ? from_bits<f32>(w.vector(c, r)[i]) : scalar<f32>(w, c);
+      for (int k = 0; k < groups * each; k++) sum = std::fma(a[row][k], b[i % n][k], sum);
+      d[r][i] = sum;
+    }
+  for (int r = 0; r < rows; r++)
+    for (int i = 0; i < lanes; i++) w.vector(op.operand[0], r)[i] = std::bit_cast<u32>(d[r][i]);
+}
+
 const uint8_t *code_at(u64 address) {
   return reinterpret_cast<const uint8_t *>(address);
 }

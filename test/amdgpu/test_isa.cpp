@@ -412,7 +412,7 @@ void test_memory(void **) {
 // What the table does not have, or would do wrongly, is refused.
 void test_unknown(void **) {
   for (const char *text :
-       {"v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15]", "image_load v0, v1, s[0:7]",
+       {"v_mfma_f32_32x32x1f32 a[0:31], v0, v1, a[0:31]", "image_load v0, v1, s[0:7]",
         "v_mov_b32_e32 v0, v1 unheard_of:1", "global_load_dword v0, v[2:3], off lds"})
     if (parse(text).run) fail_msg("%s has a meaning", text);
 }
