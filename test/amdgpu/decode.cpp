@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "decode.hpp"
 #include "memory.hpp"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <llvm-c/Disassembler.h>
@@ -199,10 +200,11 @@ LLVMDisasmContextRef disassembler() {
   return context;
 }
 
-size_t disassemble(const uint8_t *code, char (&text)[256]) {
-  uint8_t bytes[12]; // the longest instruction, or what is left of the memory
-  memcpy(bytes, code, sizeof bytes);
-  return LLVMDisasmInstruction(disassembler(), bytes, sizeof bytes, 0, text, sizeof text);
+size_t disassemble(const uint8_t *code, const uint8_t *end, char (&text)[256]) {
+  uint8_t bytes[12]; // the longest instruction
+  const size_t count = std::min<size_t>(sizeof bytes, size_t(end - code));
+  memcpy(bytes, code, count);
+  return LLVMDisasmInstruction(disassembler(), bytes, count, 0, text, sizeof text);
 }
 
 // The operations of an allocation that holds code, by the instruction's place.
@@ -221,7 +223,8 @@ Code *last;
 
 std::string text_of(const uint8_t *code) {
   char text[256] = "";
-  if (!disassemble(code, text)) return "no instruction";
+  const Range range = range_of(code);
+  if (!range.bytes || !disassemble(code, range.begin + range.bytes, text)) return "no instruction";
   std::string out;
   for (char c : std::string_view(text)) // one line, without the tabs between
     if (c != '\t' || !out.empty()) out += c == '\t' ? ' ' : c;
@@ -293,7 +296,7 @@ const Op &decoded(const Wave &wave) {
   auto &op = last->at[size_t(pc - last->begin) / 4];
   if (!op) {
     char text[256] = "";
-    const size_t bytes = disassemble(pc, text);
+    const size_t bytes = disassemble(pc, last->end, text);
     op = std::make_unique<Op>(parse(text));
     op->bytes = uint8_t(bytes);
     if (!bytes || !op->run) op->run = unknown, op->bytes = 4;

@@ -140,8 +140,10 @@ void Machine::place() {
       groups_.push_back(std::move(group));
       u = 0;
     }
-    if (k.next < k.total) return; // those behind it wait, too
-    kernels_.erase(kernels_.begin() + ptrdiff_t(i));
+    if (k.next < k.total)
+      i++; // a group that does not fit waits; one of another queue's kernel may find room
+    else
+      kernels_.erase(kernels_.begin() + ptrdiff_t(i));
   }
 }
 

@@ -86,7 +86,8 @@ struct Wave {
   bool scc = false;
   State state = running;
   bool yields = false; // it polls: others first
-  int lane = 0;        // that a memory access is for, for the report of a fault
+  int lane = 0;        // that a memory access is for, and its address, for the report of a fault
+  uint64_t address = 0;
   std::vector<uint8_t> scratch;
 
   uint64_t pair(int reg) const {

@@ -19,7 +19,7 @@ enum class Space : uint8_t { flat, global, lds, scratch };
 
 // Where an access of a lane goes. LDS and scratch have bounds; elsewhere a wrong address faults.
 inline uint8_t *reach(Wave &w, Space space, uint64_t address, int lane, size_t bytes) {
-  w.lane = lane;
+  w.lane = lane, w.address = address;
   if (space == Space::flat && address >> 32 == shared_base >> 32)
     space = Space::lds, address = uint32_t(address);
   else if (space == Space::flat && address >> 32 == private_base >> 32)

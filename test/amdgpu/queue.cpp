@@ -198,7 +198,7 @@ bool serve(Queue &q) {
 
 struct sigaction before[2];
 void fault(int number, siginfo_t *info, void *context) {
-  if (current) stop(current, "lane %d: memory fault at %p", current->lane, info->si_addr);
+  if (current) stop(current, "lane %d: memory fault at 0x%lx", current->lane, current->address);
   const struct sigaction &other = before[number == SIGBUS];
   if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(number, info, context);
   sigaction(number, &other, nullptr); // and the instruction faults again

@@ -409,6 +409,63 @@ void test_memory(void **) {
   assert_int_equal(last, 3 * lanes), assert_int_equal(sum, 3 * lanes * (lanes - 1) / 2);
 }
 
+// D = A B + C of a block: the elements by the manual's tables, all lanes on or not.
+void test_matrix(void **) {
+  const auto half = [](int v) { // of a small whole number
+    return uint32_t(v == 0 ? 0 : (v < 0 ? 0x8000 : 0) | [](int m) {
+      int e = 31 - __builtin_clz(unsigned(m));
+      return (e + 15) << 10 | ((m << 10) >> e & 1023);
+    }(std::abs(v)));
+  };
+  const auto brain = [](int v) { return uint32_t(of(float(v)) >> 16); };
+  struct {
+    const char *text;
+    int n, k, kind; // kind: 0 float, 1 half, 2 brain
+  } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v6, v[32:47]", 32, 2, 0},
+                {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 1},
+                {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 2},
+                {"v_mfma_f32_16x16x4f32 v[16:19], v4, v6, v[32:35]", 16, 4, 0},
+                {"v_mfma_f32_16x16x16f16 v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 1},
+                {"v_mfma_f32_16x16x16bf16_1k v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 2}};
+  for (const auto &t : shapes) {
+    const Op op = parse(t.text);
+    if (!op.run) fail_msg("%s: not in the table", t.text);
+    Wave w;
+    w.v.resize(48 * lanes);
+    int a[32][16], b[16][32], c[32][32];
+    for (int i = 0; i < 32; i++)
+      for (int j = 0; j < 32; j++) {
+        c[i][j] = int(randoms() % 64);
+        if (j < t.k) a[i][j] = int(randoms() % 31) - 15, b[j][i] = int(randoms() % 31) - 15;
+      }
+    const int each = t.k * t.n / lanes, blocks = lanes / t.n;
+    for (int lane = 0; lane < lanes; lane++) {
+      for (int e = 0; e < each; e++) {
+        const int k = lane / t.n * each + e, va = a[lane % t.n][k], vb = b[k][lane % t.n];
+        uint32_t &ra = w.v[size_t(4 + e / 2) * lanes + size_t(lane)],
+                 &rb = w.v[size_t(6 + e / 2) * lanes + size_t(lane)];
+        if (t.kind == 0) ra = uint32_t(of(float(va))), rb = uint32_t(of(float(vb)));
+        if (t.kind == 1) ra |= half(va) << 16 * (e % 2), rb |= half(vb) << 16 * (e % 2);
+        if (t.kind == 2) ra |= brain(va) << 16 * (e % 2), rb |= brain(vb) << 16 * (e % 2);
+      }
+      for (int r = 0; r < t.n * t.n / lanes; r++)
+        w.v[size_t(32 + r) * lanes + size_t(lane)] =
+            uint32_t(of(float(c[r % 4 + lane / t.n * 4 + r / 4 * 4 * blocks][lane % t.n])));
+    }
+    w.set_pair(Wave::exec, 0x10);
+    op.run(w, op);
+    for (int lane = 0; lane < lanes; lane++)
+      for (int r = 0; r < t.n * t.n / lanes; r++) {
+        const int i = r % 4 + lane / t.n * 4 + r / 4 * 4 * blocks, j = lane % t.n;
+        int sum = c[i][j];
+        for (int k = 0; k < t.k; k++) sum += a[i][k] * b[k][j];
+        if (f(w.v[size_t(16 + r) * lanes + size_t(lane)]) != float(sum))
+          fail_msg("%s: row %d column %d: %g, not %d", t.text, i, j,
+                   double(f(w.v[size_t(16 + r) * lanes + size_t(lane)])), sum);
+      }
+  }
+}
+
 // What the table does not have, or would do wrongly, is refused.
 void test_unknown(void **) {
   for (const char *text :
@@ -421,7 +478,7 @@ void test_unknown(void **) {
 
 int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(test_vector), cmocka_unit_test(test_scalar),
-                              cmocka_unit_test(test_lanes), cmocka_unit_test(test_memory),
-                              cmocka_unit_test(test_unknown)};
+                              cmocka_unit_test(test_lanes),  cmocka_unit_test(test_memory),
+                              cmocka_unit_test(test_matrix), cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
