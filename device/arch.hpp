@@ -24,7 +24,6 @@
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
 // SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
-// SHMEM_KERNEL_PASS_ is 1 where a compiler goes over the source for kernels alone.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
@@ -32,17 +31,14 @@
 #define SHMEM_NO_UNROLL_ _Pragma("unroll 1")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
-#define SHMEM_KERNEL_PASS_ 1
 #else
 #define SHMEM_SPLIT_(kernel, on_host) on_host
-#define SHMEM_KERNEL_PASS_ 0
 #endif
 #else
 #define SHMEM_HD_
 #define SHMEM_D_ inline
 #define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
 #define SHMEM_NO_UNROLL_ _Pragma("GCC unroll 1")
-#define SHMEM_KERNEL_PASS_ 0
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
     kernel;                                                                                        \

@@ -4,7 +4,7 @@
 #include "../../arch.hpp"
 #include <hip/hip_runtime.h>
 
-#define SHMEM_STATE_ static __constant__ __attribute__((used))
+#define SHMEM_STATE_ static __constant__
 
 namespace shmem::arch {
 

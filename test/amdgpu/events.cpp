@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Events: what host threads sleep on until a packet is done.
+#include "driver.hpp"
+#include <chrono>
+#include <condition_variable>
+#include <hsakmt.h>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace amdgpu {
+namespace {
+
+struct Event {
+  HsaEvent event = {};
+  bool manual = false, set = false;
+  uint64_t mailbox = 0; // the packet processor writes the id there
+};
+// Not destroyed when the process ends: threads of the runtime, and the processor, are still there.
+std::mutex &lock = *new std::mutex;
+auto &changed = *new std::condition_variable;
+auto &events = *new std::map<HSAuint32, std::unique_ptr<Event>>;
+HSAuint32 next_id = 1;
+
+Event *of(HsaEvent *event) {
+  const auto at = events.find(event->EventId);
+  return at == events.end() ? nullptr : at->second.get();
+}
+
+} // namespace
+
+void set_event(uint32_t id) {
+  if (!id) return;
+  {
+    std::lock_guard guard(lock);
+    const auto at = events.find(id);
+    if (at == events.end()) return;
+    at->second->set = true;
+  }
+  changed.notify_all();
+}
+
+} // namespace amdgpu
+
+using namespace amdgpu;
+
+extern "C" {
+
+HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *description, bool manual, bool set,
+                                HsaEvent **event) {
+  std::lock_guard guard(lock);
+  auto made = std::make_unique<Event>();
+  made->manual = manual, made->set = set;
+  made->event.EventId = next_id++;
+  made->event.EventData.EventType = description->EventType;
+  made->event.EventData.EventData.SyncVar = description->SyncVar;
+  made->event.EventData.HWData1 = made->event.EventId;
+  made->event.EventData.HWData2 = reinterpret_cast<HSAuint64>(&made->mailbox);
+  made->event.EventData.HWData3 = made->event.EventId;
+  *event = &made->event;
+  events[made->event.EventId] = std::move(made);
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *event) {
+  std::lock_guard guard(lock);
+  // Its mailbox may still be written to: the packet processor and this thread do not know of each other.
+  if (const auto at = events.find(event->EventId); at != events.end())
+    (void)at->second.release(), events.erase(at);
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *event) {
+  set_event(event->EventId);
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *list[], HSAuint32 count, bool all,
+                                         HSAuint32 milliseconds) {
+  const auto ready = [&] {
+    HSAuint32 set = 0;
+    for (HSAuint32 i = 0; i < count; i++)
+      if (const Event *e = of(list[i]); e && e->set) set++;
+    return all ? set == count : set > 0;
+  };
+  std::unique_lock guard(lock);
+  if (milliseconds == HSA_EVENTTIMEOUT_INFINITE)
+    changed.wait(guard, ready);
+  else if (!changed.wait_for(guard, std::chrono::milliseconds(milliseconds), ready))
+    return HSAKMT_STATUS_WAIT_TIMEOUT;
+  for (HSAuint32 i = 0; i < count; i++)
+    if (Event *e = of(list[i]); e && !e->manual) e->set = false;
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtWaitOnEvent(HsaEvent *event, HSAuint32 milliseconds) {
+  return hsaKmtWaitOnMultipleEvents(&event, 1, true, milliseconds);
+}
+
+} // extern "C"

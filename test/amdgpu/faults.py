@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""faults.py PROGRAM FOLDER: what a kernel does wrong ends its process with one line, which names the kernel, the place in it and the
+instruction; and so does a description of nodes that cannot be read. FOLDER has the driver's library."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+program, folder = sys.argv[1:]
+WHERE = r": kernel _Z\w+Pi, workgroup [012] 0 0, pc \+0x[0-9a-f]+: "
+WANTED = {
+    "wild": r"lane 5: memory fault at 0x[0-9a-f]{12,}" + WHERE + r"(global|flat)_store_dword .*",
+    "trap": r"trap 2" + WHERE + r"s_trap 2",
+    "lds": r"lane 1: LDS offset 0x[0-9a-f]+ is past its \d+ bytes" + WHERE + r"ds_write_b32 .*",
+    "misaligned": r"lane 0: an atomic at 0x[0-9a-f]*[159d], not aligned" + WHERE + r"(global|flat)_atomic_add .*",
+    "unknown": r"unknown instruction" + WHERE + r"ds_(nop|append).*",
+}
+failed = 0
+
+
+def run(what, **more):
+    done = subprocess.run([program, what], capture_output=True, text=True, timeout=30,
+                          env={**os.environ, "LD_LIBRARY_PATH": folder, **more})
+    return done.returncode, [line for line in done.stderr.splitlines() if line.startswith("amdgpu: ")], done.stdout
+
+
+def check(what, good, seen):
+    global failed
+    failed += not good
+    print(f"{'ok' if good else 'NOT OK'}: {what}: {seen}")
+
+
+for name, pattern in WANTED.items():
+    status, lines, _ = run(name)
+    check(name, status == 134 and len(lines) == 1 and re.fullmatch("amdgpu: (" + pattern + ")", lines[0]), (status, lines))
+status, lines, out = run("fine")
+check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, _ = run("fine", AMDGPU_NODES="/nowhere.txt")
+check("no nodes", status == 134 and lines == ["amdgpu: AMDGPU_NODES: cannot read /nowhere.txt"], (status, lines))
+for text, pattern in {"gpus x": r".*: gpus x: not a number", "name gfx90a\nwheels 4": r".*: wheels 4: unknown word",
+                      "name gfx803": r".*: name gfx803: only gfx90a is known"}.items():
+    with tempfile.NamedTemporaryFile("w") as file:
+        print(text, file=file, flush=True)
+        status, lines, _ = run("fine", AMDGPU_NODES=file.name)
+        check(text.splitlines()[-1], status == 134 and len(lines) == 1 and re.fullmatch("amdgpu: " + pattern, lines[0]), (status, lines))
+sys.exit(failed > 0)

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "machine.hpp"
+#include "decode.hpp"
+#include <algorithm>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <ctime>
+#include <unistd.h>
+
+namespace amdgpu {
+
+thread_local const Wave *current;
+
+namespace {
+// Long enough that taking turns costs little, short enough that a wave that spins does not keep the
+// one that it waits for (4,096 instructions are about half a millisecond).
+constexpr int slice = 4096;
+
+// gfx90a: four SIMDs of 512 registers a lane, each with at most 8 waves; 64 KiB of LDS.
+constexpr int waves_of_unit = 32;
+constexpr unsigned registers_of_unit = 4 * 512, lds_of_unit = 64 << 10;
+
+enum Setup : uint16_t { // which scalars a kernel finds, in this order
+  private_buffer = 1,
+  dispatch_ptr = 2,
+  queue_ptr = 4,
+  kernarg_ptr = 8,
+  dispatch_id = 16,
+  flat_scratch = 32,
+  private_size = 64
+};
+
+template <class T> T field(const uint8_t *from, size_t offset) {
+  T value;
+  memcpy(&value, from + offset, sizeof value);
+  return value;
+}
+} // namespace
+
+uint64_t ticks() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec)) / 10;
+}
+
+void stop(const Wave *wave, const char *format, ...) {
+  char what[256] = "", where[512] = "";
+  va_list list;
+  va_start(list, format);
+  vsnprintf(what, sizeof what, format, list);
+  va_end(list);
+  if (wave) {
+    const Group &g = *wave->group;
+    snprintf(where, sizeof where, ": kernel %s, workgroup %u %u %u, pc +0x%zx: %s",
+             g.kernel->name.c_str(), g.id[0], g.id[1], g.id[2], size_t(wave->at - g.kernel->entry),
+             text_of(wave->at).c_str());
+  }
+  fprintf(stderr, "amdgpu: %s%s\n", what, where);
+  fflush(nullptr);
+  _exit(134);
+}
+
+bool Machine::fits(const Kernel &k, const Unit &unit) const {
+  const unsigned waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
+  return unit.waves + int(waves) <= waves_of_unit &&
+         unit.registers + waves * k.registers <= registers_of_unit &&
+         unit.lds + k.lds <= lds_of_unit;
+}
+
+std::unique_ptr<Group> Machine::make(Kernel &k) {
+  auto group = std::make_unique<Group>();
+  group->kernel = &k;
+  uint64_t n = k.next++;
+  uint32_t size[3], items = 1;
+  for (int d = 0; d < 3; d++) {
+    group->id[d] = uint32_t(n % k.groups[d]);
+    n /= k.groups[d];
+    size[d] =
+        std::min(k.size[d], k.grid[d] - group->id[d] * k.size[d]); // the last one may be smaller
+    items *= size[d];
+  }
+  group->lds.resize(k.lds);
+  const uint32_t rsrc1 = field<uint32_t>(k.descriptor, 48),
+                 rsrc2 = field<uint32_t>(k.descriptor, 52),
+                 rsrc3 = field<uint32_t>(k.descriptor, 44);
+  const uint16_t setup = field<uint16_t>(k.descriptor, 56);
+  (void)rsrc1;
+  for (uint32_t first = 0; first < items; first += lanes) {
+    auto wave = std::make_unique<Wave>();
+    wave->group = group.get();
+    wave->pc = wave->at = k.entry;
+    wave->v.resize(size_t(k.registers) * lanes);
+    wave->accumulators = ((rsrc3 & 63) + 1) * 4;
+    wave->scratch.resize(size_t(k.scratch) * lanes);
+    const uint32_t count = std::min<uint32_t>(lanes, items - first);
+    wave->set_pair(Wave::exec, count == lanes ? ~uint64_t(0) : (uint64_t(1) << count) - 1);
+    int s = 0;
+    const auto put = [&](uint64_t value) { wave->set_pair(s, value), s += 2; };
+    const uint64_t stack = reinterpret_cast<uint64_t>(wave->scratch.data());
+    if (setup &
+        private_buffer) { // swizzled by lanes: what the address says is ours, see Space::scratch
+      put(uint64_t(1) << 63);
+      put(0);
+    }
+    if (setup & dispatch_ptr) put(reinterpret_cast<uint64_t>(k.packet));
+    if (setup & queue_ptr) put(k.queue);
+    if (setup & kernarg_ptr) put(field<uint64_t>(k.packet, 40));
+    if (setup & dispatch_id) put(0);
+    if (setup & flat_scratch) put(stack);
+    if (setup & private_size) wave->s[s++] = k.scratch;
+    for (int d = 0; d < 3; d++)
+      if (rsrc2 & (128u << d)) wave->s[s++] = group->id[d];
+    if (rsrc2 & 1024) wave->s[s++] = 0;
+    if (rsrc2 & 1) wave->s[s++] = 0;       // its own memory begins at 0 of the buffer
+    for (uint32_t i = 0; i < count; i++) { // gfx90a packs the ids of a work-item into one register
+      const uint32_t item = first + i, x = item % size[0], y = item / size[0] % size[1],
+                     z = item / size[0] / size[1];
+      wave->v[i] = x | y << 10 | z << 20;
+    }
+    group->waves.push_back(std::move(wave));
+  }
+  return group;
+}
+
+void Machine::place() {
+  for (size_t i = 0; i < kernels_.size();) {
+    Kernel &k = *kernels_[i];
+    for (size_t u = 0; u < units_.size() && k.next < k.total;) {
+      Unit &unit = units_[(u + k.next) % units_.size()];
+      if (!fits(k, unit)) {
+        u++;
+        continue;
+      }
+      auto group = make(k);
+      group->cu = int(&unit - units_.data());
+      unit.waves += int(group->waves.size());
+      unit.registers += unsigned(group->waves.size()) * k.registers;
+      unit.lds += k.lds;
+      groups_.push_back(std::move(group));
+      u = 0;
+    }
+    if (k.next < k.total)
+      i++; // a group that does not fit waits; one of another queue's kernel may find room
+    else
+      kernels_.erase(kernels_.begin() + ptrdiff_t(i));
+  }
+}
+
+bool Machine::turn() {
+  place();
+  bool worked = false;
+  for (auto &group : groups_) {
+    size_t ended = 0, waiting = 0;
+    for (auto &owner : group->waves) {
+      Wave &w = *owner;
+      if (w.state == Wave::running) {
+        current = &w;
+        w.yields = false;
+        for (int n = 0; n < slice && w.state == Wave::running && !w.yields; n++) {
+          const Op &op = decoded(w);
+          w.at = w.pc;
+          w.pc += op.bytes;
+          op.run(w, op);
+        }
+        worked |= !w.yields;
+        current = nullptr;
+      }
+      ended += w.state == Wave::ended;
+      waiting += w.state == Wave::barrier;
+    }
+    if (waiting && waiting + ended == group->waves.size()) { // all have come
+      worked = true;
+      for (auto &w : group->waves)
+        if (w->state == Wave::barrier) w->state = Wave::running;
+    }
+    if (ended == group->waves.size()) {
+      Unit &unit = units_[size_t(group->cu)];
+      unit.waves -= int(group->waves.size());
+      unit.registers -= unsigned(group->waves.size()) * group->kernel->registers;
+      unit.lds -= group->kernel->lds;
+      group->kernel->left--;
+      group.reset();
+    }
+  }
+  std::erase_if(groups_, [](const auto &group) { return !group; });
+  return worked;
+}
+
+} // namespace amdgpu

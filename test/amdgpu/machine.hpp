@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Waves of 64 lanes, their workgroups, and the compute units that hold them.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace amdgpu {
+
+inline constexpr int lanes = 64;
+
+struct Wave;
+struct Op;
+using Run = void (*)(Wave &, const Op &);
+
+// What an instruction names. Registers of a group lie behind each other.
+struct Operand {
+  enum Kind : uint8_t { none, scalar, vector, constant, scc, vccz, execz };
+  Kind kind = none;
+  bool neg = false, abs = false, sext = false;
+  bool accumulator = false; // a vector register of the upper part of the file
+  bool literal = false;     // 32 bits of the code: the upper half of a double
+  bool decimal = false;     // a floating-point constant, which has the bits of the reader's type
+  uint8_t count = 1;        // of registers
+  uint16_t reg = 0;
+  uint64_t bits = 0;
+  double number = 0;
+};
+
+// SDWA: which part of a register.
+enum class Part : uint8_t { all, byte0, byte1, byte2, byte3, word0, word1 };
+enum class Rest : uint8_t { zero, sign, keep };
+// DPP: which lane a lane reads.
+enum class Move : uint8_t {
+  none,
+  quad,
+  row_shl,
+  row_shr,
+  row_ror,
+  wave_shl,
+  wave_rol,
+  wave_shr,
+  wave_ror,
+  mirror,
+  half_mirror,
+  bcast15,
+  bcast31,
+  newbcast
+};
+
+struct Op {
+  Run run = nullptr;
+  uint8_t bytes = 4;
+  uint8_t operands = 0;
+  Operand operand[6];
+  int32_t offset = 0, offset1 = 0; // of a memory access; offset is a branch's distance, too
+  bool returns = false;            // glc: an atomic wants the old value
+  bool offen = false;
+  bool clamp = false;
+  int8_t omod = 0; // 1: times 2, 2: times 4, 3: half
+  uint8_t select = 0, select_hi = 0xff, neg_lo = 0,
+          neg_hi = 0; // op_sel and its like, a bit an operand
+  Part part[4] = {};  // of the destination and the sources
+  Rest rest = Rest::zero;
+  Move move = Move::none;
+  uint8_t move_by = 0, rows = 15, banks = 15;
+  bool bound_zero = false;
+};
+
+struct Kernel; // what a dispatch packet says, decoded once
+struct Group;
+
+struct Wave {
+  enum State : uint8_t { running, barrier, ended };
+  static constexpr int vcc = 106, m0 = 124, exec = 126;
+
+  Group *group = nullptr;
+  const uint8_t *pc = nullptr; // of the next instruction
+  const uint8_t *at = nullptr; // of this one
+  uint32_t s[128] = {};
+  std::vector<uint32_t> v; // [register][lane]
+  unsigned accumulators = 0;
+  bool scc = false;
+  State state = running;
+  bool yields = false; // it polls: others first
+  int lane = 0;        // that a memory access is for, and its address, for the report of a fault
+  uint64_t address = 0;
+  std::vector<uint8_t> scratch;
+
+  uint64_t pair(int reg) const {
+    uint64_t both;
+    memcpy(&both, s + reg, 8);
+    return both;
+  }
+  void set_pair(int reg, uint64_t both) { memcpy(s + reg, &both, 8); }
+  uint64_t mask() const { return pair(exec); }
+  uint32_t *vector(const Operand &o, int k = 0) {
+    return v.data() + size_t(o.reg + k + (o.accumulator ? accumulators : 0)) * lanes;
+  }
+};
+
+struct Group {
+  Kernel *kernel = nullptr;
+  uint32_t id[3] = {};
+  std::vector<std::unique_ptr<Wave>> waves;
+  std::vector<uint8_t> lds;
+  int cu = 0;
+};
+
+// A kernel under way.
+struct Kernel {
+  const uint8_t *packet = nullptr, *descriptor = nullptr, *entry = nullptr;
+  uint64_t queue = 0; // the amd_queue_t
+  std::string name;
+  uint32_t groups[3] = {}, size[3] = {}, grid[3] = {};
+  uint32_t lds = 0, scratch = 0, registers = 0;
+  uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
+};
+
+struct Unit { // a compute unit
+  int waves = 0;
+  unsigned registers = 0, lds = 0;
+};
+
+// One GPU, as this process sees it: other processes have compute units of their own.
+class Machine {
+public:
+  explicit Machine(int units) : units_(size_t(units)) {}
+  void start(Kernel *kernel) { kernels_.push_back(kernel); }
+  // Each wave has a turn. False if none did more than poll.
+  bool turn();
+  bool busy() const { return !groups_.empty() || !kernels_.empty(); }
+
+private:
+  void place();
+  bool fits(const Kernel &kernel, const Unit &unit) const;
+  std::unique_ptr<Group> make(Kernel &kernel);
+  std::vector<Unit> units_;
+  std::vector<Kernel *> kernels_; // with groups that wait for room
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+// One line, with what the wave was doing, and the end of the process.
+[[noreturn]] __attribute__((format(printf, 2, 3))) void stop(const Wave *wave, const char *format,
+                                                             ...);
+// The wave that this thread works for, for a fault.
+extern thread_local const Wave *current;
+
+// Clock of 100 MHz, as s_memrealtime and the signals' time stamps have it.
+uint64_t ticks();
+
+} // namespace amdgpu

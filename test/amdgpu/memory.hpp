@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// What the driver knows of memory, and the only place where instructions touch it: caches belong here.
+#pragma once
+#include "machine.hpp"
+#include <atomic>
+
+namespace amdgpu {
+
+// Windows of the flat address space, as the nodes' banks say: bits 32 and above.
+inline constexpr uint64_t shared_base = uint64_t(1) << 48, private_base = uint64_t(2) << 48;
+
+struct Range {
+  const uint8_t *begin = nullptr;
+  size_t bytes = 0;
+};
+Range range_of(const void *address); // the allocation that holds it
+
+enum class Space : uint8_t { flat, global, lds, scratch };
+
+// Where an access of a lane goes. LDS and scratch have bounds; elsewhere a wrong address faults.
+inline uint8_t *reach(Wave &w, Space space, uint64_t address, int lane, size_t bytes) {
+  w.lane = lane, w.address = address;
+  if (space == Space::flat && address >> 32 == shared_base >> 32)
+    space = Space::lds, address = uint32_t(address);
+  else if (space == Space::flat && address >> 32 == private_base >> 32)
+    space = Space::scratch, address = uint32_t(address);
+  if (space == Space::lds) {
+    if (address + bytes > w.group->lds.size())
+      stop(&w, "lane %d: LDS offset 0x%zx is past its %zu bytes", lane, size_t(address),
+           w.group->lds.size());
+    return w.group->lds.data() + address;
+  }
+  if (space ==
+      Space::scratch) { // a lane's bytes lie together here, those of a dword's 64 lanes there
+    const size_t room = w.scratch.size() / lanes;
+    if (address + bytes > room)
+      stop(&w, "lane %d: scratch offset 0x%zx is past its %zu bytes", lane, size_t(address), room);
+    return w.scratch.data() + room * size_t(lane) + address;
+  }
+  return reinterpret_cast<uint8_t *>(address);
+}
+
+// A word of up to 8 bytes is whole for the host's threads and other processes, which an access of
+// the host's own is where it is aligned; memcpy of a constant size becomes one.
+template <size_t bytes> void copy(uint8_t *to, const uint8_t *from) {
+  if constexpr (bytes > 8) {
+    memcpy(to, from, 8);
+    copy<bytes - 8>(to + 8, from + 8);
+  } else {
+    memcpy(to, from, bytes);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+template <size_t bytes> void load(Wave &w, Space space, uint64_t address, int lane, void *to) {
+  copy<bytes>(static_cast<uint8_t *>(to), reach(w, space, address, lane, bytes));
+}
+template <size_t bytes>
+void store(Wave &w, Space space, uint64_t address, int lane, const void *from) {
+  copy<bytes>(reach(w, space, address, lane, bytes), static_cast<const uint8_t *>(from));
+}
+// The old value, and in its place change(old): one atomic of the host, which other processes see.
+template <class T, class F> T exchange(Wave &w, Space space, uint64_t address, int lane, F change) {
+  T *at = reinterpret_cast<T *>(reach(w, space, address, lane, sizeof(T)));
+  if (uintptr_t(at) % sizeof(T))
+    stop(&w, "lane %d: an atomic at %p, not aligned", lane, static_cast<void *>(at));
+  T old = __atomic_load_n(at, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(at, &old, change(old), false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_SEQ_CST)) {
+  }
+  return old;
+}
+
+} // namespace amdgpu

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// Queues and their packets. One thread of the process is the packet processor and the compute units
+// of all GPUs: where PEs outnumber the cores, more would only take them from each other.
+#include "decode.hpp"
+#include "driver.hpp"
+#include "machine.hpp"
+#include "memory.hpp"
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <elf.h>
+#include <hsa/amd_hsa_signal.h>
+#include <hsakmt.h>
+#include <list>
+#include <map>
+#include <mutex>
+#include <sched.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+namespace amdgpu {
+namespace {
+
+constexpr size_t packet_bytes = 64;
+constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
+
+struct Dispatch : Kernel {
+  alignas(64) uint8_t copy[packet_bytes]; // the slot of the ring may be written again while it runs
+  uint64_t signal = 0;
+};
+
+struct Queue {
+  HSAuint32 node = 0;
+  uint8_t *ring = nullptr;
+  uint64_t bytes = 0, read = 0;
+  volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
+  std::list<Dispatch> running;
+};
+
+// What the calls below and the packet processor share; not destroyed when the process ends, because
+// the processor is still there.
+std::mutex &lock = *new std::mutex;
+auto &queues = *new std::map<HSA_QUEUEID, std::unique_ptr<Queue>>;
+auto &machines = *new std::map<HSAuint32, Machine>;
+HSA_QUEUEID next_queue = 1;
+constexpr size_t doorbells = 4096; // of 8 bytes
+uint64_t *doorbell_page;
+std::atomic<bool> stale_code;
+
+template <class T> T field(const uint8_t *from, size_t offset) {
+  T value;
+  memcpy(&value, from + offset, sizeof value);
+  return value;
+}
+
+// The packet processor's end of a packet.
+void complete(uint64_t handle, uint64_t started) {
+  if (!handle) return;
+  auto *signal = reinterpret_cast<amd_signal_t *>(handle);
+  signal->start_ts = started;
+  signal->end_ts = ticks();
+  const uint64_t mailbox = signal->event_mailbox_ptr;
+  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
+  __atomic_fetch_sub(&signal->value, 1, __ATOMIC_SEQ_CST);
+  if (mailbox)
+    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
+  set_event(id);
+}
+
+// Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put there.
+std::string name_of(const uint8_t *descriptor) {
+  const Range range = range_of(descriptor);
+  if (range.bytes < sizeof(Elf64_Ehdr) || memcmp(range.begin, ELFMAG, SELFMAG)) return "?";
+  const auto *head = reinterpret_cast<const Elf64_Ehdr *>(range.begin);
+  const auto *program = reinterpret_cast<const Elf64_Phdr *>(range.begin + head->e_phoff);
+  const Elf64_Sym *symbols = nullptr;
+  const char *names = nullptr;
+  uint64_t count = 0;
+  for (int i = 0; i < head->e_phnum; i++) {
+    if (program[i].p_type != PT_DYNAMIC) continue;
+    for (auto *d = reinterpret_cast<const Elf64_Dyn *>(range.begin + program[i].p_vaddr); d->d_tag;
+         d++) {
+      const uint8_t *at = range.begin + d->d_un.d_val;
+      if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const Elf64_Sym *>(at);
+      if (d->d_tag == DT_STRTAB) names = reinterpret_cast<const char *>(at);
+      if (d->d_tag == DT_HASH) count = reinterpret_cast<const uint32_t *>(at)[1];
+    }
+  }
+  for (uint64_t i = 0; symbols && names && i < count; i++)
+    if (range.begin + symbols[i].st_value == descriptor) {
+      std::string name = names + symbols[i].st_name;
+      return name.substr(0, name.rfind(".kd"));
+    }
+  return "?";
+}
+
+void start(Queue &q, const uint8_t *packet) {
+  Dispatch &k = q.running.emplace_back();
+  memcpy(k.copy, packet, packet_bytes);
+  k.packet = k.copy;
+  k.queue = 0;
+  k.descriptor = reinterpret_cast<const uint8_t *>(field<uint64_t>(k.copy, 32));
+  k.entry = k.descriptor + field<int64_t>(k.descriptor, 16);
+  k.signal = field<uint64_t>(k.copy, 56);
+  k.name = name_of(k.descriptor);
+  k.total = 1;
+  for (int d = 0; d < 3; d++) {
+    k.size[d] = std::max<uint32_t>(1, field<uint16_t>(k.copy, 4 + 2 * size_t(d)));
+    k.grid[d] = std::max<uint32_t>(1, field<uint32_t>(k.copy, 12 + 4 * size_t(d)));
+    k.groups[d] = (k.grid[d] + k.size[d] - 1) / k.size[d];
+    k.total *= k.groups[d];
+  }
+  k.left = k.total;
+  k.scratch = field<uint32_t>(k.copy, 24);
+  k.lds = field<uint32_t>(k.copy, 28);
+  k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
+  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > 64 << 10)
+    stop(
+        nullptr,
+        "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
+        k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
+  q.running.back().queue =
+      reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  machines.at(q.node).start(&k);
+}
+
+// True when the signals of a barrier packet allow it to end.
+bool passed(const uint8_t *packet, bool all) {
+  bool any = false, every = true, some = false;
+  for (size_t i = 0; i < 5; i++) {
+    const uint64_t handle = field<uint64_t>(packet, 8 + 8 * i);
+    if (!handle) continue;
+    some = true;
+    const bool done =
+        __atomic_load_n(&reinterpret_cast<amd_signal_t *>(handle)->value, __ATOMIC_SEQ_CST) == 0;
+    any |= done, every &= done;
+  }
+  return all ? every : any || !some;
+}
+
+// What can be done now for the packets of a queue. True if something was.
+bool serve(Queue &q) {
+  bool worked = false;
+  for (auto k = q.running.begin(); k != q.running.end();) {
+    if (k->left) {
+      ++k;
+      continue;
+    }
+    complete(k->signal, ticks());
+    k = q.running.erase(k);
+    worked = true;
+  }
+  while (int64_t(*q.doorbell) >= int64_t(q.read)) {
+    uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
+    const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
+                   type = header & 255;
+    if (type == invalid) break;                    // the ring's owner has not written it yet
+    if (header & 256 && !q.running.empty()) break; // the barrier bit
+    if (type == dispatch) {
+      start(q, packet);
+    } else if (type == barrier_and || type == barrier_or) {
+      if (!passed(packet, type == barrier_and)) break;
+      complete(field<uint64_t>(packet, 56), ticks());
+    } else if (type == vendor && field<uint8_t>(packet, 2) ==
+                                     1) { // commands, with which ROCr empties the code's caches
+      forget_code();
+      complete(field<uint64_t>(packet, 56), ticks());
+    } else {
+      stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
+    }
+    __atomic_store_n(reinterpret_cast<uint16_t *>(packet), invalid, __ATOMIC_RELEASE);
+    *q.read_index = ++q.read;
+    worked = true;
+  }
+  return worked;
+}
+
+[[noreturn]] void processor() {
+  int idle = 0;
+  for (;;) {
+    if (stale_code.exchange(false)) forget_code();
+    bool worked = false, busy = false;
+    {
+      std::lock_guard guard(lock);
+      for (auto &[id, queue] : queues) worked |= serve(*queue), busy |= !queue->running.empty();
+      for (auto &[node, machine] : machines)
+        if (machine.busy()) worked |= machine.turn();
+    }
+    // Others get the core: what a kernel polls for comes from them.
+    idle = worked ? 0 : idle + 1;
+    if (idle < 50)
+      sched_yield();
+    else
+      usleep(idle < 2000 || busy ? 50 : 500);
+  }
+}
+
+struct sigaction before[2];
+void fault(int number, siginfo_t *info, void *context) {
+  if (current) stop(current, "lane %d: memory fault at 0x%lx", current->lane, current->address);
+  const struct sigaction &other = before[number == SIGBUS];
+  if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(number, info, context);
+  sigaction(number, &other, nullptr); // and the instruction faults again
+}
+
+} // namespace
+
+void code_changed() {
+  stale_code = true;
+}
+
+} // namespace amdgpu
+
+using namespace amdgpu;
+
+extern "C" {
+
+HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, HSA_QUEUE_PRIORITY,
+                                void *ring, HSAuint64 bytes, HsaEvent *,
+                                HsaQueueResource *resource) {
+  if (!node || node > nodes().gpus) return HSAKMT_STATUS_INVALID_NODE_UNIT;
+  if (type != HSA_QUEUE_COMPUTE_AQL)
+    return HSAKMT_STATUS_NOT_SUPPORTED; // ROCr copies with kernels then
+  if (bytes < packet_bytes || bytes & (bytes - 1)) return HSAKMT_STATUS_INVALID_PARAMETER;
+  std::lock_guard guard(lock);
+  if (next_queue >= doorbells) return HSAKMT_STATUS_OUT_OF_RESOURCES;
+  const bool first = !doorbell_page;
+  if (first) {
+    void *page =
+        mmap(nullptr, 8 * doorbells, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return HSAKMT_STATUS_NO_MEMORY;
+    doorbell_page = static_cast<uint64_t *>(page);
+  }
+  auto queue = std::make_unique<Queue>();
+  queue->node = node;
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = resource->Queue_read_ptr_aql;
+  queue->read = *queue->read_index;
+  queue->doorbell = doorbell_page + next_queue;
+  *queue->doorbell = queue->read - 1; // the index of the last packet that was announced
+  resource->Queue_DoorBell_aql = const_cast<HSAuint64 *>(queue->doorbell);
+  resource->QueueId = next_queue;
+  machines.try_emplace(node, int(nodes().units));
+  queues[next_queue++] = std::move(queue);
+  if (first) {
+    struct sigaction action = {};
+    action.sa_sigaction = fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before[0]);
+    sigaction(SIGBUS, &action, &before[1]);
+    std::thread(processor).detach();
+  }
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
+  std::lock_guard guard(lock);
+  const auto at = queues.find(id);
+  if (at == queues.end()) return HSAKMT_STATUS_INVALID_PARAMETER;
+  // A kernel that never ends would be taken from its waves; here it keeps its place, unserved.
+  if (!at->second->running.empty()) (void)at->second.release();
+  queues.erase(at);
+  return HSAKMT_STATUS_SUCCESS;
+}
+HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID, HSAuint32, HSA_QUEUE_PRIORITY, void *, HSAuint64,
+                                HsaEvent *) {
+  return HSAKMT_STATUS_SUCCESS; // priority: all queues have their turns
+}
+HSAKMT_STATUS hsaKmtSetQueueCUMask(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
+  return HSAKMT_STATUS_NOT_SUPPORTED;
+}
+HSAKMT_STATUS hsaKmtAllocQueueGWS(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
+  return HSAKMT_STATUS_NOT_SUPPORTED;
+}
+
+} // extern "C"
