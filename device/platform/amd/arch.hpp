@@ -10,12 +10,23 @@ namespace shmem::arch {
 
 // gfx942 and its successors tell the scope of an access by sc0 and sc1, gfx90a by glc.
 #if defined __gfx940__ || defined __gfx941__ || defined __gfx942__ || defined __gfx950__
+#define SHMEM_SC_BITS_ 1
 #define SHMEM_LOAD_BITS_ " sc0 sc1"
-#define SHMEM_STORE_BITS_ " sc0 sc1"
 #else
 #define SHMEM_LOAD_BITS_ " glc"
-#define SHMEM_STORE_BITS_ ""
 #endif
+template <class V> SHMEM_D_ void store_16(void *p, V v) {
+#if SHMEM_SC_BITS_
+  // No vector instruction may write the data of a store of more than 8 bytes within two wait states
+  // after it, or that is stored; s_nop 1 is both, because no compiler looks into inline assembly
+  // (2026-11-21: 258 places in the library without it, see test/isa/hazards.py).
+  asm volatile("global_store_dwordx4 %0, %1, off sc0 sc1\n\ts_nop 1" ::"v"(p), "v"(v) : "memory");
+#else
+  // A plain store has the bits that are wanted, and the compiler keeps its data alone.
+  *(__attribute__((address_space(1))) V *)(p) = v;
+  asm volatile("" ::: "memory"); // nor may it come later than what follows
+#endif
+}
 
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((ext_vector_type(4))); };
 
@@ -141,7 +152,7 @@ template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_
 }
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   if constexpr (sizeof(W) == 16)
-    asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+    store_16(p, v);
   else
     store(p, v);
 }
@@ -158,8 +169,7 @@ SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
 }
 SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   typedef uint64_t Two __attribute__((ext_vector_type(2)));
-  const Two v = {a, b};
-  asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+  store_16(p, Two{a, b});
 }
 
 SHMEM_D_ float half_to_float(uint16_t h) {
@@ -169,7 +179,7 @@ SHMEM_D_ uint16_t float_to_half(float f) {
   return __builtin_bit_cast(uint16_t, _Float16(f));
 }
 #undef SHMEM_LOAD_BITS_
-#undef SHMEM_STORE_BITS_
+#undef SHMEM_SC_BITS_
 
 // The wave size of the pass that is compiled: 64 on gfx9, 32 on others.
 #ifdef __AMDGCN_WAVEFRONT_SIZE
