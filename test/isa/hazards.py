@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What no code for gfx9 may hold, because compilers cannot see it in inline assembly:
+"""What no code for gfx9 may hold, because compilers cannot see it in inline assembly, or get it wrong:
 
 hazards.py ARCH -I FOLDER... SOURCE...    of sources, compiled here
 hazards.py --objects OBJECT...            of all code objects in what a build made
@@ -8,6 +8,8 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
 - A store of more than 8 bytes takes its data from the registers late: a vector instruction that writes one of them in the next wait
   state (gfx90a), or the next two (gfx942, gfx950), changes what is stored. LLVM keeps them apart (D123687, GCNHazardRecognizer),
   but not from stores in inline assembly.
+- buffer_wbl2 begins to write the L2 back; until s_waitcnt vmcnt(0) it is not done, and no store or atomic may follow. clang 19
+  leaves the wait out for gfx942 where it knows of no store.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -25,6 +27,8 @@ import isa  # noqa: E402
 
 MAGIC, MACHINE = b"__CLANG_OFFLOAD_BUNDLE__", 224 # of ELF: AMDGPU
 WIDE = re.compile(r"(global|flat|scratch|buffer|tbuffer)_(store_.*|atomic_\w*cmpswap_x2)\b")
+WRITES = re.compile(r"(global|flat|scratch|buffer|tbuffer|ds)_(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
+DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
 
 def registers(operand):
@@ -79,6 +83,27 @@ class Code:
                 if other.startswith("v_") and data & (registers(into[0]) | (registers(into[1]) if "swap" in other else set())):
                     yield f"{line} / {text}"
 
+    def unfinished(self):
+        for i, (word, _, line) in enumerate(self.rows):
+            if word != "buffer_wbl2":
+                continue
+            todo, seen = [i + 1], set()
+            while todo:
+                at = todo.pop()
+                if at >= len(self.rows) or at in seen:
+                    continue
+                seen.add(at)
+                word, operands, text = self.rows[at]
+                if DRAINED.match(text) or word == "s_endpgm":
+                    continue
+                if WRITES.match(word):
+                    yield f"{line} / {text}"
+                    continue
+                if word.startswith(("s_branch", "s_cbranch")):
+                    todo.append(self.labels[operands[0]])
+                if word != "s_branch":
+                    todo.append(at + 1)
+
 
 def look(arch, where, functions):
     """Prints what is wrong; how many instructions were looked at, and how many places are bad."""
@@ -86,7 +111,8 @@ def look(arch, where, functions):
     for name, lines in functions:
         code = Code(lines)
         count += len(code.rows)
-        for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),):
+        for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
+                             ("a write-back of the L2 is not waited for", code.unfinished())):
             places = list(places)
             bad += len(places)
             if places:

@@ -36,6 +36,14 @@ inline constexpr int order_of(Order o) {
          : o == Order::release ? __ATOMIC_RELEASE
                                : __ATOMIC_ACQ_REL;
 }
+inline constexpr bool releases(Order o) {
+  return o == Order::release || o == Order::acq_rel;
+}
+// After release_before.
+inline constexpr int rest_of(Order o, Range r) {
+  if (!releases(o) || r == Range::workgroup) return order_of(o);
+  return o == Order::acq_rel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
+}
 inline constexpr int range_of(Range r) {
   return r == Range::workgroup ? __HIP_MEMORY_SCOPE_WORKGROUP
          : r == Range::device  ? __HIP_MEMORY_SCOPE_AGENT
@@ -73,6 +81,15 @@ SHMEM_D_ void fence_release() {
   // away the wait for it where it knows of no store (2026-11, barrier_all_wg of test/isa).
   wait_stores();
 }
+// For the same reason every atomic that writes back gets its release from here, and only what is
+// left of its order from the compiler.
+template <Order o, Range r> SHMEM_D_ void release_before() {
+  if constexpr (releases(o) && r == Range::system) fence_release();
+  if constexpr (releases(o) && r == Range::device) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+    wait_stores();
+  }
+}
 SHMEM_D_ void fence_acquire() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
 }
@@ -96,22 +113,20 @@ SHMEM_D_ void fence_all() {
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
-  if constexpr (o == Order::release && r == Range::system) {
-    fence_release();
-    __hip_atomic_store(bits(p), to_bits(v), __ATOMIC_RELAXED, range_of(r));
-  } else {
-    __hip_atomic_store(bits(p), to_bits(v), order_of(o), range_of(r));
-  }
+  release_before<o, r>();
+  __hip_atomic_store(bits(p), to_bits(v), rest_of(o, r), range_of(r));
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T exchange(T *p, T v) {
+  release_before<o, r>();
   return __builtin_bit_cast(T,
-                            __hip_atomic_exchange(bits(p), to_bits(v), order_of(o), range_of(r)));
+                            __hip_atomic_exchange(bits(p), to_bits(v), rest_of(o, r), range_of(r)));
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
   Bits<T> seen = to_bits(cond);
-  __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), order_of(o), __ATOMIC_RELAXED,
+  release_before<o, r>();
+  __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), rest_of(o, r), __ATOMIC_RELAXED,
                                        range_of(r));
   return __builtin_bit_cast(T, seen);
 }
@@ -119,7 +134,8 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 #define SHMEM_FETCH_(op)                                                                           \
   template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
   SHMEM_D_ T fetch_##op(T *p, T v) {                                                               \
-    return T(__hip_atomic_fetch_##op(bits(p), to_bits(v), order_of(o), range_of(r)));              \
+    release_before<o, r>();                                                                        \
+    return T(__hip_atomic_fetch_##op(bits(p), to_bits(v), rest_of(o, r), range_of(r)));            \
   }
 SHMEM_FETCH_(add)
 SHMEM_FETCH_(and)
