@@ -10,6 +10,10 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
   but not from stores in inline assembly.
 - buffer_wbl2 begins to write the L2 back; until s_waitcnt vmcnt(0) it is not done, and no store or atomic may follow. clang 19
   leaves the wait out for gfx942 where it knows of no store.
+- A wave's s_waitcnt is for its own stores, and s_barrier waits for none (clang 15 waits before it, clang 19 does not): what other
+  waves stored before a barrier may still be under way when one of them releases. They have to wait themselves, before the barrier.
+  Looked for at releases for this GPU, with which workgroups hand over to each other; those for all may be of a report, which has
+  no others' stores.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -105,6 +109,36 @@ class Code:
                     todo.append(at + 1)
 
 
+    def left_behind(self):
+        """Stores, a barrier, and a release that may not have them, on any way. A state: this wave has stores under way; others
+        may have some from before a barrier; this wave, and so the others, has waited since that barrier."""
+        seen, todo = set(), [(0, (False, False, False))]
+        found = set()
+        while todo:
+            at, state = todo.pop()
+            if at >= len(self.rows) or (at, state) in seen:
+                continue
+            seen.add((at, state))
+            own, others, waited = state
+            word, operands, line = self.rows[at]
+            if WRITES.match(word) and word[:2] != "ds":
+                own = True
+            elif DRAINED.match(line):
+                own, waited = False, True
+            elif word == "s_barrier":
+                others, waited = own or (others and not waited), False
+            elif line == "buffer_wbl2 sc1" and others:
+                found.add(at)
+            if word == "s_endpgm":
+                continue
+            if word.startswith(("s_branch", "s_cbranch")):
+                todo.append((self.labels[operands[0]], (own, others, waited)))
+            if word != "s_branch":
+                todo.append((at + 1, (own, others, waited)))
+        for at in sorted(found):
+            yield f"{self.rows[at][2]}, the {at}. instruction"
+
+
 def look(arch, where, functions):
     """Prints what is wrong; how many instructions were looked at, and how many places are bad."""
     count = bad = 0
@@ -112,7 +146,8 @@ def look(arch, where, functions):
         code = Code(lines)
         count += len(code.rows)
         for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
-                             ("a write-back of the L2 is not waited for", code.unfinished())):
+                             ("a write-back of the L2 is not waited for", code.unfinished()),
+                             ("other waves' stores may be under way at a release", code.left_behind())):
             places = list(places)
             bad += len(places)
             if places:

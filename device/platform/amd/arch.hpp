@@ -69,7 +69,10 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *(const __attribute__((address_space(1))) W *)(p);
 }
-// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only.
+// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only,
+// and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases after it
+// sees what other waves stored, but that may still be on its way to a wider scope (LLVM 161638 says
+// so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none of gfx942's).
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
 }
