@@ -3,6 +3,7 @@
 #include <hip/hip_runtime.h>
 
 #include "arch.hpp"
+#include "launch.hpp"
 #include "op.hpp"
 
 namespace shmem::kernels {
@@ -40,12 +41,10 @@ template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, 
 hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
                   hipStream_t stream) {
   if (bytes == 4)
-    hipLaunchKernelGGL(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
-  else
-    hipLaunchKernelGGL(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+    return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
+  return shmem::launch(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
                        static_cast<uint64_t *>(p), value, cond, result);
-  return hipGetLastError();
 }
 
 namespace {
@@ -58,13 +57,11 @@ template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W con
 hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream) {
   if (bytes == 4)
-    hipLaunchKernelGGL(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
-                       static_cast<uint32_t *>(fetch));
-  else
-    hipLaunchKernelGGL(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+    return shmem::launch(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
+                         static_cast<uint32_t *>(fetch));
+  return shmem::launch(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
                        static_cast<uint64_t *>(p), value, cond, static_cast<uint64_t *>(fetch));
-  return hipGetLastError();
 }
 
 namespace {
@@ -110,18 +107,16 @@ dim3 grid(size_t n, unsigned threads) {
 
 template <class Op, class T> hipError_t run(const Call &c) {
   const unsigned threads = 256;
-  hipLaunchKernelGGL((reduce<Op, T>), grid(c.n, threads), dim3(threads), 0, c.stream,
-                     reinterpret_cast<T *const *>(c.dests),
-                     reinterpret_cast<const T *const *>(c.sources), c.members, c.n);
-  return hipGetLastError();
+  return shmem::launch((reduce<Op, T>), grid(c.n, threads), dim3(threads), 0, c.stream,
+                       reinterpret_cast<T *const *>(c.dests),
+                       reinterpret_cast<const T *const *>(c.sources), c.members, c.n);
 }
 template <class T> hipError_t run_scan(const Call &c) {
   const unsigned threads = 256;
-  hipLaunchKernelGGL(scan<T>, grid(c.n, threads), dim3(threads), 0, c.stream,
-                     reinterpret_cast<T *const *>(c.dests),
-                     reinterpret_cast<const T *const *>(c.sources), c.members, c.n,
-                     c.op == Combine::exscan);
-  return hipGetLastError();
+  return shmem::launch(scan<T>, grid(c.n, threads), dim3(threads), 0, c.stream,
+                       reinterpret_cast<T *const *>(c.dests),
+                       reinterpret_cast<const T *const *>(c.sources), c.members, c.n,
+                       c.op == Combine::exscan);
 }
 
 template <class T> hipError_t run(const Call &c) {

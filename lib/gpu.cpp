@@ -10,6 +10,7 @@
 #include "tune.hpp"
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -67,7 +68,7 @@ template <class T, class F> void show(const T &mine, F take) {
 
 const char *link_name(int a, int b) {
   uint32_t kind = ~0u, hops = 0;
-  if (hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops) != hipSuccess) kind = ~0u;
+  if (!tried(hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops))) kind = ~0u;
   static const char *const names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", "xGMI"};
   return kind < 5 ? names[kind] : "unknown";
 }
@@ -109,9 +110,9 @@ size_t heap_bytes(const Place &mine) {
 hipError_t flags_malloc(void **p, size_t bytes) {
 #ifdef hipDeviceMallocUncached
   hipDeviceProp_t prop;
-  if (hipGetDeviceProperties(&prop, chosen) == hipSuccess &&
+  if (tried(hipGetDeviceProperties(&prop, chosen)) &&
       (strstr(prop.gcnArchName, "gfx942") || strstr(prop.gcnArchName, "gfx950")) &&
-      hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached) == hipSuccess)
+      tried(hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached)))
     return hipSuccess;
 #endif
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
@@ -135,7 +136,7 @@ void allocate(size_t bytes) {
 char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemHandle_t &handle,
               const char *what) {
   int peer = -1, can = 1;
-  if (hipDeviceGetByPCIBusId(&peer, theirs.place.bus) != hipSuccess) peer = -1; // not visible here
+  if (!tried(hipDeviceGetByPCIBusId(&peer, theirs.place.bus))) peer = -1; // not visible here
   auto refuse = [&](const char *call, const char *reason) {
     fatal(
         "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
@@ -144,7 +145,7 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
         peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
   };
   if (peer >= 0 && peer != chosen) {
-    if (hipDeviceCanAccessPeer(&can, chosen, peer) != hipSuccess) can = 0;
+    if (!tried(hipDeviceCanAccessPeer(&can, chosen, peer))) can = 0;
     if (!can) refuse("hipDeviceCanAccessPeer", "no access");
   }
   void *p = nullptr;
@@ -238,14 +239,14 @@ void try_out(size_t heap_bytes) {
 
 int attribute(hipDeviceAttribute_t which) {
   int value = 0;
-  return hipDeviceGetAttribute(&value, which, chosen) == hipSuccess ? value : 0;
+  return tried(hipDeviceGetAttribute(&value, which, chosen)) ? value : 0;
 }
 
 // Chooses this PE's; false when some PE sees none.
 bool choose() {
   int count = 0;
   hipError_t error = hipGetDeviceCount(&count);
-  if (error != hipSuccess || count < 0) count = 0;
+  if (!tried(error) || count < 0) count = 0;
   const uint64_t mine = count ? nearest_devices(count) : 0;
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
   exchange_word(*self.world, mine, [&](int pe, uint64_t theirs) {
