@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(512) alltoalls(Args a, Strides by) {
   });
 }
 
-__global__ void copy(char *dest, const char *source, size_t n) {
+template <device::Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
   const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
-  device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
+  device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
 
 struct Grid {
@@ -125,9 +125,11 @@ __global__ void meet(unsigned id) {
 
 } // namespace
 
-hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
-                          unsigned threads, hipStream_t stream) {
-  return shmem::launch(copy, dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, bool from_pe,
+                          unsigned blocks, unsigned threads, hipStream_t stream) {
+  using device::Remote;
+  return shmem::launch(from_pe ? copy<Remote::source> : copy<Remote::dest>, dim3(blocks),
+                       dim3(threads), 0, stream, static_cast<char *>(dest),
                        static_cast<const char *>(source), bytes);
 }
 hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,

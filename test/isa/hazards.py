@@ -14,6 +14,8 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
   waves stored before a barrier may still be under way when one of them releases. They have to wait themselves, before the barrier.
   Looked for at releases for this GPU, with which workgroups hand over to each other; those for all may be of a report, which has
   no others' stores.
+- What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
+  lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -32,6 +34,7 @@ import isa  # noqa: E402
 MAGIC, MACHINE = b"__CLANG_OFFLOAD_BUNDLE__", 224 # of ELF: AMDGPU
 WIDE = re.compile(r"(global|flat|scratch|buffer|tbuffer)_(store_.*|atomic_\w*cmpswap_x2)\b")
 WRITES = re.compile(r"(global|flat|scratch|buffer|tbuffer|ds)_(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
+FROM_PEER = re.compile(r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
 DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
 
@@ -109,6 +112,13 @@ class Code:
                     todo.append(at + 1)
 
 
+    def cached(self, arch):
+        """From a scalar base come arguments and tables, which nobody writes."""
+        bits = " glc" if arch == "gfx90a" else " sc0 sc1"
+        for word, operands, line in self.rows:
+            if re.match(r"(global|flat)_load", word) and bits not in line and not operands[-1].startswith("s["):
+                yield line
+
     def left_behind(self):
         """Stores, a barrier, and a release that may not have them, on any way. A state: this wave has stores under way; others
         may have some from before a barrier; this wave, and so the others, has waited since that barrier."""
@@ -147,7 +157,8 @@ def look(arch, where, functions):
         count += len(code.rows)
         for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
                              ("a write-back of the L2 is not waited for", code.unfinished()),
-                             ("other waves' stores may be under way at a release", code.left_behind())):
+                             ("other waves' stores may be under way at a release", code.left_behind()),
+                             ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ())):
             places = list(places)
             bad += len(places)
             if places:
