@@ -17,6 +17,7 @@
 //   wave_first(v)                 what the first lane has, in a whole wave
 //   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
 //                                 launch_bytes<T> of dynamic shared memory
+//   launchable(kernel)            as hipLaunchKernel takes it
 //   wave_size  wave_sync  wg_sync  clock  pause  trap
 #pragma once
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <hip/hip_runtime.h>
 
 #include "coll.hpp"
+#include "launch.hpp"
 #include "module.hpp"
 #include "sync.hpp"
 
@@ -55,9 +56,9 @@ __global__ void __launch_bounds__(512) alltoalls(Args a, Strides by) {
   });
 }
 
-__global__ void copy(char *dest, const char *source, size_t n) {
+template <device::Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
   const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
-  device::copy<device::Remote::dest, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
+  device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
 
 struct Grid {
@@ -124,11 +125,12 @@ __global__ void meet(unsigned id) {
 
 } // namespace
 
-hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
-                          unsigned threads, hipStream_t stream) {
-  hipLaunchKernelGGL(copy, dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
-                     static_cast<const char *>(source), bytes);
-  return hipGetLastError();
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, bool from_pe,
+                          unsigned blocks, unsigned threads, hipStream_t stream) {
+  using device::Remote;
+  return shmem::launch(from_pe ? copy<Remote::source> : copy<Remote::dest>, dim3(blocks),
+                       dim3(threads), 0, stream, static_cast<char *>(dest),
+                       static_cast<const char *>(source), bytes);
 }
 hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
                              size_t n, bool from_pe, hipStream_t stream) {
@@ -146,10 +148,9 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
     const Strides words{in_bytes.dst / ptrdiff_t(bytes), in_bytes.sst / ptrdiff_t(bytes), bytes};
     const unsigned threads = n <= 64 ? 64 : 256;
     const size_t grid = up(n, threads * size_t(device::in_flight));
-    hipLaunchKernelGGL(from_pe ? elements<Remote::source> : elements<Remote::dest>,
-                       dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s,
-                       words, n);
-    return hipGetLastError();
+    return shmem::launch(from_pe ? elements<Remote::source> : elements<Remote::dest>,
+                         dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s,
+                         words, n);
   }
   size_t share = up(bytes, 64 << 10); // of a block, where there are not enough of them
   if (share > up(most, n)) share = up(most, n);
@@ -158,33 +159,27 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
   const unsigned size = n * threads <= 64 ? 64 : 256;
   size_t grid = up(n * threads, size);
   if (grid > up(most, share)) grid = up(most, share);
-  hipLaunchKernelGGL(from_pe ? blocks<Remote::source> : blocks<Remote::dest>,
-                     dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, in_bytes,
-                     n, Group{threads});
-  return hipGetLastError();
+  return shmem::launch(from_pe ? blocks<Remote::source> : blocks<Remote::dest>,
+                       dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, in_bytes,
+                       n, Group{threads});
 }
 hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream) {
-  hipLaunchKernelGGL(store, dim3(1), dim3(1), 0, stream, dest, value, int(bytes));
-  return hipGetLastError();
+  return shmem::launch(store, dim3(1), dim3(1), 0, stream, dest, value, int(bytes));
 }
 hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
                                 uint64_t value, bool add, hipStream_t stream) {
   const unsigned threads = bytes <= 1024 ? 64 : 256;
-  hipLaunchKernelGGL(put_signal, dim3(1), dim3(threads), 0, stream, static_cast<char *>(dest),
-                     static_cast<const char *>(source), bytes, sig, value, add);
-  return hipGetLastError();
+  return shmem::launch(put_signal, dim3(1), dim3(threads), 0, stream, static_cast<char *>(dest),
+                       static_cast<const char *>(source), bytes, sig, value, add);
 }
 hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream) {
-  hipLaunchKernelGGL(wait, dim3(1), dim3(1), 0, stream, sig, cmp, value);
-  return hipGetLastError();
+  return shmem::launch(wait, dim3(1), dim3(1), 0, stream, sig, cmp, value);
 }
 hipError_t quiet_on_stream(hipStream_t stream) {
-  hipLaunchKernelGGL(quiet, dim3(1), dim3(1), 0, stream);
-  return hipGetLastError();
+  return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);
 }
 hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
-  hipLaunchKernelGGL(meet, dim3(1), dim3(64), 0, stream, id);
-  return hipGetLastError();
+  return shmem::launch(meet, dim3(1), dim3(64), 0, stream, id);
 }
 
 hipError_t move(Move what, const Collective &c, int root, const Strides &strides) {
@@ -197,22 +192,17 @@ hipError_t move(Move what, const Collective &c, int root, const Strides &strides
   const dim3 grid(c.blocks), block(c.threads);
   switch (what) {
   case Move::broadcast:
-    hipLaunchKernelGGL(broadcast, grid, block, 0, c.stream, a, root);
-    break;
+    return shmem::launch(broadcast, grid, block, 0, c.stream, a, root);
   case Move::collect:
-    hipLaunchKernelGGL(collect, grid, block, 0, c.stream, a);
-    break;
+    return shmem::launch(collect, grid, block, 0, c.stream, a);
   case Move::fcollect:
-    hipLaunchKernelGGL(fcollect, grid, block, 0, c.stream, a);
-    break;
+    return shmem::launch(fcollect, grid, block, 0, c.stream, a);
   case Move::alltoall:
-    hipLaunchKernelGGL(alltoall, grid, block, 0, c.stream, a);
-    break;
+    return shmem::launch(alltoall, grid, block, 0, c.stream, a);
   case Move::alltoalls:
-    hipLaunchKernelGGL(alltoalls, grid, block, 0, c.stream, a, strides);
-    break;
+    return shmem::launch(alltoalls, grid, block, 0, c.stream, a, strides);
   }
-  return hipGetLastError();
+  return hipErrorInvalidValue;
 }
 
 } // namespace shmem::kernels

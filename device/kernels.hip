@@ -3,6 +3,7 @@
 #include <hip/hip_runtime.h>
 
 #include "arch.hpp"
+#include "launch.hpp"
 #include "op.hpp"
 
 namespace shmem::kernels {
@@ -40,12 +41,10 @@ template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, 
 hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
                   hipStream_t stream) {
   if (bytes == 4)
-    hipLaunchKernelGGL(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
-  else
-    hipLaunchKernelGGL(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+    return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
+  return shmem::launch(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
                        static_cast<uint64_t *>(p), value, cond, result);
-  return hipGetLastError();
 }
 
 namespace {
@@ -58,23 +57,28 @@ template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W con
 hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream) {
   if (bytes == 4)
-    hipLaunchKernelGGL(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
-                       static_cast<uint32_t *>(fetch));
-  else
-    hipLaunchKernelGGL(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+    return shmem::launch(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
+                         static_cast<uint32_t *>(fetch));
+  return shmem::launch(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
                        static_cast<uint64_t *>(p), value, cond, static_cast<uint64_t *>(fetch));
-  return hipGetLastError();
 }
 
 namespace {
+
+// Members' memory is read past the caches, which may have it as it was before (gfx942's L2).
+template <class T> __device__ T member(const T *p) {
+  T v[1];
+  arch::load_remote<1>(v, p, 1);
+  return v[0];
+}
 
 template <class Op, class T>
 __global__ void reduce(T *const *dests, const T *const *sources, int members, size_t n) {
   const size_t step = size_t(blockDim.x) * gridDim.x;
   for (size_t i = size_t(blockDim.x) * blockIdx.x + threadIdx.x; i < n; i += step) {
-    T acc = sources[0][i];
-    for (int m = 1; m < members; m++) acc = Op::op(acc, sources[m][i]);
+    T acc = member(sources[0] + i);
+    for (int m = 1; m < members; m++) acc = Op::op(acc, member(sources[m] + i));
     for (int m = 0; m < members; m++) dests[m][i] = acc;
   }
 }
@@ -87,7 +91,7 @@ __global__ void scan(T *const *dests, const T *const *sources, int members, size
   for (size_t i = size_t(blockDim.x) * blockIdx.x + threadIdx.x; i < n; i += step) {
     T acc{};
     for (int m = 0; m < members; m++) {
-      const T sum = Sum::op(acc, sources[m][i]);
+      const T sum = Sum::op(acc, member(sources[m] + i));
       dests[m][i] = exclusive ? acc : sum;
       acc = sum;
     }
@@ -110,18 +114,16 @@ dim3 grid(size_t n, unsigned threads) {
 
 template <class Op, class T> hipError_t run(const Call &c) {
   const unsigned threads = 256;
-  hipLaunchKernelGGL((reduce<Op, T>), grid(c.n, threads), dim3(threads), 0, c.stream,
-                     reinterpret_cast<T *const *>(c.dests),
-                     reinterpret_cast<const T *const *>(c.sources), c.members, c.n);
-  return hipGetLastError();
+  return shmem::launch((reduce<Op, T>), grid(c.n, threads), dim3(threads), 0, c.stream,
+                       reinterpret_cast<T *const *>(c.dests),
+                       reinterpret_cast<const T *const *>(c.sources), c.members, c.n);
 }
 template <class T> hipError_t run_scan(const Call &c) {
   const unsigned threads = 256;
-  hipLaunchKernelGGL(scan<T>, grid(c.n, threads), dim3(threads), 0, c.stream,
-                     reinterpret_cast<T *const *>(c.dests),
-                     reinterpret_cast<const T *const *>(c.sources), c.members, c.n,
-                     c.op == Combine::exscan);
-  return hipGetLastError();
+  return shmem::launch(scan<T>, grid(c.n, threads), dim3(threads), 0, c.stream,
+                       reinterpret_cast<T *const *>(c.dests),
+                       reinterpret_cast<const T *const *>(c.sources), c.members, c.n,
+                       c.op == Combine::exscan);
 }
 
 template <class T> hipError_t run(const Call &c) {

@@ -29,8 +29,8 @@ hipError_t combine(Combine op, Type type, void *const *dests, const void *const 
 // The same on a stream; *fetch, of as many bytes, becomes what was there, if it is not NULL.
 hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream);
-hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, unsigned blocks,
-                          unsigned threads, hipStream_t stream);
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, bool from_pe,
+                          unsigned blocks, unsigned threads, hipStream_t stream);
 struct Strides { // in elements
   ptrdiff_t dst, sst;
   size_t unit; // bytes of an element

@@ -4,6 +4,7 @@
 #include "kernels.hpp"
 #include <hip/hip_runtime.h>
 
+#include "launch.hpp"
 #include "module.hpp"
 #include "reduce.hpp"
 
@@ -74,16 +75,10 @@ template <class F> hipError_t with_kernel(Combine op, Type type, F f) {
 } // namespace
 
 hipError_t reduce(Combine op, Type type, Shape shape, const Collective &c) {
-  const Args a{c.team,
-               c.id,
-               device::Algorithm(c.algorithm),
-               device::Shape(int(shape)),
-               c.dest,
-               c.source,
-               c.n};
+  const Args a{c.team,   c.id, device::Algorithm(c.algorithm), device::Shape(int(shape)), c.dest,
+               c.source, c.n};
   return with_kernel(op, type, [&](auto *kernel, auto how) {
-    hipLaunchKernelGGL(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, a, how);
-    return hipGetLastError();
+    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, a, how);
   });
 }
 

@@ -150,7 +150,7 @@ SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, S
     const Extent e = part(mine.from, mine.to, unit, s.index, s.count);
     combiner.run(r.dest + e.from, r.source + e.from, e.to - e.from, scope);
     if (phases) {
-      settle(scope); // the others' sums are there
+      device::settle(scope); // the others' sums are there
       char *const dest = reinterpret_cast<char *>(r.dest);
       spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
         const int i = c.peer(k);

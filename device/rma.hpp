@@ -23,7 +23,7 @@ SHMEM_D_ void put_nbi(const char *fn, C c, T *dest, const T *source, size_t n, i
 template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void put(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
   put_nbi<cache>(fn, c, dest, source, n, pe, scope);
-  if constexpr (!std::is_same_v<Scope, Thread>) settle(scope);
+  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
 }
 template <Cache cache = Cache::keep, class C, class T, class Scope>
 SHMEM_D_ void get_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
@@ -80,7 +80,7 @@ SHMEM_D_ void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst,
   T *d = at(fn, "dest", dest, extent(n, dst), world_pe(c, pe));
   scope.sync();
   copy_strided<Remote::dest>(d, source, dst, sst, n, scope);
-  if constexpr (!std::is_same_v<Scope, Thread>) settle(scope);
+  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
 }
 template <class C, class T, class Scope>
 SHMEM_D_ void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
@@ -96,7 +96,7 @@ SHMEM_D_ void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst
   T *d = at(fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, world_pe(c, pe));
   scope.sync();
   copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks, scope);
-  if constexpr (!std::is_same_v<Scope, Thread>) settle(scope);
+  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
 }
 template <class C, class T, class Scope>
 SHMEM_D_ void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,

@@ -48,6 +48,11 @@ template <class Scope = Thread> SHMEM_D_ void barrier(shmem_team_t team, Scope s
 template <class Scope = Thread> SHMEM_D_ void sync(shmem_team_t team, Scope scope = {}) {
   device::team_sync("shmem::sync", team, scope);
 }
+// The barrier of a scope, before which every thread's stores have left: a release of one of them
+// after it covers those of all.
+template <class Scope = Workgroup> SHMEM_D_ void settle(Scope scope = {}) {
+  device::settle(scope);
+}
 
 // One atomic access to an element of PE pe, with the order and range that the caller chooses.
 template <Order order = Order::relaxed, Range range = Range::system, class T>

@@ -20,7 +20,7 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
                          uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
   uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
   put_nbi<cache>(fn, c, dest, source, n, pe, scope);
-  settle(scope);
+  device::settle(scope);
   if (scope.rank() == 0) {
     arch::fence_release(); // the data of put_nbi before the signal of deliver
     deliver(sig, signal, sig_op);

@@ -40,7 +40,9 @@ __global__ void transpose(Transpose t, uint64_t round) {
     __syncthreads();
   }
 
-  // The release of each workgroup's tiles and the acquire of the last one's, both by the counter.
+  // The release of each workgroup's tiles and the acquire of the last one's, both by the counter. A
+  // barrier alone does not end what other waves have stored.
+  shmem::settle();
   if (threadIdx.x == 0)
     sends = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(
                 t.done + peer, 1u) == each * unsigned(round) - 1;

@@ -29,7 +29,7 @@ __global__ void distribute(Sort s) {
     const unsigned key = s.in[i], owner = key / s.range;
     s.boxes[owner * s.room + atomicAdd(s.filled + owner, 1u)] = key;
   }
-  __syncthreads();
+  shmem::settle();      // a barrier alone does not end what other waves have stored
   if (threadIdx.x == 0) // releases this workgroup's boxes, acquires the others'
     last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(s.done, 1u) ==
            gridDim.x - 1;

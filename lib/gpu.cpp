@@ -10,8 +10,11 @@
 #include "tune.hpp"
 #include <algorithm>
 #include <bit>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <new>
+#include <tuple>
 
 namespace shmem {
 
@@ -67,7 +70,7 @@ template <class T, class F> void show(const T &mine, F take) {
 
 const char *link_name(int a, int b) {
   uint32_t kind = ~0u, hops = 0;
-  if (hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops) != hipSuccess) kind = ~0u;
+  if (!tried(hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops))) kind = ~0u;
   static const char *const names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", "xGMI"};
   return kind < 5 ? names[kind] : "unknown";
 }
@@ -109,9 +112,9 @@ size_t heap_bytes(const Place &mine) {
 hipError_t flags_malloc(void **p, size_t bytes) {
 #ifdef hipDeviceMallocUncached
   hipDeviceProp_t prop;
-  if (hipGetDeviceProperties(&prop, chosen) == hipSuccess &&
+  if (tried(hipGetDeviceProperties(&prop, chosen)) &&
       (strstr(prop.gcnArchName, "gfx942") || strstr(prop.gcnArchName, "gfx950")) &&
-      hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached) == hipSuccess)
+      tried(hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached)))
     return hipSuccess;
 #endif
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
@@ -131,50 +134,105 @@ void allocate(size_t bytes) {
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
 }
 
-// Maps what PE pe has exported.
+// What the others share.
+void close_peers() {
+  for (Mapped *m : {&heap, &flags})
+    for (int pe = 0; pe < self.n; pe++)
+      if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
+}
+// What this PE has, once nobody else has it mapped.
+void drop(bool call = true) {
+  for (Mapped *m : {&heap, &flags}) {
+    if (call) MUST(hipFree(m->raw), "hipFree");
+    delete[] m->peer;
+    delete[] m->opened;
+    *m = {};
+  }
+  self.far = self.device_main = false;
+  chosen = -1;
+}
+
+// The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls, a
+// container). A job that has not asked for a device heap goes on without one; `refused` has the
+// cause until all PEs have heard of it.
+char refused[192];
+void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void refuse(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(refused, sizeof refused, format, args);
+  va_end(args);
+  if (env_text("HEAP") || env_text("DEVICE_SIZE")) fatal("%s", refused);
+}
+
+// Maps what PE pe has exported; null if that is refused.
 char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemHandle_t &handle,
               const char *what) {
   int peer = -1, can = 1;
-  if (hipDeviceGetByPCIBusId(&peer, theirs.place.bus) != hipSuccess) peer = -1; // not visible here
-  auto refuse = [&](const char *call, const char *reason) {
-    fatal(
-        "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): %s: %s (link: "
-        "%s)",
-        what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus, call, reason,
-        peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here");
-  };
+  if (!tried(hipDeviceGetByPCIBusId(&peer, theirs.place.bus))) peer = -1; // not visible here
+  const char *link = peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here";
+  const char *format = "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): "
+                       "%s: %s (link: %s)";
   if (peer >= 0 && peer != chosen) {
-    if (hipDeviceCanAccessPeer(&can, chosen, peer) != hipSuccess) can = 0;
-    if (!can) refuse("hipDeviceCanAccessPeer", "no access");
+    if (!tried(hipDeviceCanAccessPeer(&can, chosen, peer))) can = 0;
+    if (!can)
+      fatal(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
+            "hipDeviceCanAccessPeer", "no access", link);
   }
   void *p = nullptr;
   hipError_t error = hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess);
-  if (error != hipSuccess) refuse("hipIpcOpenMemHandle", hipGetErrorString(error));
-  return static_cast<char *>(p);
+  if (tried(error)) return static_cast<char *>(p);
+  refuse(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
+         "hipIpcOpenMemHandle", hipGetErrorString(error), link);
+  return nullptr;
 }
 
-void exchange_handles(const Place &place) {
+// Whether no PE was refused. If one was, the first says why, once for the job.
+bool all_share() {
+  int first = self.n;
+  exchange_word(*self.world, *refused != 0, [&](int pe, uint64_t theirs) {
+    if (theirs) first = std::min(first, pe);
+  });
+  if (first == self.n) return true;
+  static Note note;
+  if (first == self.me)
+    note("no device heap, because GPU memory cannot be shared: %s; shmem_info doctor tells more, "
+         "SHMEM_DEVICE_SIZE=0 asks for none",
+         refused);
+  return false;
+}
+
+// False, and nothing is left, where sharing is refused.
+bool exchange_handles(const Place &place) {
   Export mine{};
   mine.place = place;
   mine.start = size_t(heap.own - heap.raw);
-  MUST(hipIpcGetMemHandle(&mine.heap, heap.raw), "hipIpcGetMemHandle of the symmetric heap");
-  MUST(hipIpcGetMemHandle(&mine.flags, flags.raw), "hipIpcGetMemHandle of the flags");
-  for (Mapped *m : {&heap, &flags}) {
+  for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
+                                 std::tuple(&mine.flags, &flags, "flags")}) {
+    hipError_t error = hipIpcGetMemHandle(handle, m->raw);
+    if (!tried(error) && !*refused)
+      refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
     m->peer = new uintptr_t[size_t(self.n)]();
     m->opened = new char *[size_t(self.n)]();
     m->peer[self.me] = uintptr_t(m->own);
   }
+  if (!all_share()) return drop(), false;
   // Copied out first: opening a handle takes long, and the others wait for nobody.
   auto *all = new Export[size_t(self.n)];
   show(mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
-  for (int pe = 0; pe < self.n; pe++) {
+  for (int pe = 0; pe < self.n && !*refused; pe++) {
     if (pe == self.me) continue;
     heap.opened[pe] = open_of(pe, all[pe], mine, all[pe].heap, "symmetric heap");
     heap.peer[pe] = uintptr_t(heap.opened[pe]) + all[pe].start;
+    if (*refused) break;
     flags.opened[pe] = open_of(pe, all[pe], mine, all[pe].flags, "flags");
     flags.peer[pe] = uintptr_t(flags.opened[pe]);
   }
   delete[] all;
+  if (all_share()) return true;
+  close_peers();
+  sync(*self.world); // memory that a peer has mapped must not be freed
+  return drop(), false;
 }
 
 // A mapping may be wrong without an error (MI300X with many handles, ROCm/mori#267). Each PE writes
@@ -238,14 +296,14 @@ void try_out(size_t heap_bytes) {
 
 int attribute(hipDeviceAttribute_t which) {
   int value = 0;
-  return hipDeviceGetAttribute(&value, which, chosen) == hipSuccess ? value : 0;
+  return tried(hipDeviceGetAttribute(&value, which, chosen)) ? value : 0;
 }
 
 // Chooses this PE's; false when some PE sees none.
 bool choose() {
   int count = 0;
   hipError_t error = hipGetDeviceCount(&count);
-  if (error != hipSuccess || count < 0) count = 0;
+  if (!tried(error) || count < 0) count = 0;
   const uint64_t mine = count ? nearest_devices(count) : 0;
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
   exchange_word(*self.world, mine, [&](int pe, uint64_t theirs) {
@@ -306,7 +364,7 @@ void open() {
   const size_t bytes = heap_bytes(place);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
   allocate(room);
-  exchange_handles(place);
+  if (!exchange_handles(place)) return;
   try_out(room);
 
   auto *delta = new ptrdiff_t[size_t(self.n)];
@@ -334,9 +392,7 @@ void close() {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
     drop_stream();
-    for (Mapped *m : {&heap, &flags})
-      for (int pe = 0; pe < self.n; pe++)
-        if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
+    close_peers();
   }
   // Memory that a peer has mapped must not be freed. A PE in exit() frees nothing, and does not
   // wait: the others may still be elsewhere, and must find that it has left.
@@ -347,16 +403,9 @@ void close() {
     auto &theirs = self.slots[pe].unmapped;
     wait_while({&theirs, true}, [&] { return int32_t(theirs.load() - times) < 0; });
   }
-  for (Mapped *m : {&heap, &flags}) {
-    if (call) MUST(hipFree(m->raw), "hipFree");
-    delete[] m->peer;
-    delete[] m->opened;
-    *m = {};
-  }
+  drop(call);
   delete[] self.device.delta;
   self.device = {};
-  self.far = self.device_main = false;
-  chosen = -1;
 }
 
 } // namespace gpu

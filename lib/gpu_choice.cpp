@@ -43,8 +43,7 @@ uint64_t nearest_devices(int visible) {
     for (int d = 0; d < visible && d < most; d++) {
       char bus[32];
       unsigned far = 0;
-      if (hipDeviceGetPCIBusId(bus, sizeof bus, d) == hipSuccess)
-        far = distance(topology, cores, bus);
+      if (tried(hipDeviceGetPCIBusId(bus, sizeof bus, d))) far = distance(topology, cores, bus);
       if (far == 0) far = ~0u - 1; // unknown: as far as any
       if (far < least) best = 0;
       if (far <= least) best |= uint64_t(1) << d;

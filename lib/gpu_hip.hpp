@@ -16,17 +16,24 @@ extern int chosen; // that this PE has chosen, or -1
       fatal("GPU %d: " format ": %s", chosen, ##__VA_ARGS__, hipGetErrorString(error_));           \
   } while (0)
 
+// Whether a call went well that may fail. HIP 7 and CUDA keep an error until somebody asks for it,
+// and nobody is to meet this one.
+inline bool tried(hipError_t error) {
+  if (error != hipSuccess) (void)hipGetLastError();
+  return error == hipSuccess;
+}
+
 // HIP's current device is the thread's. This has the library's for a while.
 class OnDevice {
   int before = -1;
 
 public:
   OnDevice() {
-    if (hipGetDevice(&before) != hipSuccess) before = -1;
+    if (!tried(hipGetDevice(&before))) before = -1;
     if (before != chosen) MUST(hipSetDevice(chosen), "hipSetDevice");
   }
   ~OnDevice() {
-    if (before >= 0 && before != chosen) (void)hipSetDevice(before);
+    if (before >= 0 && before != chosen) tried(hipSetDevice(before));
   }
   OnDevice(const OnDevice &) = delete;
   OnDevice &operator=(const OnDevice &) = delete;

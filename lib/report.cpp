@@ -4,6 +4,7 @@
 #include "gpu_hip.hpp"
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <pthread.h>

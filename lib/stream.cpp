@@ -50,7 +50,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[pe]));
 }
 
-void copy(const char *fn, void *dest, const void *source, size_t bytes, Stream s) {
+void copy(const char *fn, void *dest, const void *source, size_t bytes, bool from_pe, Stream s) {
   if (bytes == 0) return;
   OnDevice on;
   if (bytes >= engine_bytes) {
@@ -60,8 +60,8 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Stream s
   const size_t packs = (bytes + 15) / 16;
   const auto threads = unsigned(std::min<size_t>((packs + 63) / 64 * 64, 512));
   const auto blocks = unsigned(std::min<size_t>((packs + 4 * threads - 1) / (4 * threads), 64));
-  MUST(kernels::copy_on_stream(dest, source, bytes, blocks, threads, s), "%s: %zu bytes", fn,
-       bytes);
+  MUST(kernels::copy_on_stream(dest, source, bytes, from_pe, blocks, threads, s), "%s: %zu bytes",
+       fn, bytes);
 }
 
 // The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too.
@@ -91,13 +91,13 @@ void put(const char *fn, void *dest, const void *source, size_t bytes, size_t al
          Stream s) {
   void *d = there(fn, "dest", dest, bytes, align, pe);
   check_pointer(fn, "source", source, bytes);
-  copy(fn, d, source, bytes, s);
+  copy(fn, d, source, bytes, false, s);
 }
 void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
          Stream s) {
   const void *from = there(fn, "source", source, bytes, align, pe);
   check_pointer(fn, "dest", dest, bytes);
-  copy(fn, dest, from, bytes, s);
+  copy(fn, dest, from, bytes, true, s);
 }
 void strided(const char *fn, Way way, void *dest, const void *source, const Blocks &b, int pe,
              Stream s) {
@@ -112,7 +112,7 @@ void strided(const char *fn, Way way, void *dest, const void *source, const Bloc
     source = there(fn, "source", source, bytes(b.sst), b.align, pe);
   if (n == 0) return;
   if (n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block))
-    return copy(fn, dest, source, n * b.block * b.unit, s);
+    return copy(fn, dest, source, n * b.block * b.unit, way == from_pe, s);
   OnDevice on;
   MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, way == from_pe,
                                   s),
@@ -130,7 +130,7 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
   check_pointer(fn, "source", source, bytes);
   if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
-  if (bytes > one_block) copy(fn, d, source, bytes, s), bytes = 0;
+  if (bytes > one_block) copy(fn, d, source, bytes, false, s), bytes = 0;
   OnDevice on;
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op == SHMEM_SIGNAL_ADD, s),
        "%s", fn);

@@ -95,8 +95,10 @@ def main():
             print(f"#undef {name}")
     if kernels:
         print('extern "C" {')
-        print(f"extern const struct pe_list {family}_lists[];\nextern const size_t {family}_count;")
-    print(f"const struct pe_list {family}_lists[] = {{")
+        print(f"extern struct pe_list {family}_lists[];\nextern const size_t {family}_count;")
+    # For GPUs without const: HIP compilers take a constant that can be initialized at build time for the device, too, where
+    # the tests that it names are undefined.
+    print(f"{'' if kernels else 'const '}struct pe_list {family}_lists[] = {{")
     for ident, _, _ in cases:
         print(f'    {{"{ident}", tests_{ident}, COUNT(tests_{ident})}},')
     print(f"}};\nconst size_t {family}_count = COUNT({family}_lists);" + ("\n}" if kernels else ""))

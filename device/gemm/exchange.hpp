@@ -4,6 +4,7 @@
 #include <hip/hip_runtime.h>
 
 #include "../copy.hpp"
+#include "../launch.hpp"
 #include "epilogue.hpp"
 
 namespace shmem::gemm {
@@ -47,9 +48,9 @@ inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
     two_boxes{&Signals::consumed, &Signals::consumed, 1},
     same_box{&Signals::consumed, &Signals::consumed, 0};
 
-inline void launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
-                        const Meeting &second = no_meeting, bool over = false) {
-  hipLaunchKernelGGL(meet<>, dim3(1), dim3(64), 0, stream, members, first, second, over);
+inline hipError_t launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
+                              const Meeting &second = no_meeting, bool over = false) {
+  return shmem::launch(meet<>, dim3(1), dim3(64), 0, stream, members, first, second, over);
 }
 
 // Rows here, and where they go to at others, as an address here.

@@ -54,8 +54,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     order.workers = unsigned(std::min(tiles, work.room - pool));
     hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
     if (!error && push.tiles && !push.waits) {
-      hipLaunchKernelGGL(send_tiles<>, dim3(units * 2), dim3(512), 0, stream, order, push);
-      error = hipGetLastError();
+      error = shmem::launch(send_tiles<>, dim3(units * 2), dim3(512), 0, stream, order, push);
     }
     return error;
   });
@@ -120,7 +119,8 @@ template <class T, class Finish> struct Call {
       error = copies_well<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &streams);
     if (error) return error;
     if (streams) { // copy engines do not know the call's number, and so have one box for all
-      launch_meet(members, stream, one_box);
+      error = launch_meet(members, stream, one_box);
+      if (error) return error;
       for (int k = 1; k <= n && !error; k++) {
         const int to = (me + k) % n;
         const unsigned from =
@@ -152,28 +152,29 @@ template <class T, class Finish> struct Call {
       error = run<T>(whole, by_owner, store, stream);
     }
     if (error) return error;
-    launch_meet(members, stream, all_arrived);
+    error = launch_meet(members, stream, all_arrived);
+    if (error) return error;
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
     if (all) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + 511) / 512;
-    hipLaunchKernelGGL(reduce<Finish>,
-                       dim3(blocks < 1           ? 1
-                            : blocks < units * 2 ? unsigned(blocks)
-                                                 : units * 2),
-                       dim3(512), 0, stream, members,
-                       static_cast<const char *>(product + me * shard),
-                       static_cast<const char *>(boxes), shard, pitch / element,
-                       streams ? 0 : boxes_bytes, all ? first : 0, own, store,
-                       streams ? same_box : two_boxes, all ? all_gathered : no_meeting);
-    return hipGetLastError();
+    return shmem::launch(reduce<Finish>,
+                         dim3(blocks < 1           ? 1
+                              : blocks < units * 2 ? unsigned(blocks)
+                                                   : units * 2),
+                         dim3(512), 0, stream, members,
+                         static_cast<const char *>(product + me * shard),
+                         static_cast<const char *>(boxes), shard, pitch / element,
+                         streams ? 0 : boxes_bytes, all ? first : 0, own, store,
+                         streams ? same_box : two_boxes, all ? all_gathered : no_meeting);
   }
 
   hipError_t gathered() const {
     const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
     char *const c = static_cast<char *>(whole.c) + first * ld;
     hipError_t error = hipSuccess;
-    launch_meet(members, stream, all_entered);
+    error = launch_meet(members, stream, all_entered);
+    if (error) return error;
     if (whole.algorithm == Algorithm::streams) {
       const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
       for (unsigned from = 0; from < own && !error; from += each) {
@@ -210,8 +211,7 @@ template <class T, class Finish> struct Call {
       error = run<T>(call, order(own), store, stream);
     }
     if (error) return error;
-    launch_meet(members, stream, all_gathered, no_meeting, true);
-    return hipGetLastError();
+    return launch_meet(members, stream, all_gathered, no_meeting, true);
   }
 
   hipError_t gather_matmul(char *box) const {
@@ -227,7 +227,8 @@ template <class T, class Finish> struct Call {
     if (error) return error;
     Matmul call = whole;
     Shards all = order(unsigned(whole.m));
-    launch_meet(members, stream, one_box);
+    error = launch_meet(members, stream, one_box);
+    if (error) return error;
     if (beside) { // the own rows, and meanwhile their copies to the others
       error = start_copies(members, copies, mine, me + 1, n - 1, stream);
       if (!error)
@@ -238,16 +239,17 @@ template <class T, class Finish> struct Call {
       all.rows = rows;
       all.shards = unsigned(n) - 1;
     } else {
-      hipLaunchKernelGGL(send_rows<>, dim3(units * 2), dim3(512), 0, stream, members, mine);
+      error = shmem::launch(send_rows<>, dim3(units * 2), dim3(512), 0, stream, members, mine);
+      if (error) return error;
     }
-    launch_meet(members, stream, all_arrived);
+    error = launch_meet(members, stream, all_arrived);
+    if (error) return error;
     call.a = box;
     call.lda = pitch;
     if (whole.m && whole.n && (!beside || n > 1))
       error = run<T>(call, all, store(whole.c, whole.ldc, finishes), stream);
     if (error) return error;
-    launch_meet(members, stream, all_consumed, no_meeting, true);
-    return hipGetLastError();
+    return launch_meet(members, stream, all_consumed, no_meeting, true);
   }
 };
 

@@ -2,6 +2,7 @@
 // The core without matrix instructions: fp32 on GPUs whose matrix instructions would round it, and
 // everything on the cpu. A thread sums tm x tn elements, in the order of k.
 #pragma once
+#include "../launch.hpp"
 #include "gemm.hpp"
 
 namespace shmem::gemm {
@@ -63,9 +64,8 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
-    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<Stage>, stream, x,
-                       order, epilogue);
-    return hipGetLastError();
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<Stage>, stream, x,
+                         order, epilogue);
   }
 };
 

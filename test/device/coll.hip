@@ -3,6 +3,7 @@
 // other in one kernel. test/stream looks at every type; here are those that differ in kind.
 #include "device.hpp"
 #include "poison.hpp"
+#include <utility>
 
 namespace {
 
@@ -10,44 +11,46 @@ enum Scope { thread, wave, wg };
 enum What { bcast, gather, uneven, exchange, strided, sum, largest, bits, block_sum, in_scan, ex_scan, what_end };
 
 // Each call of the routine by its three names.
-#define BY_SCOPE(scope, name, xname, ...)                                                          \
+#define BY_SCOPE(name, xname, ...)                                                                 \
   do {                                                                                             \
-    if (scope == thread && threadIdx.x == 0) name(__VA_ARGS__);                                    \
-    if (scope == wave && threadIdx.x < shmem::arch::wave_size) xname##_wave(__VA_ARGS__);          \
-    if (scope == wg) xname##_wg(__VA_ARGS__);                                                      \
+    if constexpr (scope == thread) name(__VA_ARGS__);                                              \
+    if constexpr (scope == wave) xname##_wave(__VA_ARGS__);                                        \
+    if constexpr (scope == wg) xname##_wg(__VA_ARGS__);                                            \
   } while (0)
 
 struct Call {
-  int what, scope, root, rounds;
+  int root, rounds;
   shmem_team_t team;
   int *dest;
   const int *source;
   size_t n;
 };
-__global__ void integers(Call c) {
+// A kernel each: with all of them in one clang 15 takes more than ten minutes for gfx90a.
+template <int what, int scope> __global__ void __launch_bounds__(1024) integers(Call c) {
   for (int r = 0; r < c.rounds; r++) {
-    switch (c.what) {
-    case bcast: BY_SCOPE(c.scope, shmem_int_broadcast, shmemx_int_broadcast, c.team, c.dest, c.source, c.n, c.root); break;
-    case gather: BY_SCOPE(c.scope, shmem_int_fcollect, shmemx_int_fcollect, c.team, c.dest, c.source, c.n); break;
-    case uneven:
-      BY_SCOPE(c.scope, shmem_int_collect, shmemx_int_collect, c.team, c.dest, c.source, c.n / size_t(1 + shmem_team_my_pe(c.team) % 2));
-      break;
-    case exchange: BY_SCOPE(c.scope, shmem_int_alltoall, shmemx_int_alltoall, c.team, c.dest, c.source, c.n); break;
-    case strided: BY_SCOPE(c.scope, shmem_int_alltoalls, shmemx_int_alltoalls, c.team, c.dest, c.source, 2, 3, c.n); break;
-    case sum: BY_SCOPE(c.scope, shmem_int_sum_reduce, shmemx_int_sum_reduce, c.team, c.dest, c.source, c.n); break;
-    case largest: BY_SCOPE(c.scope, shmem_int_max_reduce, shmemx_int_max_reduce, c.team, c.dest, c.source, c.n); break;
-    case bits:
-      BY_SCOPE(c.scope, shmem_uint_xor_reduce, shmemx_uint_xor_reduce, c.team, reinterpret_cast<unsigned *>(c.dest),
+    if constexpr (what == bcast) BY_SCOPE(shmem_int_broadcast, shmemx_int_broadcast, c.team, c.dest, c.source, c.n, c.root);
+    if constexpr (what == gather) BY_SCOPE(shmem_int_fcollect, shmemx_int_fcollect, c.team, c.dest, c.source, c.n);
+    if constexpr (what == uneven)
+      BY_SCOPE(shmem_int_collect, shmemx_int_collect, c.team, c.dest, c.source, c.n / size_t(1 + shmem_team_my_pe(c.team) % 2));
+    if constexpr (what == exchange) BY_SCOPE(shmem_int_alltoall, shmemx_int_alltoall, c.team, c.dest, c.source, c.n);
+    if constexpr (what == strided) BY_SCOPE(shmem_int_alltoalls, shmemx_int_alltoalls, c.team, c.dest, c.source, 2, 3, c.n);
+    if constexpr (what == sum) BY_SCOPE(shmem_int_sum_reduce, shmemx_int_sum_reduce, c.team, c.dest, c.source, c.n);
+    if constexpr (what == largest) BY_SCOPE(shmem_int_max_reduce, shmemx_int_max_reduce, c.team, c.dest, c.source, c.n);
+    if constexpr (what == bits)
+      BY_SCOPE(shmem_uint_xor_reduce, shmemx_uint_xor_reduce, c.team, reinterpret_cast<unsigned *>(c.dest),
                reinterpret_cast<const unsigned *>(c.source), c.n);
-      break;
-    case block_sum:
-      BY_SCOPE(c.scope, shmemx_int_sum_reduce_scatter, shmemx_int_sum_reduce_scatter, c.team, c.dest, c.source, c.n);
-      break;
-    case in_scan: BY_SCOPE(c.scope, shmem_int_sum_inscan, shmemx_int_sum_inscan, c.team, c.dest, c.source, c.n); break;
-    case ex_scan: BY_SCOPE(c.scope, shmem_int_sum_exscan, shmemx_int_sum_exscan, c.team, c.dest, c.source, c.n); break;
-    }
+    if constexpr (what == block_sum)
+      BY_SCOPE(shmemx_int_sum_reduce_scatter, shmemx_int_sum_reduce_scatter, c.team, c.dest, c.source, c.n);
+    if constexpr (what == in_scan) BY_SCOPE(shmem_int_sum_inscan, shmemx_int_sum_inscan, c.team, c.dest, c.source, c.n);
+    if constexpr (what == ex_scan) BY_SCOPE(shmem_int_sum_exscan, shmemx_int_sum_exscan, c.team, c.dest, c.source, c.n);
     c.root = (c.root + 1) % shmem_team_n_pes(c.team); // what the last round leaves is what is looked at
   }
+}
+
+using Kernel = void (*)(Call);
+template <int... k> Kernel integers_of(int what, int scope, std::integer_sequence<int, k...>) {
+  const Kernel all[] = {integers<k / 3, k % 3>...};
+  return all[what * 3 + scope];
 }
 
 constexpr size_t most = 1300, room = 8 * 3 * (most + 16);
@@ -122,8 +125,9 @@ void every_scope(void) {
             continue;
           }
           const int rounds = 3, root = turn % teams[t].n;
-          const Call c{what, scope, root, rounds, teams[t].team, dest + shift, source, n};
-          hipLaunchKernelGGL(integers, dim3(1), dim3(scope == wg ? 130 : scope == wave ? shmem::arch::wave_size : 1), 0, stream, c);
+          const Call c{root, rounds, teams[t].team, dest + shift, source, n};
+          const Kernel kernel = integers_of(what, scope, std::make_integer_sequence<int, 3 * what_end>());
+          hipLaunchKernelGGL(kernel, dim3(1), dim3(scope == wg ? 130 : scope == wave ? shmem::arch::wave_size : 1), 0, stream, c);
           HIP(hipGetLastError());
           finish_all();
           CHECK(poison_spoilt(teams[t].team, packs, stream) == 0, "%d, scope %d, team %s, n %zu: words behind the message", what, scope,
@@ -202,8 +206,8 @@ const struct pe_test tests[] = {{"collectives of all scopes", every_scope}, {"fl
 } // namespace
 
 extern "C" {
-extern const struct pe_list device_coll_lists[];
+extern struct pe_list device_coll_lists[];
 extern const size_t device_coll_count;
-const struct pe_list device_coll_lists[] = {PE_LIST("", tests)};
+struct pe_list device_coll_lists[] = {PE_LIST("", tests)};
 const size_t device_coll_count = 1;
 }

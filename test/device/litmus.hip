@@ -195,8 +195,8 @@ const struct pe_test tests[] = {{"message passing", messages},
 } // namespace
 
 extern "C" {
-extern const struct pe_list device_litmus_lists[];
+extern struct pe_list device_litmus_lists[];
 extern const size_t device_litmus_count;
-const struct pe_list device_litmus_lists[] = {PE_LIST("", tests)};
+struct pe_list device_litmus_lists[] = {PE_LIST("", tests)};
 const size_t device_litmus_count = 1;
 }

@@ -2,7 +2,7 @@
 #include "harness.h"
 
 #define FAMILY(name)                                                                               \
-  extern const struct pe_list name##_lists[];                                                      \
+  extern struct pe_list name##_lists[];                                                            \
   extern const size_t name##_count;
 FAMILY(device_rma)
 FAMILY(device_amo)

@@ -48,6 +48,19 @@ def others():
     job.expect(job.rc == 9 and any("PE 1 sees no GPU" in line for line in job.lines), f"{job.rc} {job.lines}")
     job = faults.Job(2, env={"SHMEM_CPU_DEVICES": "0", "SHMEM_HEAP": "device"})
     job.expect(job.rc != 0 and len(job.lines) == 1 and "sees no GPU" in job.lines[0], f"{job.rc} {job.lines}")
+    # What the system refuses to share: all PEs go on without, with one line, unless they were told to have it.
+    host = {"SHMEM_CPU_HOST_ACCESS": "0"}
+    for call in "hipIpcGetMemHandle", "hipIpcOpenMemHandle":
+        for nth in 1, 2:
+            refused = f"{call}:{nth}:hipErrorInvalidValue"
+            job = faults.Job(2, refused, env=host) # 9: there is no block of device memory, of which another line tells
+            lines = [line for line in job.lines if "shmem_malloc_with_hints" not in line]
+            job.expect(job.rc == 9 and len(lines) == 1 and "PE 1: no device heap, because" in lines[0] and call in lines[0],
+                       f"{refused}: {job.rc} {job.lines}")
+    job = faults.Job(2, refused, env=host | {"SHMEM_QUIET": "1"})
+    job.expect(job.rc == 9 and not job.lines, f"{job.rc} {job.lines}")
+    job = faults.Job(2, refused, env=host | {"SHMEM_HEAP": "device"})
+    job.expect(job.rc not in (0, 9) and len(job.lines) == 1 and call in job.lines[0], f"{job.rc} {job.lines}")
     # two GPUs that do not reach each other
     env = {"SHMEM_CPU_DEVICES": "2", "SHMEM_CPU_NO_PEER": "0-1"}
     job = faults.Job(2, env=env)

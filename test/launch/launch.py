@@ -176,6 +176,8 @@ def case_doctor():
     # The memory of a GPU that another process may not open.
     text = doctor(1, SHMEM_CPU_FAIL="hipIpcOpenMemHandle:1:hipErrorInvalidValue")
     assert "FAIL  GPU 0: another process" in text, text
+    text = doctor(1, SHMEM_CPU_FAIL="hipIpcGetMemHandle:1:hipErrorInvalidValue")
+    assert "FAIL  GPU 0: hipIpcGetMemHandle: " in text and "does not export GPU memory" in text and "ok    a job" in text, text
     assert "'x'" in run(info, "doctor", "x", status=2)
 
 

@@ -4,7 +4,7 @@
 hipStream_t stream, second;
 
 #define FAMILY(name)                                                                               \
-  extern "C" const struct pe_list stream_##name##_lists[];                                         \
+  extern "C" struct pe_list stream_##name##_lists[];                                               \
   extern "C" const size_t stream_##name##_count;
 FAMILY(reduce)
 FAMILY(move)

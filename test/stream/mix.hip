@@ -185,8 +185,8 @@ struct pe_test tests[] = {{"two teams of all PEs", same_members}, {"the world an
 } // namespace
 
 extern "C" {
-extern const struct pe_list stream_mix_lists[];
+extern struct pe_list stream_mix_lists[];
 extern const size_t stream_mix_count;
-const struct pe_list stream_mix_lists[] = {PE_LIST("", tests)};
+struct pe_list stream_mix_lists[] = {PE_LIST("", tests)};
 const size_t stream_mix_count = 1;
 }

@@ -212,8 +212,8 @@ struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", 
 } // namespace
 
 extern "C" {
-extern const struct pe_list stream_move_lists[];
+extern struct pe_list stream_move_lists[];
 extern const size_t stream_move_count;
-const struct pe_list stream_move_lists[] = {PE_LIST("", tests)};
+struct pe_list stream_move_lists[] = {PE_LIST("", tests)};
 const size_t stream_move_count = 1;
 }

@@ -176,8 +176,8 @@ struct pe_test tests[] = {{"every reduction and scan of every type", every_reduc
 } // namespace
 
 extern "C" {
-extern const struct pe_list stream_reduce_lists[];
+extern struct pe_list stream_reduce_lists[];
 extern const size_t stream_reduce_count;
-const struct pe_list stream_reduce_lists[] = {PE_LIST("", tests)};
+struct pe_list stream_reduce_lists[] = {PE_LIST("", tests)};
 const size_t stream_reduce_count = 1;
 }

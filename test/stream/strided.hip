@@ -167,8 +167,8 @@ struct pe_test tests[] = {{"iput and ibput by size", put_sized},
 } // namespace
 
 extern "C" {
-extern const struct pe_list stream_strided_lists[];
+extern struct pe_list stream_strided_lists[];
 extern const size_t stream_strided_count;
-const struct pe_list stream_strided_lists[] = {PE_LIST("", tests)};
+struct pe_list stream_strided_lists[] = {PE_LIST("", tests)};
 const size_t stream_strided_count = 1;
 }

@@ -233,7 +233,11 @@ void check_ipc(int device, int reader) {
   if (!error) call = "hipIpcGetMemHandle", error = hipIpcGetMemHandle(&handle, p);
   if (error) {
     FAIL("GPU %d: %s: %s", device, call, hipGetErrorString(error));
-    mend("fine-grained memory that other processes map is what the device heap is made of");
+    if (strcmp(call, "hipIpcGetMemHandle"))
+      mend("fine-grained memory that other processes map is what the device heap is made of");
+    else
+      mend("the driver does not export GPU memory: kernels may lack the calls of ROCm's IPC, which "
+           "AMD's own driver (amdgpu-dkms) has; until then jobs go on without a device heap");
   } else {
     std::string hex, output;
     char two[3];
@@ -248,7 +252,10 @@ void check_ipc(int device, int reader) {
       FAIL("GPU %d: another process, with GPU %d, maps its memory: %s", device, reader,
            first_line(output).c_str());
       mend("all PEs of a node need one IPC and one PID namespace (--ipc=host --pid=host), and "
-           "the right to trace each other (--cap-add=SYS_PTRACE)");
+           "the right to trace each other (--cap-add=SYS_PTRACE); a mainline kernel may refuse, "
+           "too, "
+           "where AMD's own driver (amdgpu-dkms) does not. Until then jobs go on without a device "
+           "heap");
     }
   }
   if (p) (void)hipFree(p);

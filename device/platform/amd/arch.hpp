@@ -10,12 +10,23 @@ namespace shmem::arch {
 
 // gfx942 and its successors tell the scope of an access by sc0 and sc1, gfx90a by glc.
 #if defined __gfx940__ || defined __gfx941__ || defined __gfx942__ || defined __gfx950__
+#define SHMEM_SC_BITS_ 1
 #define SHMEM_LOAD_BITS_ " sc0 sc1"
-#define SHMEM_STORE_BITS_ " sc0 sc1"
 #else
 #define SHMEM_LOAD_BITS_ " glc"
-#define SHMEM_STORE_BITS_ ""
 #endif
+template <class V> SHMEM_D_ void store_16(void *p, V v) {
+#if SHMEM_SC_BITS_
+  // No vector instruction may write the data of a store of more than 8 bytes within two wait states
+  // after it, or that is stored; s_nop 1 is both, because no compiler looks into inline assembly
+  // (2026-11-21: 258 places in the library without it, see test/isa/hazards.py).
+  asm volatile("global_store_dwordx4 %0, %1, off sc0 sc1\n\ts_nop 1" ::"v"(p), "v"(v) : "memory");
+#else
+  // A plain store has the bits that are wanted, and the compiler keeps its data alone.
+  *(__attribute__((address_space(1))) V *)(p) = v;
+  asm volatile("" ::: "memory"); // nor may it come later than what follows
+#endif
+}
 
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((ext_vector_type(4))); };
 
@@ -24,6 +35,14 @@ inline constexpr int order_of(Order o) {
          : o == Order::acquire ? __ATOMIC_ACQUIRE
          : o == Order::release ? __ATOMIC_RELEASE
                                : __ATOMIC_ACQ_REL;
+}
+inline constexpr bool releases(Order o) {
+  return o == Order::release || o == Order::acq_rel;
+}
+// After release_before.
+inline constexpr int rest_of(Order o, Range r) {
+  if (!releases(o) || r == Range::workgroup) return order_of(o);
+  return o == Order::acq_rel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
 }
 inline constexpr int range_of(Range r) {
   return r == Range::workgroup ? __HIP_MEMORY_SCOPE_WORKGROUP
@@ -50,7 +69,10 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *(const __attribute__((address_space(1))) W *)(p);
 }
-// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only.
+// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only,
+// and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases after it
+// sees what other waves stored, but that may still be on its way to a wider scope (LLVM 161638 says
+// so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none of gfx942's).
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
 }
@@ -61,6 +83,15 @@ SHMEM_D_ void fence_release() {
   // For gfx942, clang 19 does not count the write-back of the L2 among what is under way: it takes
   // away the wait for it where it knows of no store (2026-11, barrier_all_wg of test/isa).
   wait_stores();
+}
+// For the same reason every atomic that writes back gets its release from here, and only what is
+// left of its order from the compiler.
+template <Order o, Range r> SHMEM_D_ void release_before() {
+  if constexpr (releases(o) && r == Range::system) fence_release();
+  if constexpr (releases(o) && r == Range::device) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+    wait_stores();
+  }
 }
 SHMEM_D_ void fence_acquire() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "");
@@ -85,22 +116,20 @@ SHMEM_D_ void fence_all() {
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
-  if constexpr (o == Order::release && r == Range::system) {
-    fence_release();
-    __hip_atomic_store(bits(p), to_bits(v), __ATOMIC_RELAXED, range_of(r));
-  } else {
-    __hip_atomic_store(bits(p), to_bits(v), order_of(o), range_of(r));
-  }
+  release_before<o, r>();
+  __hip_atomic_store(bits(p), to_bits(v), rest_of(o, r), range_of(r));
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T exchange(T *p, T v) {
+  release_before<o, r>();
   return __builtin_bit_cast(T,
-                            __hip_atomic_exchange(bits(p), to_bits(v), order_of(o), range_of(r)));
+                            __hip_atomic_exchange(bits(p), to_bits(v), rest_of(o, r), range_of(r)));
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
   Bits<T> seen = to_bits(cond);
-  __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), order_of(o), __ATOMIC_RELAXED,
+  release_before<o, r>();
+  __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), rest_of(o, r), __ATOMIC_RELAXED,
                                        range_of(r));
   return __builtin_bit_cast(T, seen);
 }
@@ -108,7 +137,8 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 #define SHMEM_FETCH_(op)                                                                           \
   template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
   SHMEM_D_ T fetch_##op(T *p, T v) {                                                               \
-    return T(__hip_atomic_fetch_##op(bits(p), to_bits(v), order_of(o), range_of(r)));              \
+    release_before<o, r>();                                                                        \
+    return T(__hip_atomic_fetch_##op(bits(p), to_bits(v), rest_of(o, r), range_of(r)));            \
   }
 SHMEM_FETCH_(add)
 SHMEM_FETCH_(and)
@@ -141,7 +171,7 @@ template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_
 }
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   if constexpr (sizeof(W) == 16)
-    asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+    store_16(p, v);
   else
     store(p, v);
 }
@@ -158,8 +188,7 @@ SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
 }
 SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   typedef uint64_t Two __attribute__((ext_vector_type(2)));
-  const Two v = {a, b};
-  asm volatile("global_store_dwordx4 %0, %1, off" SHMEM_STORE_BITS_ ::"v"(p), "v"(v) : "memory");
+  store_16(p, Two{a, b});
 }
 
 SHMEM_D_ float half_to_float(uint16_t h) {
@@ -169,7 +198,7 @@ SHMEM_D_ uint16_t float_to_half(float f) {
   return __builtin_bit_cast(uint16_t, _Float16(f));
 }
 #undef SHMEM_LOAD_BITS_
-#undef SHMEM_STORE_BITS_
+#undef SHMEM_SC_BITS_
 
 // The wave size of the pass that is compiled: 64 on gfx9, 32 on others.
 #ifdef __AMDGCN_WAVEFRONT_SIZE
@@ -190,6 +219,9 @@ SHMEM_D_ void wg_sync() {
   __syncthreads();
 }
 template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
+template <class Kernel> const void *launchable(Kernel *kernel) {
+  return reinterpret_cast<const void *>(kernel);
+}
 template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;

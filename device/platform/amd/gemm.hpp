@@ -338,8 +338,7 @@ struct Mfma {
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
-    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), 0, stream, x, order, epilogue);
-    return hipGetLastError();
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), 0, stream, x, order, epilogue);
   }
 };
 

@@ -132,6 +132,9 @@ SHMEM_D_ void wg_sync() {
 // stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
 // dlopen failed).
 template <class T> inline constexpr size_t launch_bytes = sizeof(T);
+template <class Kernel> Kernel *launchable(Kernel *kernel) {
+  return kernel;
+}
 template <class T> SHMEM_D_ T &workgroup_object() {
   return *static_cast<T *>(hip_cpu::dynamic_shared());
 }

@@ -203,6 +203,9 @@ SHMEM_D_ void wg_sync() {
   __syncthreads();
 }
 template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
+template <class Kernel> const void *launchable(Kernel *kernel) {
+  return reinterpret_cast<const void *>(kernel);
+}
 template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;

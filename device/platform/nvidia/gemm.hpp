@@ -277,9 +277,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              int(shared_bytes));
     if (error) return error;
-    hipLaunchKernelGGL(kernel, dim3(blocks), dim3(threads), shared_bytes, stream, x, order,
-                       epilogue);
-    return hipGetLastError();
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), shared_bytes, stream, x, order,
+                         epilogue);
   }
 };
 
