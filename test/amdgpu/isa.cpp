@@ -594,13 +594,11 @@ template <class T, int count, int shift = 0> void buffer_store(Wave &w, const Op
 // Division, by the words of the ISA manual: scaling where a quotient or reciprocal would leave the range.
 template <class T> struct Format;
 template <> struct Format<float> {
-  static constexpr int far = 96, scale = 64, small = 23, fused = 32, under = -150, most = 255,
-                       bias = 127;
+  static constexpr int far = 96, scale = 64, small = 23, under = -150, bias = 127;
   static int exponent(float f) { return int(std::bit_cast<u32>(f) >> 23 & 255); }
 };
 template <> struct Format<double> {
-  static constexpr int far = 768, scale = 128, small = 53, fused = 64, under = -1075, most = 2047,
-                       bias = 1023;
+  static constexpr int far = 768, scale = 128, small = 53, under = -1075, bias = 1023;
   static int exponent(double f) { return int(std::bit_cast<u64>(f) >> 52 & 2047); }
 };
 template <class T> bool subnormal(T value) {
@@ -618,7 +616,7 @@ template <class T> T div_scale(T a, T b, T c, bool &flag) {
   const bool small_inverse = subnormal(T(1) / b), small_quotient = subnormal(c / b);
   if (small_inverse && small_quotient) {
     flag = true;
-    return a == b ? std::ldexp(a, Is::scale) : a;
+    return a == b ? std::ldexp(a, -Is::scale) : a;
   }
   if (small_inverse) return std::ldexp(a, -Is::scale);
   if (small_quotient) {
@@ -648,7 +646,13 @@ template <class T> void run_div_fmas(Wave &w, const Op &op) {
   T out[lanes];
   for (int i = 0; i < lanes; i++) {
     out[i] = std::fma(a.p[i], b.p[i], c.p[i]);
-    if (scaled >> i & 1) out[i] = std::ldexp(out[i], Format<T>::fused);
+    // Back from the scale, which was up for a small quotient and down for a large one, and rounded
+    // once. The manual's words have one factor only, with which a division would be wrong.
+    using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
+    if (scaled >> i & 1)
+      out[i] = T(std::ldexp(std::fma(Wide(a.p[i]), Wide(b.p[i]), Wide(c.p[i])),
+                            Format<T>::exponent(c.p[i]) > Format<T>::bias ? Format<T>::scale
+                                                                          : -Format<T>::scale));
   }
   write(w, op, out, mask);
 }
@@ -663,6 +667,9 @@ template <class T> T div_fixup(T a, T b, T c) {
   if (b == 0 || std::isinf(c)) return negative ? -infinite : infinite;
   if (std::isinf(b) || c == 0) return negative ? -T(0) : T(0);
   if (Is::exponent(c) - Is::exponent(b) < Is::under) return negative ? -T(0) : T(0);
+  // Of finite numbers, a quotient past the largest: the steps before have met infinity less infinity.
+  // The manual does not say it; a correctly rounded division needs it.
+  if (std::isnan(a)) return negative ? -infinite : infinite;
   return negative ? -std::fabs(a) : std::fabs(a);
 }
 
