@@ -201,8 +201,8 @@ SHMEM_D_ uint16_t float_to_half(float f) {
 #undef SHMEM_SC_BITS_
 
 // The wave size of the pass that is compiled: 64 on gfx9, 32 on others.
-#ifdef __AMDGCN_WAVEFRONT_SIZE
-inline constexpr unsigned wave_size = __AMDGCN_WAVEFRONT_SIZE;
+#if defined __HIP_DEVICE_COMPILE__ && !defined __GFX9__
+inline constexpr unsigned wave_size = 32;
 #else
 inline constexpr unsigned wave_size = 64;
 #endif

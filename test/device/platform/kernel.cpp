@@ -190,7 +190,7 @@ void waiting(void **) {
   CHECK(*turn == resident * 2 * 3);
   FAILS(hipLaunchCooperativeKernel(ring, resident + 1, 2, arguments, 0, nullptr),
         hipErrorCooperativeLaunchTooLarge);
-  hipGetLastError();
+  (void)hipGetLastError();
   OK(hipFree(turn));
   OK(hipFree(flags));
 }

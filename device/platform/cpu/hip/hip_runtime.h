@@ -172,8 +172,8 @@ template <class... P, class... A>
 void hipLaunchKernelGGL(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
                         hipStream_t stream, A &&...arguments) {
   static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
-  launch(new KernelOf<P...>(kernel, std::forward<A>(arguments)...), grid, block, shared, stream,
-         false);
+  (void)launch(new KernelOf<P...>(kernel, std::forward<A>(arguments)...), grid, block, shared,
+               stream, false); // hipGetLastError tells
 }
 template <class... P>
 hipError_t hipLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,

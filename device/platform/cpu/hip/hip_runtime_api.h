@@ -28,14 +28,14 @@ namespace hip_cpu {
 // (unistd.h has a pause of its own).
 inline namespace names {
 
-enum hipError_t : int {
+enum [[nodiscard]] hipError_t : int{
 #define HIP_ERROR(name, number, text) name = number,
 #include "errors.def"
 #undef HIP_ERROR
-  hipErrorMemoryAllocation = hipErrorOutOfMemory,
-  hipErrorInitializationError = hipErrorNotInitialized,
-  hipErrorMapBufferObjectFailed = hipErrorMapFailed,
-  hipErrorInvalidResourceHandle = hipErrorInvalidHandle,
+    hipErrorMemoryAllocation = hipErrorOutOfMemory,
+    hipErrorInitializationError = hipErrorNotInitialized,
+    hipErrorMapBufferObjectFailed = hipErrorMapFailed,
+    hipErrorInvalidResourceHandle = hipErrorInvalidHandle,
 };
 
 using ::ihipStream_t;
