@@ -170,20 +170,22 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
               const char *what) {
   int peer = -1, can = 1;
   if (!tried(hipDeviceGetByPCIBusId(&peer, theirs.place.bus))) peer = -1; // not visible here
-  const char *link = peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here";
+  const auto link = [&] {
+    return peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here";
+  };
   const char *format = "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): "
                        "%s: %s (link: %s)";
   if (peer >= 0 && peer != chosen) {
     if (!tried(hipDeviceCanAccessPeer(&can, chosen, peer))) can = 0;
     if (!can)
       fatal(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
-            "hipDeviceCanAccessPeer", "no access", link);
+            "hipDeviceCanAccessPeer", "no access", link());
   }
   void *p = nullptr;
   hipError_t error = hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess);
   if (tried(error)) return static_cast<char *>(p);
   refuse(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
-         "hipIpcOpenMemHandle", hipGetErrorString(error), link);
+         "hipIpcOpenMemHandle", hipGetErrorString(error), link());
   return nullptr;
 }
 
