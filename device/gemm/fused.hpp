@@ -46,9 +46,10 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
       push.tiles = 0;
       store.push = push;
     } else if (push.tiles && push.waits) {
-      pool = pool_for(tiles, work.room, work.tile_us,
-                      double(work.tiles) * others * order.high * order.wide * push.element)
-                 .size;
+      pool =
+          pool_for(tiles, work.room, work.tile_us,
+                   double(work.tiles) * others * order.high * order.wide * push.element, call.links)
+              .size;
       store.push = push;
     }
     order.workers = unsigned(std::min(tiles, work.room - pool));

@@ -18,6 +18,11 @@ enum class Activation : int { none, relu, gelu, silu };
 // gather_matmul has no fused form, because kernels that fill the GPU never wait for a peer.
 enum class Algorithm : int { best, fused, streams, bulk };
 
+// What leaves a GPU for all others of a product together, in bytes/us. An H200's, 2026-11.
+struct Links {
+  double kernels = 400e3, engines = 340e3;
+};
+
 // C = act(A B + bias), C m x n and A m x k; by rows, ld elements from one to the next. A transposed
 // operand is in memory with its columns as rows. The sums are fp32 and rounded once.
 struct Matmul {
@@ -31,6 +36,7 @@ struct Matmul {
   Activation act;
   Algorithm algorithm = Algorithm::best; // of products of several PEs
   bool small_tiles = false;              // the first ones are to end early
+  Links links = {};
 };
 
 // What the members of a product do with it. Rows are cut into as many shards as there are members,
@@ -90,6 +96,7 @@ struct Workspace {
   Members members; // none for a PE without a team
   Copies copies;
   char *memory;
+  Links links;
 };
 size_t workspace_bytes(Fused op, const Matmul &shape, int members);
 

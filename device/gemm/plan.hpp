@@ -40,22 +40,21 @@ template <class T> Matrices<T> matrices(const Matmul &call) {
           call.small_tiles};
 }
 // What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
-// the pool sends 20 GB/s; links take 400 from kernels and 340 from copy engines; a launch costs 5 us.
-inline constexpr double pool_rate = 20e3, link_rate = 400e3, copy_rate = 340e3,
-                        launch_us = 5; // bytes/us
+// the pool sends 20 GB/s; a launch costs 5 us.
+inline constexpr double pool_rate = 20e3, launch_us = 5; // bytes/us
 
 // Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
 struct Pool {
   unsigned size;
   double us;
 };
-inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes) {
+inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes, const Links &links) {
   Pool best{0, 0};
   for (unsigned size = 0; size <= room / 4; size++) {
     const size_t workers = room - size;
     const double product = double((tiles + workers - 1) / workers) * tile_us,
-                 rate = std::min(size * pool_rate, link_rate),
-                 us = product + std::max(bytes - (product - tile_us) * rate, 0.0) / link_rate;
+                 rate = std::min(size * pool_rate, links.kernels),
+                 us = product + std::max(bytes - (product - tile_us) * rate, 0.0) / links.kernels;
     if (!size || us < best.us) best = {size, us};
   }
   return best;
@@ -97,7 +96,7 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
 template <class T> hipError_t pooled(const Matmul &call, unsigned rows, double bytes, double *us) {
   Work work;
   if (hipError_t error = work_for<T>(call, rows, &work)) return error;
-  *us = pool_for(work.tiles, work.room, work.tile_us, bytes).us;
+  *us = pool_for(work.tiles, work.room, work.tile_us, bytes, call.links).us;
   return hipSuccess;
 }
 // Whether one of so many shards ends earlier if copy engines send them, all but the last. Tiles of a
@@ -113,9 +112,9 @@ hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, doubl
   if (!error) error = work_for<T>(one, rows, &shard);
   if (error) return error;
   const double us = double(shard.rounds()) * shard.tile_us + launch_us;
-  *well =
-      all.rounds(shards) > 1 && std::max(shards * us, us + bytes / copy_rate) <
-                                    pool_for(all.tiles * shards, all.room, all.tile_us, bytes).us;
+  *well = all.rounds(shards) > 1 &&
+          std::max(shards * us, us + bytes / call.links.engines) <
+              pool_for(all.tiles * shards, all.room, all.tile_us, bytes, call.links).us;
   return hipSuccess;
 }
 

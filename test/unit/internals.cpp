@@ -4,6 +4,7 @@
 #include "alloc.hpp"
 #include "coll/pattern.hpp"
 #include "env.hpp"
+#include "gpu_topology.hpp"
 
 #include <csetjmp>
 #include <cstdarg>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 extern "C" {
@@ -214,11 +216,42 @@ void patterns(void **) {
   }
 }
 
+// As the driver lays out two GPUs behind a host, the second in another PCI domain.
+void link_rates(void **) {
+  char root[] = "/tmp/shmem-topology-XXXXXX";
+  assert_non_null(mkdtemp(root));
+  const std::string nodes = std::string(root) + "/nodes";
+  const auto file = [](const std::string &folder, const char *text) {
+    std::filesystem::create_directories(folder);
+    FILE *f = fopen((folder + "/properties").c_str(), "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+  };
+  file(nodes + "/0", "cpu_cores_count 8\nlocation_id 0\ndomain 0\n");
+  file(nodes + "/1", "simd_count 1216\nlocation_id 49408\ndomain 0\nmarketing 1\n"); // c1:00.0
+  file(nodes + "/2", "simd_count 1216\nlocation_id 49408\ndomain 1\n");
+  file(nodes + "/1/io_links/0", "type 2\nnode_from 1\nnode_to 0\nmax_bandwidth 32000\n");
+  file(nodes + "/1/io_links/1", "type 11\nnode_from 1\nnode_to 2\nmax_bandwidth 64000\n");
+  file(nodes + "/2/p2p_links/0", "type 2\nnode_from 2\nnode_to 1\nmax_bandwidth 31500\n");
+  const auto rate = [&](const char *from, const char *to) {
+    return int(shmem::gpu::link_rate(root, from, to));
+  };
+  assert_int_equal(rate("0000:c1:00.0", "0001:c1:00.0"), 64000);
+  assert_int_equal(rate("0001:C1:00.0", "0000:C1:00.0"), 31500);
+  assert_int_equal(rate("0000:c1:00.0", "0000:c2:00.0"), 0);
+  assert_int_equal(rate("0000:c1:00.1", "0001:c1:00.0"), 0);
+  assert_int_equal(rate("", "0001:c1:00.0"), 0);
+  std::filesystem::remove_all(root);
+  assert_int_equal(rate("0000:c1:00.0", "0001:c1:00.0"), 0);
+}
+
 } // namespace
 
 int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(alloc_basics), cmocka_unit_test(alloc_limits),
                               cmocka_unit_test(alloc_resize), cmocka_unit_test(alloc_random),
-                              cmocka_unit_test(sizes),        cmocka_unit_test(patterns)};
+                              cmocka_unit_test(sizes),        cmocka_unit_test(patterns),
+                              cmocka_unit_test(link_rates)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The GPUs, as HIP shows them to a program that is started here.
 #include "built.h"
+#include "gpu_topology.hpp"
 #include "info.hpp"
 #include <cctype>
 #include <cstdio>
@@ -38,7 +39,7 @@ const char *link_name(uint32_t type) {
   return type < 5 ? names[type] : "unknown";
 }
 
-void say_links(int device, int count) {
+void say_links(int device, const char *bus, int count) {
   begin_list("links");
   for (int peer = 0; peer < count; peer++) {
     if (peer == device) continue;
@@ -46,17 +47,22 @@ void say_links(int device, int count) {
     int access = 0;
     const bool known = hipExtGetLinkTypeAndHopCount(device, peer, &type, &hops) == hipSuccess;
     if (hipDeviceCanAccessPeer(&access, device, peer) != hipSuccess) access = 0;
+    char there[64] = "";
+    if (hipDeviceGetPCIBusId(there, sizeof there, peer) != hipSuccess) *there = '\0';
+    const double rate = shmem::gpu::link_rate(shmem::gpu::topology, bus, there);
     if (json) {
       begin_item();
       say("device", size_t(peer));
       say("type", known ? link_name(type) : "unknown");
       if (known) say("hops", size_t(hops));
+      if (rate > 0) say("megabytes_per_second", size_t(rate));
       say("peer_access", access != 0);
       end_item();
     } else {
       const std::string text =
           (known ? link_name(type) + (", " + std::to_string(hops)) + (hops == 1 ? " hop" : " hops")
                  : std::string("unknown link")) +
+          (rate > 0 ? ", " + std::to_string(int(rate / 1000 + 0.5)) + " GB/s" : "") +
           (access ? "" : ", NO PEER ACCESS");
       say(("to device " + std::to_string(peer)).c_str(), text.c_str());
     }
@@ -97,7 +103,7 @@ void say_devices() {
     if (hipSetDevice(device) == hipSuccess && hipMemGetInfo(&free, &total) == hipSuccess)
       say_bytes("memory_free", free);
     say("memory_of_the_cpu", p.integrated != 0);
-    say_links(device, count);
+    say_links(device, bus, count);
     end_item();
   }
   end_list();
