@@ -9,7 +9,7 @@
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  what earlier kernels stored before what this one stores
 //   progress()                    a poll that needs no polled() is over
-//   half_to_float  float_to_half
+//   half_to_float  float_to_half  erf
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes

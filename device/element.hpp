@@ -77,6 +77,25 @@ template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
   return p;
 }
 
+// One element of a member, by as few words as its alignment allows.
+template <class T>
+using WordIn = typename arch::WordOf<(alignof(T) < 8 ? int(alignof(T)) : 8)>::type;
+template <class T> SHMEM_D_ T load_element(const T *p) {
+  constexpr int n = int(sizeof(T) / sizeof(WordIn<T>));
+  WordIn<T> w[n];
+  arch::load_remote<n>(w, reinterpret_cast<const WordIn<T> *>(p), 1);
+  T v;
+  __builtin_memcpy(&v, w, sizeof v);
+  return v;
+}
+template <class T> SHMEM_D_ void store_element(T *p, T v) {
+  constexpr int n = int(sizeof(T) / sizeof(WordIn<T>));
+  WordIn<T> w[n];
+  __builtin_memcpy(w, &v, sizeof v);
+  SHMEM_UNROLL_
+  for (int k = 0; k < n; k++) arch::store_remote(reinterpret_cast<WordIn<T> *>(p) + k, w[k]);
+}
+
 // Private memory, or memory that was acquired: as plain accesses, of the width that the address
 // allows, of the first `left` bytes from there, if that is less than 16.
 SHMEM_D_ Pack load_pack(const char *p, size_t left) {

@@ -3,8 +3,8 @@
 #include <hip/hip_runtime.h>
 
 #include "arch.hpp"
+#include "element.hpp"
 #include "launch.hpp"
-#include "op.hpp"
 
 namespace shmem::kernels {
 
@@ -66,20 +66,16 @@ hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, ui
 
 namespace {
 
-// Members' memory is read past the caches, which may have it as it was before (gfx942's L2).
-template <class T> __device__ T member(const T *p) {
-  T v[1];
-  arch::load_remote<1>(v, p, 1);
-  return v[0];
-}
+using device::load_element, device::store_element;
 
+// Members' memory is read past the caches, which may have it as it was before (gfx942's L2).
 template <class Op, class T>
 __global__ void reduce(T *const *dests, const T *const *sources, int members, size_t n) {
   const size_t step = size_t(blockDim.x) * gridDim.x;
   for (size_t i = size_t(blockDim.x) * blockIdx.x + threadIdx.x; i < n; i += step) {
-    T acc = member(sources[0] + i);
-    for (int m = 1; m < members; m++) acc = Op::op(acc, member(sources[m] + i));
-    for (int m = 0; m < members; m++) dests[m][i] = acc;
+    T acc = load_element(sources[0] + i);
+    for (int m = 1; m < members; m++) acc = Op::op(acc, load_element(sources[m] + i));
+    for (int m = 0; m < members; m++) store_element(dests[m] + i, acc);
   }
 }
 
@@ -91,8 +87,8 @@ __global__ void scan(T *const *dests, const T *const *sources, int members, size
   for (size_t i = size_t(blockDim.x) * blockIdx.x + threadIdx.x; i < n; i += step) {
     T acc{};
     for (int m = 0; m < members; m++) {
-      const T sum = Sum::op(acc, member(sources[m] + i));
-      dests[m][i] = exclusive ? acc : sum;
+      const T sum = Sum::op(acc, load_element(sources[m] + i));
+      store_element(dests[m] + i, exclusive ? acc : sum);
       acc = sum;
     }
   }

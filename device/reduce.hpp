@@ -71,17 +71,18 @@ template <class T, class Op> struct Combiner {
     Lanes<T> acc{};
     for (int i = 0; i < c.t.n; i++) {
       Lanes<T> in{};
-      in.v[0] = widen(*at_peer(s, c.pe(i)));
-      if (shape == Shape::exscan) *at_peer(d, c.pe(i)) = i ? narrow<T>(acc.v[0]) : T{};
+      in.v[0] = widen(load_element(at_peer(s, c.pe(i))));
+      if (shape == Shape::exscan) store_element(at_peer(d, c.pe(i)), i ? narrow<T>(acc.v[0]) : T{});
       if (i)
         combine(acc, in, op);
       else
         acc = in;
-      if (shape == Shape::inscan) *at_peer(d, c.pe(i)) = narrow<T>(acc.v[0]);
+      if (shape == Shape::inscan) store_element(at_peer(d, c.pe(i)), narrow<T>(acc.v[0]));
     }
-    if (shape == Shape::scatter) *d = narrow<T>(acc.v[0]);
+    if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
     if (shape == Shape::all)
-      for (int k = 0; k < c.t.n; k++) *at_peer(d, c.pe(c.peer(k))) = narrow<T>(acc.v[0]);
+      for (int k = 0; k < c.t.n; k++)
+        store_element(at_peer(d, c.pe(c.peer(k))), narrow<T>(acc.v[0]));
   }
 
   template <class Scope> SHMEM_D_ void run(T *d, const T *s, size_t n, Scope scope) const {

@@ -13,7 +13,7 @@ namespace shmem::gemm {
 // gelu is the exact one, x times the normal distribution's integral.
 template <Activation act> SHMEM_D_ float activated(float v) {
   if constexpr (act == Activation::relu) return v > 0 ? v : 0;
-  if constexpr (act == Activation::gelu) return 0.5f * v * (1 + erff(v * 0.70710678f));
+  if constexpr (act == Activation::gelu) return 0.5f * v * (1 + arch::erf(v * 0.70710678f));
   return v / (1 + expf(-v));
 }
 // Two by two, which then go to the back: eight at once take more registers than sums leave.

@@ -16,6 +16,8 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
   no others' stores.
 - What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
   lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
+- Reductions know that all they touch is global memory: a flat access asks the LDS, too, and is waited for with it.
+- A kernel that calls a function takes all registers and a stack.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -35,6 +37,7 @@ MAGIC, MACHINE = b"__CLANG_OFFLOAD_BUNDLE__", 224 # of ELF: AMDGPU
 WIDE = re.compile(r"(global|flat|scratch|buffer|tbuffer)_(store_.*|atomic_\w*cmpswap_x2)\b")
 WRITES = re.compile(r"(global|flat|scratch|buffer|tbuffer|ds)_(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
 FROM_PEER = re.compile(r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
+GLOBAL_ONLY = re.compile(r"7kernels12_GLOBAL__N_1(6reduce|4scan)I")
 DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
 
@@ -158,7 +161,9 @@ def look(arch, where, functions):
         for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
                              ("a write-back of the L2 is not waited for", code.unfinished()),
                              ("other waves' stores may be under way at a release", code.left_behind()),
-                             ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ())):
+                             ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
+                             ("a call", [row for row in lines if row.startswith("s_swappc")]),
+                             ("a flat access", [row for row in lines if row.startswith("flat_")] if GLOBAL_ONLY.search(name) else ())):
             places = list(places)
             bad += len(places)
             if places:

@@ -191,6 +191,12 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   store_16(p, Two{a, b});
 }
 
+// Inlined, because a kernel that calls takes all registers and a stack.
+SHMEM_D_ float erf(float v) {
+  float all;
+  [[clang::always_inline]] all = __ocml_erf_f32(v);
+  return all;
+}
 SHMEM_D_ float half_to_float(uint16_t h) {
   return float(__builtin_bit_cast(_Float16, h));
 }

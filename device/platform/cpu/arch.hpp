@@ -6,6 +6,7 @@
 #include "../../arch.hpp"
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <hip/hip_runtime.h>
 
@@ -103,6 +104,9 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
 }
 
 // Not every compiler has _Float16.
+SHMEM_D_ float erf(float v) {
+  return erff(v);
+}
 SHMEM_D_ float half_to_float(uint16_t h) {
   const uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, part = h & 1023;
   if (exponent == 0) return (sign ? -1 : 1) * float(part) * 0x1p-24f; // subnormal

@@ -181,6 +181,9 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
 }
 
+SHMEM_D_ float erf(float v) {
+  return erff(v);
+}
 SHMEM_D_ float half_to_float(uint16_t h) {
   float f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
