@@ -320,6 +320,17 @@ void check_job() {
 int doctor(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[0], "--open")) return open_exported(argv[1], atoi(argv[2]));
   if (argc == 1 && !strcmp(argv[0], "--pe")) return be_pe();
+  if (argc > 0 && !strcmp(argv[0], "--amd")) {
+    unsigned seconds = 900;
+    char rest;
+    int at = 1;
+    if (at + 1 < argc && !strcmp(argv[at], "--seconds") &&
+        sscanf(argv[at + 1], "%u%c", &seconds, &rest) == 1 && seconds > 0)
+      at += 2;
+    if (argc - at <= 1 && (at == argc || argv[at][0] != '-'))
+      return doctor_amd(at < argc ? argv[at] : "shmem-amd.txt", seconds);
+    argv += at;
+  }
   if (argc > 0) {
     fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n", argv[0]);
     return 2;

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Tests of what is installed: installed.py CASE, as launch.py."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from launch import BUILD, ENV, HERE, TMP, kernels, main, programs, run  # noqa: E402
+
+
+def installed():
+    """The folder of the tools. The tree is moved after the installation, so nothing may depend on where it was put."""
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", TMP / "first")
+    (TMP / "first").rename(TMP / "moved here")
+    return next((TMP / "moved here").rglob("oshcc")).parent
+
+
+def case_installed_program():
+    oshcc = installed() / "oshcc"
+    assert run(oshcc.parent / "oshCC", "--showme:version").startswith("oshc++")
+    assert BUILD not in run(oshcc, "--showme") and str(TMP) in run(oshcc, "--showme")
+    link = TMP / "oshcc"
+    link.symlink_to(oshcc)
+    assert run(link, "--showme") == run(oshcc, "--showme")
+    programs(oshcc.parent, oshcc.parent / "oshrun")
+    kernels(oshcc.parent)
+    assert run(oshcc.parent / "shmem_info", "--version")
+    assert "barrier_all" in run(oshcc.parent / "oshrun", "-n", 2, oshcc.parent / "shmem_perf", "--list")
+    root = oshcc.parent.parent
+    for header in "shmem.h", "shmemx.h", "pshmem.h":
+        assert (root / "include" / header).exists() and (root / "include/mpp" / header).exists()
+    if (root / "share/man").is_dir():
+        got = run("man", "-M", root / "share/man", "-w", "shmem", "shmem_env", "oshrun", "oshcc", "oshc++", "oshCC",
+                  "shmem_info", "shmem_perf")
+        assert got.count("moved here") == 8, got
+        index = HERE.parent.parent / "tools/mandb"
+        assert "tools/mandb " in run("meson", "install", "-C", BUILD, "--no-rebuild", "--dry-run", "--tags", "man")
+        run("/bin/sh", index, root / "share/man", PATH="/nonexistent") # a system without it
+        if shutil.which("mandb"):
+            run(index, "share/man", MESON_INSTALL_PREFIX=str(root))
+            assert "shmem_put (3)" in run("apropos", "-M", root / "share/man", "shmem_put")
+    # Without the wrappers: what pkg-config says of the tree where it is now.
+    config = ["pkg-config", "--define-variable=prefix=" + str(root).replace(" ", "\\ ")]
+    ENV["PKG_CONFIG_PATH"] = str(next(root.rglob("shmem.pc")).parent)
+    flags = shlex.split(run(*config, "--cflags", "--libs", "shmem"))
+    exe = TMP / "plain"
+    flags += [w for w in run(oshcc, "--showme:link").split() if "sanitize" in w]
+    run(run(oshcc, "--showme:command").strip(), HERE / "hello.c", '-DWORDS="two  words"', *flags, "-o", exe)
+    libdir = shlex.split(run(*config, "--variable=libdir", "shmem"))[0]
+    got = run(oshcc.parent / "oshrun", "-n", 2, exe, LD_LIBRARY_PATH=libdir)
+    assert sorted(got.split("\n")[:-1]) == [f"{r} of 2: two  words" for r in range(2)], got
+    assert run(*config, "--modversion", "shmem").strip() == run(oshcc, "--showme:version").split()[-1]
+    assert run(*config, "--variable=gpu", "shmem").strip()
+    leaks(oshcc, Path(shlex.split(run(*config, "--variable=lsan_suppressions", "shmem"))[0]))
+
+
+def leaks(oshcc, suppressions):
+    """A program with AddressSanitizer hears nothing of PMIx's leaks by what is installed, and still of its own."""
+    assert suppressions == oshcc.parent.parent / "share/libshmem/lsan.supp" and suppressions.exists(), suppressions
+    if "TracerPid:\t0\n" not in Path("/proc/self/status").read_text():
+        return print("traced, so LeakSanitizer cannot look")
+    exe, asan = TMP / "leaks", ["-g", "-O0", "-fsanitize=address"]
+    env = {"LSAN_OPTIONS": f"suppressions='{suppressions}'", "ASAN_OPTIONS": "fast_unwind_on_malloc=0"}
+    run(oshcc, *asan, HERE / "hello.c", '-DWORDS="x"', "-o", exe)
+    assert sorted(run(oshcc.parent / "oshrun", "-n", 2, exe, **env).split("\n")) == ["", "0 of 2: x", "1 of 2: x"]
+    (TMP / "own.c").write_text("#include <shmem.h>\n#include <stdlib.h>\nvoid *volatile p;\n"
+                               "int main(void) { shmem_init(); p = malloc(12345); p = 0; shmem_finalize(); }\n")
+    run(oshcc, *asan, TMP / "own.c", "-o", exe)
+    assert "12345 byte(s) leaked" in run(oshcc.parent / "oshrun", "-n", 1, exe, status=None, **env)
+
+
+def case_installed_amd():
+    """Ten runs, of which the long ones are stopped, and a file that says all of it."""
+    file, info = TMP / "amd.txt", installed() / "shmem_info"
+    done = subprocess.run([info, "doctor", "--amd", "--seconds", "2", file], env={**ENV, "SHMEM_CPU_DEVICES": "2"}, text=True,
+                          capture_output=True)
+    assert done.returncode == 1 and not done.stderr, f"{done.returncode}: {done.stdout}{done.stderr}"
+    lines, text = done.stdout.splitlines(), file.read_text()
+    assert [line.split()[:4] for line in lines[:3]] == [["ok", str(i), "of", "10"] for i in (1, 2, 3)], done.stdout
+    assert len(lines) == 11 and lines[4].split() == "FAIL 5 of 10 kernels of 2 PEs 2 s, was stopped".split(), done.stdout
+    assert text.startswith("libshmem ") and ", 2 GPUs\n" in text and text.endswith("\n== all\n" + "\n".join(lines[:10]) + "\n")
+    assert "all is well\n" in text and text.count("\n== ") == 11 and "-n 4 " in text, text
+    left = subprocess.run(["pgrep", "-f", str(TMP)], text=True, capture_output=True).stdout.split()
+    assert not left, left
+    for words in ["--seconds", "0"], ["--second"], ["a", "b"]:
+        assert "unknown argument" in run(info, "doctor", "--amd", *words, status=2)
+    assert "No such file" in run(info, "doctor", "--amd", TMP / "absent/x", status=2)
+
+
+if __name__ == "__main__":
+    main(globals())
