@@ -36,6 +36,7 @@ struct Queue {
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
 // What the calls below and the packet processor share; not destroyed when the process ends, because
@@ -99,7 +100,6 @@ void start(Queue &q, const uint8_t *packet) {
   Dispatch &k = q.running.emplace_back();
   memcpy(k.copy, packet, packet_bytes);
   k.packet = k.copy;
-  k.queue = 0;
   k.descriptor = reinterpret_cast<const uint8_t *>(field<uint64_t>(k.copy, 32));
   k.entry = k.descriptor + field<int64_t>(k.descriptor, 16);
   k.signal = field<uint64_t>(k.copy, 56);
@@ -120,8 +120,8 @@ void start(Queue &q, const uint8_t *packet) {
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  q.running.back().queue =
-      reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  k.queue = reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  q.launching = &k;
   machines.at(q.node).start(&k);
 }
 
@@ -139,9 +139,23 @@ bool passed(const uint8_t *packet, bool all) {
   return all ? every : any || !some;
 }
 
+// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written again.
+void release(Queue &q) {
+  __atomic_store_n(reinterpret_cast<uint16_t *>(q.ring + q.read * packet_bytes % q.bytes), invalid,
+                   __ATOMIC_RELEASE);
+  *q.read_index = ++q.read;
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   bool worked = false;
+  // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
+  // in a ring as long as the queue's, which it writes again when the slot is free.
+  if (q.launching && q.launching->next == q.launching->total) {
+    q.launching = nullptr;
+    release(q);
+    worked = true;
+  }
   for (auto k = q.running.begin(); k != q.running.end();) {
     if (k->left) {
       ++k;
@@ -151,7 +165,7 @@ bool serve(Queue &q) {
     k = q.running.erase(k);
     worked = true;
   }
-  while (int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
@@ -159,7 +173,9 @@ bool serve(Queue &q) {
     if (header & 256 && !q.running.empty()) break; // the barrier bit
     if (type == dispatch) {
       start(q, packet);
-    } else if (type == barrier_and || type == barrier_or) {
+      return true;
+    }
+    if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
       complete(field<uint64_t>(packet, 56), ticks());
     } else if (type == vendor && field<uint8_t>(packet, 2) ==
@@ -169,8 +185,7 @@ bool serve(Queue &q) {
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
     }
-    __atomic_store_n(reinterpret_cast<uint16_t *>(packet), invalid, __ATOMIC_RELEASE);
-    *q.read_index = ++q.read;
+    release(q);
     worked = true;
   }
   return worked;
