@@ -90,9 +90,16 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height) {
   if (width == 0 || height == 0) return;
   OnDevice on;
-  MUST(hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height, hipMemcpyDefault,
-                        stream()),
-       "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
+  // HIP 5.2 asks ROCr for access to each allocation at the first of these copies, which ROCr refuses for
+  // imported ones, because they have it; the copy fails, HIP remembers that it has asked, and the next
+  // one works. There are two sides (2026-11).
+  hipError_t error = hipErrorInvalidValue;
+  for (int tries = 0; tries < 3 && error == hipErrorInvalidValue; tries++) {
+    error = hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height,
+                             hipMemcpyDefault, stream());
+    tried(error);
+  }
+  MUST(error, "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
   wait(stream());
 }
 
