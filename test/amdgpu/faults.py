@@ -26,7 +26,6 @@ def run(what, exe=program, patience=30, **more):
     done = subprocess.run([exe, what], capture_output=True, text=True, timeout=patience, env={**os.environ, "LD_LIBRARY_PATH": folder, **more})
     return done.returncode, done.stderr.splitlines(), done.stdout
 
-
 def check(what, good, seen):
     global failed
     failed += not good
