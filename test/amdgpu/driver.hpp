@@ -10,7 +10,7 @@ namespace amdgpu {
 // Node 0 is the host, the GPUs come after it.
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
-           clock_mhz = 0;
+           clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;
   std::string name, product;

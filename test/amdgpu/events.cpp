@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Events: what host threads sleep on until a packet is done.
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include <chrono>
 #include <condition_variable>
-#include <hsakmt.h>
 #include <map>
 #include <memory>
 #include <mutex>

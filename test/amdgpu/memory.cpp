@@ -4,9 +4,9 @@
 // place and the size.
 #include "memory.hpp"
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include <cstdio>
 #include <fcntl.h>
-#include <hsakmt.h>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>

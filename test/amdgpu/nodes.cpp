@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Topology: nodes, their memory and caches, and the links between them.
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
 #include <cstdio>
@@ -8,7 +9,6 @@
 #include <ctime>
 #include <dlfcn.h>
 #include <fstream>
-#include <hsakmt.h>
 #include <iomanip>
 #include <sstream>
 #include <unistd.h>
@@ -54,11 +54,13 @@ Nodes read() {
           is("engines", n.engines) || is("clock_mhz", n.clock_mhz) ||
           is("memory_mib", n.memory_mib) || is("memory_width", n.memory_width) ||
           is("memory_mhz", n.memory_mhz) || is("l1_kib", n.l1_kib) || is("l2_kib", n.l2_kib) ||
-          is("xgmi", n.xgmi) || is("pcie", n.pcie)))
+          is("xgmi", n.xgmi) || is("pcie", n.pcie) || is("xccs", n.xccs) ||
+          is("partitions", n.partitions) || is("lds_kib", n.lds_kib)))
       stop(nullptr, "%s: %s: unknown word", path.c_str(), line.c_str());
   }
-  if (n.name != "gfx90a")
-    stop(nullptr, "%s: name %s: only gfx90a is known", path.c_str(), n.name.c_str());
+  if (n.name != "gfx90a" && n.name != "gfx942" && n.name != "gfx950")
+    stop(nullptr, "%s: name %s: only gfx90a, gfx942 and gfx950 are known", path.c_str(),
+         n.name.c_str());
   return n;
 }
 
@@ -119,7 +121,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *p) {
   p->NumFComputeCores = 4 * n.units;
   p->MaxWavesPerSIMD = 8;
   p->MaxSlotsScratchCU = 32;
-  p->LDSSizeInKB = 64;
+  p->LDSSizeInKB = n.lds_kib;
   p->WaveFrontSize = 64;
   p->NumShaderBanks = n.engines;
   p->NumArrays = 1;
@@ -130,19 +132,24 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *p) {
   p->EngineId.ui32.uCode = 60;
   p->VendorId = 0x1002;
   p->DeviceId = HSAuint16(n.device);
-  p->LocationId = node << 8; // bus, device, function
+  // Bus, device, function; the partitions of a GPU share them, and the kernel counts them in the
+  // upper bits.
+  p->LocationId = (1 + (node - 1) / n.partitions) << 8 | (node - 1) % n.partitions << 28;
   p->LocalMemSize = 0;       // all of it is visible to the host
   p->MaxEngineClockMhzFCompute = n.clock_mhz;
   p->MaxEngineClockMhzCCompute = 3000;
   p->DrmRenderMinor = HSAint32(127 + node);
   p->HiveID = 0x6d693235; // one of all GPUs
   p->NumCpQueues = 24;
-  p->UniqueID = 0x90a0000000000000 + node;
+  p->UniqueID = uint64_t(n.device) << 48 | node;
   p->VGPRSizePerCU = 512 << 10;
   p->SGPRSizePerCU = 16 << 10;
   p->Capability.ui32.QueueSizePowerOfTwo = 1;
   p->Capability.ui32.DoorbellType = 2; // 64 bits, the index of a packet
   p->Capability.ui32.SVMAPISupported = 1;
+  [&](auto &newer) { // from ROCm 6.0 on
+    if constexpr (requires { newer.NumXcc; }) newer.NumXcc = n.xccs, newer.KFDGpuID = node;
+  }(*p);
   return HSAKMT_STATUS_SUCCESS;
 }
 
@@ -159,7 +166,7 @@ HSAKMT_STATUS hsaKmtGetNodeMemoryProperties(HSAuint32 node, HSAuint32 banks,
   p[0].Width = n.memory_width;
   p[0].MemoryClockMax = n.memory_mhz;
   if (banks > 1)
-    p[1].HeapType = HSA_HEAPTYPE_GPU_LDS, p[1].SizeInBytes = 64 << 10,
+    p[1].HeapType = HSA_HEAPTYPE_GPU_LDS, p[1].SizeInBytes = n.lds_kib << 10,
     p[1].VirtualBaseAddress = shared_base;
   if (banks > 2)
     p[2].HeapType = HSA_HEAPTYPE_GPU_SCRATCH, p[2].SizeInBytes = uint64_t(1) << 32,

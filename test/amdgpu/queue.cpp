@@ -3,6 +3,7 @@
 // of all GPUs: where PEs outnumber the cores, more would only take them from each other.
 #include "decode.hpp"
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
 #include <atomic>
@@ -10,7 +11,6 @@
 #include <cstdio>
 #include <elf.h>
 #include <hsa/amd_hsa_signal.h>
-#include <hsakmt.h>
 #include <list>
 #include <map>
 #include <mutex>
