@@ -6,7 +6,8 @@
 
 namespace amdgpu {
 
-// The machine, read from the file that AMDGPU_NODES names, or else mi250x.txt beside this library.
+// The machine, read from the file that AMDGPU_NODES names, or else the one of the GPU that
+// all is built for, beside this library.
 // Node 0 is the host, the GPUs come after it.
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,

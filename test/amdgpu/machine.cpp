@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "machine.hpp"
 #include "decode.hpp"
+#include "driver.hpp"
 #include <algorithm>
 #include <csignal>
 #include <cstdarg>
@@ -17,9 +18,9 @@ namespace {
 // one that it waits for (4,096 instructions are about half a millisecond).
 constexpr int slice = 4096;
 
-// gfx90a: four SIMDs of 512 registers a lane, each with at most 8 waves; 64 KiB of LDS.
+// Four SIMDs of 512 registers a lane, each with at most 8 waves.
 constexpr int waves_of_unit = 32;
-constexpr unsigned registers_of_unit = 4 * 512, lds_of_unit = 64 << 10;
+constexpr unsigned registers_of_unit = 4 * 512;
 
 enum Setup : uint16_t { // which scalars a kernel finds, in this order
   private_buffer = 1,
@@ -65,7 +66,7 @@ bool Machine::fits(const Kernel &k, const Unit &unit) const {
   const unsigned waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
   return unit.waves + int(waves) <= waves_of_unit &&
          unit.registers + waves * k.registers <= registers_of_unit &&
-         unit.lds + k.lds <= lds_of_unit;
+         unit.lds + k.lds <= nodes().lds_kib << 10;
 }
 
 std::unique_ptr<Group> Machine::make(Kernel &k) {
@@ -112,7 +113,8 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
     for (int d = 0; d < 3; d++)
       if (rsrc2 & (128u << d)) wave->s[s++] = group->id[d];
     if (rsrc2 & 1024) wave->s[s++] = 0;
-    if (rsrc2 & 1) wave->s[s++] = 0;       // its own memory begins at 0 of the buffer
+    // Its own memory begins at 0 of the buffer. From gfx940 on the hardware knows where it is.
+    if (rsrc2 & 1 && nodes().name == "gfx90a") wave->s[s++] = 0;
     for (uint32_t i = 0; i < count; i++) { // gfx90a packs the ids of a work-item into one register
       const uint32_t item = first + i, x = item % size[0], y = item / size[0] % size[1],
                      z = item / size[0] / size[1];

@@ -230,6 +230,13 @@ HSAKMT_STATUS hsaKmtSetMemoryUserData(const void *pointer, void *user) {
   return HSAKMT_STATUS_SUCCESS;
 }
 
+HSAKMT_STATUS HSAKMTAPI hsaKmtAvailableMemory(HSAuint32, HSAuint64 *); // newer than 5.2's header
+HSAKMT_STATUS hsaKmtAvailableMemory(HSAuint32 node, HSAuint64 *bytes) {
+  std::lock_guard guard(lock);
+  *bytes = (nodes().memory_mib << 20) - used[node];
+  return HSAKMT_STATUS_SUCCESS;
+}
+
 // Memory of the host that the GPU may touch: here it may touch all.
 HSAKMT_STATUS hsaKmtSVMSetAttr(void *, HSAuint64, unsigned, HSA_SVM_ATTRIBUTE *) {
   return HSAKMT_STATUS_SUCCESS;

@@ -25,7 +25,7 @@ Nodes read() {
     if (!dladdr(reinterpret_cast<void *>(&hsaKmtOpenKFD), &here))
       stop(nullptr, "where is this library?");
     path = here.dli_fname;
-    path = path.substr(0, path.rfind('/') + 1) + "mi250x.txt";
+    path = path.substr(0, path.rfind('/') + 1) + AMDGPU_NODES_FILE;
   }
   std::ifstream file(path);
   if (!file) stop(nullptr, "AMDGPU_NODES: cannot read %s", path.c_str());
@@ -125,7 +125,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *p) {
   p->WaveFrontSize = 64;
   p->NumShaderBanks = n.engines;
   p->NumArrays = 1;
-  p->NumCUPerArray = n.units / n.engines;
+  p->NumCUPerArray = (n.units + n.engines - 1) / n.engines;
   p->EngineId.ui32.Major = n.major;
   p->EngineId.ui32.Minor = n.minor;
   p->EngineId.ui32.Stepping = n.stepping;
@@ -135,7 +135,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *p) {
   // Bus, device, function; the partitions of a GPU share them, and the kernel counts them in the
   // upper bits.
   p->LocationId = (1 + (node - 1) / n.partitions) << 8 | (node - 1) % n.partitions << 28;
-  p->LocalMemSize = 0;       // all of it is visible to the host
+  p->LocalMemSize = 0; // all of it is visible to the host
   p->MaxEngineClockMhzFCompute = n.clock_mhz;
   p->MaxEngineClockMhzCCompute = 3000;
   p->DrmRenderMinor = HSAint32(127 + node);

@@ -115,7 +115,7 @@ void start(Queue &q, const uint8_t *packet) {
   k.scratch = field<uint32_t>(k.copy, 24);
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
-  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > 64 << 10)
+  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
     stop(
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
