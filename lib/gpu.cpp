@@ -212,8 +212,9 @@ bool exchange_handles(const Place &place) {
     hipError_t error = hipIpcGetMemHandle(handle, m->raw);
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
-    m->peer = new uintptr_t[size_t(self.n)]();
-    m->opened = new char *[size_t(self.n)]();
+    const auto n = unsigned(self.n); // of size_t gcc 16 says that it may be all of the memory
+    m->peer = new uintptr_t[n]();
+    m->opened = new char *[n]();
     m->peer[self.me] = uintptr_t(m->own);
   }
   if (!all_share()) return drop(), false;
