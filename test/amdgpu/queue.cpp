@@ -3,7 +3,6 @@
 // of all GPUs: where PEs outnumber the cores, more would only take them from each other.
 #include "decode.hpp"
 #include "driver.hpp"
-#include "hsakmt.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
 #include <atomic>
@@ -22,7 +21,6 @@
 namespace amdgpu {
 namespace {
 
-constexpr size_t packet_bytes = 64;
 constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
 
 struct Dispatch : Kernel {
@@ -31,7 +29,7 @@ struct Dispatch : Kernel {
 };
 
 struct Queue {
-  HSAuint32 node = 0;
+  unsigned node = 0;
   uint8_t *ring = nullptr;
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
@@ -41,11 +39,9 @@ struct Queue {
 // What the calls below and the packet processor share; not destroyed when the process ends, because
 // the processor is still there.
 std::mutex &lock = *new std::mutex;
-auto &queues = *new std::map<HSA_QUEUEID, std::unique_ptr<Queue>>;
-auto &machines = *new std::map<HSAuint32, Machine>;
-HSA_QUEUEID next_queue = 1;
-constexpr size_t doorbells = 4096; // of 8 bytes
-uint64_t *doorbell_page;
+auto &queues = *new std::map<uint64_t, std::unique_ptr<Queue>>;
+auto &machines = *new std::map<unsigned, Machine>;
+uint64_t next_queue = 1;
 std::atomic<bool> stale_code;
 
 template <class T> T field(const uint8_t *from, size_t offset) {
@@ -210,40 +206,10 @@ void code_changed() {
   stale_code = true;
 }
 
-} // namespace amdgpu
-
-using namespace amdgpu;
-
-extern "C" {
-
-HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, HSA_QUEUE_PRIORITY,
-                                void *ring, HSAuint64 bytes, HsaEvent *,
-                                HsaQueueResource *resource) {
-  if (!node || node > nodes().gpus) return HSAKMT_STATUS_INVALID_NODE_UNIT;
-  if (type != HSA_QUEUE_COMPUTE_AQL)
-    return HSAKMT_STATUS_NOT_SUPPORTED; // ROCr copies with kernels then
-  if (bytes < packet_bytes || bytes & (bytes - 1)) return HSAKMT_STATUS_INVALID_PARAMETER;
+uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                      volatile uint64_t *doorbell) {
   std::lock_guard guard(lock);
-  if (next_queue >= doorbells) return HSAKMT_STATUS_OUT_OF_RESOURCES;
-  const bool first = !doorbell_page;
-  if (first) {
-    void *page =
-        mmap(nullptr, 8 * doorbells, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return HSAKMT_STATUS_NO_MEMORY;
-    doorbell_page = static_cast<uint64_t *>(page);
-  }
-  auto queue = std::make_unique<Queue>();
-  queue->node = node;
-  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
-  queue->read_index = resource->Queue_read_ptr_aql;
-  queue->read = *queue->read_index;
-  queue->doorbell = doorbell_page + next_queue;
-  *queue->doorbell = queue->read - 1; // the index of the last packet that was announced
-  resource->Queue_DoorBell_aql = const_cast<HSAuint64 *>(queue->doorbell);
-  resource->QueueId = next_queue;
-  machines.try_emplace(node, int(nodes().units));
-  queues[next_queue++] = std::move(queue);
-  if (first) {
+  if (next_queue == 1) {
     struct sigaction action = {};
     action.sa_sigaction = fault;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -251,26 +217,25 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
     sigaction(SIGBUS, &action, &before[1]);
     std::thread(processor).detach();
   }
-  return HSAKMT_STATUS_SUCCESS;
+  auto queue = std::make_unique<Queue>();
+  queue->node = node;
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = read_index;
+  queue->read = *read_index;
+  queue->doorbell = doorbell;
+  *doorbell = queue->read - 1; // the index of the last packet that was announced
+  machines.try_emplace(node, int(nodes().units));
+  queues[next_queue] = std::move(queue);
+  return next_queue++;
 }
-HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
+bool destroy_queue(uint64_t id) {
   std::lock_guard guard(lock);
   const auto at = queues.find(id);
-  if (at == queues.end()) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (at == queues.end()) return false;
   // A kernel that never ends would be taken from its waves; here it keeps its place, unserved.
   if (!at->second->running.empty()) (void)at->second.release();
   queues.erase(at);
-  return HSAKMT_STATUS_SUCCESS;
-}
-HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID, HSAuint32, HSA_QUEUE_PRIORITY, void *, HSAuint64,
-                                HsaEvent *) {
-  return HSAKMT_STATUS_SUCCESS; // priority: all queues have their turns
-}
-HSAKMT_STATUS hsaKmtSetQueueCUMask(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
-}
-HSAKMT_STATUS hsaKmtAllocQueueGWS(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
+  return true;
 }
 
-} // extern "C"
+} // namespace amdgpu
