@@ -85,7 +85,8 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
   const uint32_t rsrc1 = field<uint32_t>(k.descriptor, 48),
                  rsrc2 = field<uint32_t>(k.descriptor, 52),
                  rsrc3 = field<uint32_t>(k.descriptor, 44);
-  const uint16_t setup = field<uint16_t>(k.descriptor, 56);
+  const uint16_t setup = field<uint16_t>(k.descriptor, 56),
+                 preload = field<uint16_t>(k.descriptor, 58);
   (void)rsrc1;
   for (uint32_t first = 0; first < items; first += lanes) {
     auto wave = std::make_unique<Wave>();
@@ -110,6 +111,15 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
     if (setup & dispatch_id) put(0);
     if (setup & flat_scratch) put(stack);
     if (setup & private_size) wave->s[s++] = k.scratch;
+    // Arguments that are there when the kernel begins; what loads them, where nothing else does, is
+    // the first 256 bytes of code.
+    if (const int count = preload & 127; count) {
+      memcpy(wave->s + s,
+             reinterpret_cast<const uint32_t *>(field<uint64_t>(k.packet, 40)) + (preload >> 7),
+             size_t(count) * 4);
+      s += count;
+      wave->pc = wave->at = k.entry + 256;
+    }
     for (int d = 0; d < 3; d++)
       if (rsrc2 & (128u << d)) wave->s[s++] = group->id[d];
     if (rsrc2 & 1024) wave->s[s++] = 0;
