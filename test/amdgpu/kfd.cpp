@@ -124,14 +124,18 @@ constexpr uint64_t page = 4096;
 int ipc_export(ipc_export_args &a) {
   const Buffer *b = find(a.handle);
   if (!b || !b->place.bytes) return EINVAL;
-  a.share[0] = uint32_t(b->place.pid), a.share[1] = uint32_t(b->place.fd);
+  if (b->place.fd >= 1 << 10) return EINVAL; // a process has 22 bits
+  a.share[0] = uint32_t(b->place.pid) | uint32_t(b->place.fd) << 22, a.share[1] = a.flags;
   a.share[2] = uint32_t(uint64_t(b->place.at) / page), a.share[3] = uint32_t(b->place.bytes / page);
   return 0;
 }
 int ipc_import(ipc_import_args &a) {
-  const Place place = {int(a.share[0]), int(a.share[1]), int64_t(a.share[2] * page),
-                       a.share[3] * page};
-  a.mmap_offset = 0; // what is mapped there is mapped over when the GPU's turn comes
+  const Place place = {int(a.share[0] & 0x3fffff), int(a.share[0] >> 22),
+                       int64_t(a.share[2] * page), a.share[3] * page};
+  a.flags = a.share[1];
+  // What is mapped at this offset is mapped over when the GPU's turn comes; from 0 the thunk would
+  // take it that the memory is nobody's.
+  a.mmap_offset = page;
   return import_place(a.va_addr, a.gpu_id, place, a.handle);
 }
 
