@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How instructions that reach memory run. What each of them reaches is one line of access.def.
 #include "operands.hpp"
+#include "strict.hpp"
 
 namespace amdgpu {
 namespace {
@@ -23,72 +24,111 @@ template <Space space> u64 address_of(Wave &w, const Op &op, int at, int base, i
   }
 }
 
-// Of registers of 4 bytes, or a smaller T that is extended.
-template <Space space, class T, int count> void vector_load(Wave &w, const Op &op) {
+// What an instruction does in each lane that is on: take(lane, data) brings the registers, where(lane)
+// the address, and act, which knows no more than these, does it: now, or in the strict machine at some
+// time before the wave has waited for it.
+template <Space space, size_t bytes, class Take, class Where, class Does>
+void each_access(Wave &w, const Op &op, Take take, Where where, Does) {
+  if (w.late) [[unlikely]] {
+    Request &request = w.late->open();
+    each_lane(w.mask(), [&](int i) {
+      take(i, request.data[i]);
+      request.address[i] = where(i);
+    });
+    each_lane(w.mask(), [&](int i) { w.late->part(Does{}, space, i, bytes); });
+    return;
+  }
   each_lane(w.mask(), [&](int i) {
-    u64 address = address_of<space>(w, op, 1, 2, i);
-    if (space == Space::lds) address += u64(op.offset);
-    if constexpr (sizeof(T) < 4) {
-      T value;
-      load<sizeof(T)>(w, space, address, i, &value);
-      w.vector(op.operand[0])[i] = std::is_signed_v<T> ? u32(i32(value)) : u32(value);
-    } else {
-      u32 value[count];
-      load<4 * count>(w, space, address, i, value);
-      for (int k = 0; k < count; k++) w.vector(op.operand[0], k)[i] = value[k];
-    }
+    u32 data[4];
+    take(i, data);
+    Does{}(w, op, i, where(i), data);
   });
 }
+inline constexpr auto nothing = [](int, u32 *) {};
+
+// Of registers of 4 bytes, or a smaller T that is extended.
+template <Space space> auto at_operand(Wave &w, const Op &op, int at, int base) {
+  return [&w, &op, at, base](int i) {
+    return address_of<space>(w, op, at, base, i) + (space == Space::lds ? u64(op.offset) : 0);
+  };
+}
+template <int count> auto registers(Wave &w, const Operand &o) {
+  return [&w, &o](int i, u32 *data) {
+    for (int k = 0; k < count; k++) data[k] = w.vector(o, k)[i];
+  };
+}
+template <Space space, class T, int count> void vector_load(Wave &w, const Op &op) {
+  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
+  each_access<space, bytes>(w, op, nothing, at_operand<space>(w, op, 1, 2),
+                            [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+                              if constexpr (sizeof(T) < 4) {
+                                T value;
+                                load<bytes>(w, op, space, address, i, &value);
+                                w.vector(op.operand[0])[i] =
+                                    std::is_signed_v<T> ? u32(i32(value)) : u32(value);
+                              } else {
+                                u32 value[count];
+                                load<bytes>(w, op, space, address, i, value);
+                                for (int k = 0; k < count; k++)
+                                  w.vector(op.operand[0], k)[i] = value[k];
+                              }
+                            });
+}
 template <Space space, class T, int count, int shift = 0> void vector_store(Wave &w, const Op &op) {
-  each_lane(w.mask(), [&](int i) {
-    u64 address = address_of<space>(w, op, 0, 2, i);
-    if (space == Space::lds) address += u64(op.offset);
-    u32 value[count];
-    for (int k = 0; k < count; k++) value[k] = w.vector(op.operand[1], k)[i];
-    value[0] >>= shift;
-    store<sizeof(T) < 4 ? sizeof(T) : 4 * count>(w, space, address, i, value);
-  });
+  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
+  each_access<space, bytes>(w, op, registers<count>(w, op.operand[1]),
+                            at_operand<space>(w, op, 0, 2),
+                            [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+                              u32 value[count];
+                              std::copy_n(data, count, value);
+                              value[0] >>= shift;
+                              store<bytes>(w, op, space, address, i, value);
+                            });
 }
 // Into the lower or the upper half, which leaves the other.
 template <Space space, class T, bool high> void half_load(Wave &w, const Op &op) {
-  each_lane(w.mask(), [&](int i) {
-    u64 address = address_of<space>(w, op, 1, 2, i);
-    if (space == Space::lds) address += u64(op.offset);
-    T value;
-    load<sizeof(T)>(w, space, address, i, &value);
-    const u32 bits = u16(std::is_signed_v<T> ? u32(i32(value)) : u32(value));
-    u32 &to = w.vector(op.operand[0])[i];
-    to = high ? (to & 0xffff) | bits << 16 : (to & 0xffff0000) | bits;
-  });
+  each_access<space, sizeof(T)>(w, op, nothing, at_operand<space>(w, op, 1, 2),
+                                [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+                                  T value;
+                                  load<sizeof(T)>(w, op, space, address, i, &value);
+                                  const u32 bits =
+                                      u16(std::is_signed_v<T> ? u32(i32(value)) : u32(value));
+                                  u32 &to = w.vector(op.operand[0])[i];
+                                  to = high ? (to & 0xffff) | bits << 16 : (to & 0xffff0000) | bits;
+                                });
 }
 
 // Two at once, each at its offset in units of itself.
 template <int count, int stride> void lds_load2(Wave &w, const Op &op) {
-  each_lane(w.mask(), [&](int i) {
-    u32 value[2 * count];
-    const u64 address = address_of<Space::lds>(w, op, 1, 2, i);
-    load<4 * count>(w, Space::lds, address + u64(op.offset) * 4 * count * stride, i, value);
-    load<4 * count>(w, Space::lds, address + u64(op.offset1) * 4 * count * stride, i,
-                    value + count);
-    for (int k = 0; k < 2 * count; k++) w.vector(op.operand[0], k)[i] = value[k];
-  });
+  constexpr u64 unit = 4 * count * stride;
+  each_access<Space::lds, 8 * count>(
+      w, op, nothing, [&](int i) { return address_of<Space::lds>(w, op, 1, 2, i); },
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+        u32 value[2 * count];
+        load<4 * count>(w, op, Space::lds, address + u64(op.offset) * unit, i, value);
+        load<4 * count>(w, op, Space::lds, address + u64(op.offset1) * unit, i, value + count);
+        for (int k = 0; k < 2 * count; k++) w.vector(op.operand[0], k)[i] = value[k];
+      });
 }
 template <int count, int stride> void lds_store2(Wave &w, const Op &op) {
-  each_lane(w.mask(), [&](int i) {
-    const u64 address = address_of<Space::lds>(w, op, 0, 3, i);
-    for (int half = 0; half < 2; half++) {
-      u32 value[count];
-      for (int k = 0; k < count; k++) value[k] = w.vector(op.operand[1 + half], k)[i];
-      store<4 * count>(w, Space::lds,
-                       address + u64(half ? op.offset1 : op.offset) * 4 * count * stride, i, value);
-    }
-  });
+  constexpr u64 unit = 4 * count * stride;
+  each_access<Space::lds, 8 * count>(
+      w, op,
+      [&](int i, u32 *data) {
+        registers<count>(w, op.operand[1])(i, data);
+        registers<count>(w, op.operand[2])(i, data + count);
+      },
+      [&](int i) { return address_of<Space::lds>(w, op, 0, 3, i); },
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+        store<4 * count>(w, op, Space::lds, address + u64(op.offset) * unit, i, data);
+        store<4 * count>(w, op, Space::lds, address + u64(op.offset1) * unit, i, data + count);
+      });
 }
 
-template <class T> T vector_value(Wave &w, const Operand &o, int at, int lane) {
-  u64 bits = w.vector(o, at)[lane];
-  if constexpr (sizeof(T) == 8) bits |= u64(w.vector(o, at + 1)[lane]) << 32;
-  return from_bits<T>(bits);
+template <class T> T value_in(const u32 *data, int k) {
+  T value;
+  memcpy(&value, data + size_t(k) * sizeof(T) / 4, sizeof(T));
+  return value;
 }
 template <class T> void set_vector_value(Wave &w, const Operand &o, int lane, T value) {
   w.vector(o)[lane] = u32(to_bits(value));
@@ -97,13 +137,15 @@ template <class T> void set_vector_value(Wave &w, const Operand &o, int lane, T 
 // With glc the old value goes to operand 0, and the others come after it.
 template <Space space, class T, bool compare, class F> void atomic(Wave &w, const Op &op) {
   const int at = op.returns ? 1 : 0;
-  each_lane(w.mask(), [&](int i) {
-    const u64 address = address_of<space>(w, op, at, at + 2, i);
-    const T value = vector_value<T>(w, op.operand[at + 1], 0, i);
-    const T cond = compare ? vector_value<T>(w, op.operand[at + 1], sizeof(T) / 4, i) : T();
-    const T old = exchange<T>(w, space, address, i, [&](T seen) { return F{}(seen, value, cond); });
-    if (op.returns) set_vector_value(w, op.operand[0], i, old);
-  });
+  each_access<space, sizeof(T)>(
+      w, op, registers<int(sizeof(T)) / 4 * (compare ? 2 : 1)>(w, op.operand[at + 1]),
+      at_operand<space>(w, op, at, at + 2),
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+        const T value = value_in<T>(data, 0), cond = compare ? value_in<T>(data, 1) : T();
+        const T old =
+            exchange<T>(w, space, address, i, [&](T seen) { return F{}(seen, value, cond); });
+        if (op.returns) set_vector_value(w, op.operand[0], i, old);
+      });
 }
 template <Space space, class T, class F, class C, class... A>
 constexpr Run atomic_op(F, T (C::*)(T, T, A...) const) {
@@ -121,17 +163,23 @@ constexpr Run atomic_op(F, T (C::*)(T, T, A...) const) {
 template <bool returns, class T, class F, class C, class... A>
 constexpr Run lds_op(F, T (C::*)(T, A...) const) {
   return [](Wave &w, const Op &op) {
-    constexpr int at = returns ? 1 : 0;
-    each_lane(w.mask(), [&](int i) {
-      [&]<size_t... k>(std::index_sequence<k...>) {
-        const T old = exchange<T>(
-            w, Space::lds, w.vector(op.operand[at])[i] + u64(op.offset), i, [&](T seen) {
-              return F{}(seen, vector_value<A>(w, op.operand[at + 1 + int(k)], 0, i)...);
+    constexpr int at = returns ? 1 : 0, each = int(sizeof(T)) / 4;
+    each_access<Space::lds, sizeof(T)>(
+        w, op,
+        [&](int i, u32 *data) {
+          for (int k = 0; k < int(sizeof...(A)); k++)
+            registers<each>(w, op.operand[at + 1 + k])(i, data + k * each);
+        },
+        at_operand<Space::lds>(w, op, at, at + 3),
+        [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+          [&]<size_t... k>(std::index_sequence<k...>) {
+            const T old = exchange<T>(w, Space::lds, address, i, [&](T seen) {
+              return F{}(seen, value_in<A>(data, int(k))...);
             });
-        if (returns) set_vector_value(w, op.operand[0], i, old);
-      }
-      (std::index_sequence_for<A...>{});
-    });
+            if (returns) set_vector_value(w, op.operand[0], i, old);
+          }
+          (std::index_sequence_for<A...>{});
+        });
   };
 }
 
@@ -140,7 +188,10 @@ template <int count> void scalar_load(Wave &w, const Op &op) {
   const u64 address = w.pair(op.operand[1].reg) + u64(i64(op.offset)) +
                       (more.kind == Operand::scalar ? w.s[more.reg] : u64(i64(i32(more.bits))));
   u32 value[count];
-  load<4 * count>(w, Space::global, address & ~u64(3), 0, value);
+  if (w.late) [[unlikely]]
+    late_scalar(w, address & ~u64(3), value, sizeof value);
+  else
+    load<4 * count>(w, op, Space::global, address & ~u64(3), 0, value);
   memcpy(w.s + op.operand[0].reg, value, sizeof value);
 }
 
@@ -151,26 +202,35 @@ u64 stack_offset(Wave &w, const Op &op) {
   if (!(w.s[buffer.reg + 1] >> 31)) stop(&w, "a buffer that is no stack");
   return u64(scalar<u32>(w, more)) / lanes + u64(i64(op.offset));
 }
+auto stack_of(Wave &w, const Op &op) {
+  return [&w, &op, at = stack_offset(w, op)](int i) {
+    return at + (op.offen ? w.vector(op.operand[1])[i] : 0);
+  };
+}
 template <class T, int count> void buffer_load(Wave &w, const Op &op) {
-  const u64 at = stack_offset(w, op);
-  each_lane(w.mask(), [&](int i) {
-    u32 value[count] = {};
-    const u64 offset = at + (op.offen ? w.vector(op.operand[1])[i] : 0);
-    load<sizeof(T) < 4 ? sizeof(T) : 4 * count>(w, Space::scratch, offset, i, value);
-    if constexpr (sizeof(T) < 4 && std::is_signed_v<T>) value[0] = u32(i32(T(value[0])));
-    for (int k = 0; k < count; k++) w.vector(op.operand[0], k)[i] = value[k];
-  });
+  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
+  each_access<Space::scratch, bytes>(w, op, nothing, stack_of(w, op),
+                                     [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+                                       u32 value[count] = {};
+                                       load<bytes>(w, op, Space::scratch, address, i, value);
+                                       if constexpr (sizeof(T) < 4 && std::is_signed_v<T>)
+                                         value[0] = u32(i32(T(value[0])));
+                                       for (int k = 0; k < count; k++)
+                                         w.vector(op.operand[0], k)[i] = value[k];
+                                     });
 }
 template <class T, int count, int shift = 0> void buffer_store(Wave &w, const Op &op) {
-  const u64 at = stack_offset(w, op);
-  each_lane(w.mask(), [&](int i) {
-    u32 value[count];
-    for (int k = 0; k < count; k++) value[k] = w.vector(op.operand[0], k)[i];
-    value[0] >>= shift;
-    const u64 offset = at + (op.offen ? w.vector(op.operand[1])[i] : 0);
-    store<sizeof(T) < 4 ? sizeof(T) : 4 * count>(w, Space::scratch, offset, i, value);
-  });
+  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
+  each_access<Space::scratch, bytes>(
+      w, op, registers<count>(w, op.operand[0]), stack_of(w, op),
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+        u32 value[count];
+        std::copy_n(data, count, value);
+        value[0] >>= shift;
+        store<bytes>(w, op, Space::scratch, address, i, value);
+      });
 }
+
 template <bool push> void bpermute(Wave &w, const Op &op) {
   const u64 mask = w.mask();
   u32 out[lanes] = {};

@@ -7,6 +7,7 @@
 #include "driver.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -29,14 +30,15 @@ std::mutex &lock = *new std::mutex;
 
 struct Buffer {
   uint64_t va, bytes;
-  Place place; // of no bytes: memory that the program has already, under the same address
-  unsigned node;
-  bool imported;
+  Place place;   // of no bytes: memory that the program has already, under the same address
+  unsigned node; // whose it is; 0 for the host's
+  bool imported, coarse;
 };
 auto &buffers = *new std::map<uint64_t, Buffer>;      // by handle
 auto &by_address = *new std::map<uint64_t, uint64_t>; // the handle of a GPU's address
 auto &used = *new std::map<unsigned, uint64_t>;       // of each node, in this process
 uint64_t next_handle = 1;
+std::atomic<uint64_t> version = 1;
 int file = -1;
 int64_t file_end;
 
@@ -48,10 +50,14 @@ int64_t grow(uint64_t bytes, uint64_t align = 4096) {
 }
 
 uint64_t add(const Buffer &buffer) {
-  const uint64_t handle = uint64_t(buffer.node) << 32 | next_handle++;
+  const uint64_t handle = next_handle++;
+  version++;
   buffers[handle] = buffer;
   if (buffer.va) by_address[buffer.va] = handle;
   return handle;
+}
+Range range(const Buffer &b) {
+  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes, b.node, b.coarse};
 }
 Buffer *find(uint64_t handle) {
   const auto at = buffers.find(handle);
@@ -73,7 +79,9 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
   const unsigned node = a.gpu_id;
   if (!node || node > nodes().gpus || !a.size) return EINVAL;
   const bool vram = a.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
-  Buffer b = {a.va_addr, a.size, {}, node, false};
+  const bool fine = a.flags & (KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED |
+                               KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT);
+  Buffer b = {a.va_addr, a.size, {}, vram ? node : 0, false, vram && !fine};
   if (a.flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
     if (a.mmap_offset != a.va_addr)
       stop(nullptr, "memory of the program under another address: 0x%llx for 0x%llx",
@@ -93,7 +101,8 @@ int free_memory(uint64_t handle) {
   Buffer *b = find(handle);
   if (!b) return EINVAL;
   // Its place in the file stays: another process may have it mapped.
-  if (b->place.bytes && !b->imported) used[b->node] -= std::min(used[b->node], b->bytes);
+  if (b->node && !b->imported) used[b->node] -= std::min(used[b->node], b->bytes);
+  version++;
   if (const auto at = by_address.find(b->va); at != by_address.end() && at->second == handle)
     by_address.erase(at);
   buffers.erase(handle);
@@ -101,9 +110,9 @@ int free_memory(uint64_t handle) {
   return 0;
 }
 
-int import_place(uint64_t va, unsigned node, const Place &place, uint64_t &handle) {
+int import_place(uint64_t va, unsigned node, const Place &place, bool coarse, uint64_t &handle) {
   if (!node || node > nodes().gpus) return EINVAL;
-  const Buffer b = {va, place.bytes, place, node, true};
+  const Buffer b = {va, place.bytes, place, node, true, coarse};
   handle = add(b);
   return 0;
 }
@@ -120,6 +129,7 @@ struct ipc_import_args {
   uint32_t gpu_id, flags;
 };
 constexpr uint64_t page = 4096;
+constexpr uint32_t coarse_grain = 1 << 13; // of the thunk's flags
 
 int ipc_export(ipc_export_args &a) {
   const Buffer *b = find(a.handle);
@@ -136,7 +146,7 @@ int ipc_import(ipc_import_args &a) {
   // What is mapped at this offset is mapped over when the GPU's turn comes; from 0 the thunk would
   // take it that the memory is nobody's.
   a.mmap_offset = page;
-  return import_place(a.va_addr, a.gpu_id, place, a.handle);
+  return import_place(a.va_addr, a.gpu_id, place, a.flags & coarse_grain, a.handle);
 }
 
 // Events
@@ -235,6 +245,12 @@ int apertures(kfd_ioctl_get_process_apertures_new_args &a) {
   return 0;
 }
 
+Range range_of_handle(uint64_t handle) {
+  std::lock_guard guard(lock);
+  const Buffer *b = find(handle);
+  return b ? range(*b) : Range();
+}
+
 template <class T> T &as(void *p) {
   return *static_cast<T *>(p);
 }
@@ -258,7 +274,10 @@ Range range_of(const void *address) {
   if (at == by_address.begin()) return {};
   const Buffer &b = buffers.at(std::prev(at)->second);
   if (reinterpret_cast<uint64_t>(address) >= b.va + b.bytes) return {};
-  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes};
+  return range(b);
+}
+uint64_t memory_version() {
+  return version;
 }
 
 int open_device() {
@@ -305,6 +324,12 @@ int device_call(unsigned long request, void *p) {
     events[as<kfd_ioctl_reset_event_args>(p).event_id].set = false;
     return 0;
   }
+  case AMDKFD_IOC_FREE_MEMORY_OF_GPU: {
+    const uint64_t handle = as<kfd_ioctl_free_memory_of_gpu_args>(p).handle;
+    memory_goes(range_of_handle(handle));
+    std::lock_guard guard(lock);
+    return free_memory(handle);
+  }
   case AMDKFD_IOC_DESTROY_QUEUE:
     return destroy_queue(as<kfd_ioctl_destroy_queue_args>(p).queue_id) ? 0 : EINVAL;
   }
@@ -342,8 +367,6 @@ int device_call(unsigned long request, void *p) {
   }
   case AMDKFD_IOC_ALLOC_MEMORY_OF_GPU:
     return alloc(as<kfd_ioctl_alloc_memory_of_gpu_args>(p));
-  case AMDKFD_IOC_FREE_MEMORY_OF_GPU:
-    return free_memory(as<kfd_ioctl_free_memory_of_gpu_args>(p).handle);
   case AMDKFD_IOC_MAP_MEMORY_TO_GPU: {
     auto &m = as<kfd_ioctl_map_memory_to_gpu_args>(p);
     const Buffer *b = find(m.handle);
@@ -366,7 +389,7 @@ int device_call(unsigned long request, void *p) {
     Place place;
     uint64_t handle = 0;
     if (!place_in(int(a.dmabuf_fd), place)) return EINVAL;
-    const int status = import_place(a.va_addr, a.gpu_id, place, handle);
+    const int status = import_place(a.va_addr, a.gpu_id, place, true, handle);
     a.handle = handle;
     return status;
   }

@@ -2,6 +2,7 @@
 #include "machine.hpp"
 #include "decode.hpp"
 #include "driver.hpp"
+#include "strict.hpp"
 #include <algorithm>
 #include <csignal>
 #include <cstdarg>
@@ -57,9 +58,16 @@ void stop(const Wave *wave, const char *format, ...) {
              g.kernel->name.c_str(), g.id[0], g.id[1], g.id[2], size_t(wave->at - g.kernel->entry),
              text_of(wave->at).c_str());
   }
-  fprintf(stderr, "amdgpu: %s%s\n", what, where);
+  if (const uint64_t *seed = strict_seed())
+    fprintf(stderr, "amdgpu: %s%s, with AMDGPU_STRICT=%zu\n", what, where, size_t(*seed));
+  else
+    fprintf(stderr, "amdgpu: %s%s\n", what, where);
   fflush(nullptr);
   _exit(134);
+}
+
+Machine::Machine(unsigned node, int units) : units_(size_t(units)) {
+  if (strict_seed()) strict_ = std::make_shared<Strict>(node, units);
 }
 
 bool Machine::fits(const Kernel &k, const Unit &unit) const {
@@ -146,6 +154,9 @@ void Machine::place() {
       }
       auto group = make(k);
       group->cu = int(&unit - units_.data());
+      if (strict_)
+        for (auto &wave : group->waves)
+          wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]);
       unit.waves += int(group->waves.size());
       unit.registers += unsigned(group->waves.size()) * k.registers;
       unit.lds += k.lds;
@@ -159,7 +170,27 @@ void Machine::place() {
   }
 }
 
+void Machine::run(Wave &w) {
+  const auto step = [&w](const Op &op) {
+    w.at = w.pc;
+    w.pc += op.bytes;
+    op.run(w, op);
+  };
+  const auto on = [&w] { return w.state == Wave::running && !w.yields; };
+  if (strict_) [[unlikely]] {
+    for (int n = strict_->slice(); n > 0 && on(); n--) {
+      const Op &op = decoded(w);
+      w.late->before(op);
+      step(op);
+      w.late->after(op);
+    }
+  } else {
+    for (int n = 0; n < slice && on(); n++) step(decoded(w));
+  }
+}
+
 bool Machine::turn() {
+  if (strict_) strict_->turn();
   place();
   bool worked = false;
   for (auto &group : groups_) {
@@ -169,12 +200,7 @@ bool Machine::turn() {
       if (w.state == Wave::running) {
         current = &w;
         w.yields = false;
-        for (int n = 0; n < slice && w.state == Wave::running && !w.yields; n++) {
-          const Op &op = decoded(w);
-          w.at = w.pc;
-          w.pc += op.bytes;
-          op.run(w, op);
-        }
+        run(w);
         worked |= !w.yields;
         current = nullptr;
       }

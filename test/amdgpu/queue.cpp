@@ -118,7 +118,13 @@ void start(Queue &q, const uint8_t *packet) {
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
   q.running.back().queue =
       reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
-  machines.at(q.node).start(&k);
+  Machine &machine = machines.at(q.node);
+  if (Strict *strict = machine.strict()) {
+    // Instructions and descriptors come by the L2.
+    const Range code = range_of(k.descriptor);
+    strict->forget(reinterpret_cast<uint64_t>(code.begin), code.bytes);
+  }
+  machine.start(&k);
 }
 
 // True when the signals of a barrier packet allow it to end.
@@ -135,6 +141,14 @@ bool passed(const uint8_t *packet, bool all) {
   return all ? every : any || !some;
 }
 
+// The fences that a packet's header asks for, of the GPU or of the system.
+void acquire(Queue &q, uint16_t header) {
+  if (Strict *strict = machines.at(q.node).strict()) strict->acquire((header >> 9 & 3) == 2);
+}
+void release(Queue &q, uint16_t header) {
+  if (Strict *strict = machines.at(q.node).strict()) strict->release((header >> 11 & 3) == 2);
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   bool worked = false;
@@ -143,6 +157,7 @@ bool serve(Queue &q) {
       ++k;
       continue;
     }
+    release(q, field<uint16_t>(k->copy, 0));
     complete(k->signal, ticks());
     k = q.running.erase(k);
     worked = true;
@@ -154,13 +169,16 @@ bool serve(Queue &q) {
     if (type == invalid) break;                    // the ring's owner has not written it yet
     if (header & 256 && !q.running.empty()) break; // the barrier bit
     if (type == dispatch) {
+      acquire(q, header);
       start(q, packet);
     } else if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
+      acquire(q, header), release(q, header);
       complete(field<uint64_t>(packet, 56), ticks());
     } else if (type == vendor && field<uint8_t>(packet, 2) ==
                                      1) { // commands, with which ROCr empties the code's caches
       forget_code();
+      acquire(q, 2 << 9);
       complete(field<uint64_t>(packet, 56), ticks());
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
@@ -202,6 +220,13 @@ void fault(int number, siginfo_t *info, void *context) {
 
 } // namespace
 
+void memory_goes(const Range &range) {
+  if (!range.bytes || !strict_seed()) return;
+  std::lock_guard guard(lock);
+  for (auto &[node, machine] : machines)
+    if (Strict *strict = machine.strict())
+      strict->forget(reinterpret_cast<uint64_t>(range.begin), range.bytes);
+}
 void code_changed() {
   stale_code = true;
 }
@@ -224,7 +249,7 @@ uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64
   queue->read = *read_index;
   queue->doorbell = doorbell;
   *doorbell = queue->read - 1; // the index of the last packet that was announced
-  machines.try_emplace(node, int(nodes().units));
+  machines.try_emplace(node, node, int(nodes().units));
   queues[next_queue] = std::move(queue);
   return next_queue++;
 }
