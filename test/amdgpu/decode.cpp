@@ -96,6 +96,14 @@ bool operand_of(std::string_view text, Operand &o) {
     o.kind = Operand::constant, o.bits = bases >> first_bit & ((uint64_t(1) << size) - 1);
     return true;
   }
+  if (starts(text, "gpr_idx(")) { // which operands s_set_gpr_idx_on means
+    o.kind = Operand::constant;
+    for (std::string_view which : {"SRC0", "SRC1", "SRC2", "DST"}) {
+      const bool named = text.find(which) != text.npos;
+      o.bits = o.bits >> 1 | (named ? 8 : 0);
+    }
+    return true;
+  }
   if (text == "scc" || text == "src_scc") return o.kind = Operand::scc, true;
   if (text == "vccz" || text == "src_vccz") return o.kind = Operand::vccz, true;
   if (text == "execz" || text == "src_execz") return o.kind = Operand::execz, true;

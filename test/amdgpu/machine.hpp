@@ -112,7 +112,9 @@ struct Wave {
   bool scc = false;
   State state = running;
   bool yields = false; // it polls: others first
-  int lane = 0;        // that a memory access is for, and its address, for the report of a fault
+  uint8_t indexed =
+      0; // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
+  int lane = 0; // that a memory access is for, and its address, for the report of a fault
   uint64_t address = 0;
   std::vector<uint8_t> scratch;
   std::shared_ptr<Late> late; // in the strict machine

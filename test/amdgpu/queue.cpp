@@ -34,6 +34,7 @@ struct Queue {
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
 // What the calls below and the packet processor share; not destroyed when the process ends, because
@@ -95,7 +96,6 @@ void start(Queue &q, const uint8_t *packet) {
   Dispatch &k = q.running.emplace_back();
   memcpy(k.copy, packet, packet_bytes);
   k.packet = k.copy;
-  k.queue = 0;
   k.descriptor = reinterpret_cast<const uint8_t *>(field<uint64_t>(k.copy, 32));
   k.entry = k.descriptor + field<int64_t>(k.descriptor, 16);
   k.signal = field<uint64_t>(k.copy, 56);
@@ -116,14 +116,14 @@ void start(Queue &q, const uint8_t *packet) {
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  q.running.back().queue =
-      reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  k.queue = reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
   Machine &machine = machines.at(q.node);
   if (Strict *strict = machine.strict()) {
     // Instructions and descriptors come by the L2.
     const Range code = range_of(k.descriptor);
     strict->forget(reinterpret_cast<uint64_t>(code.begin), code.bytes);
   }
+  q.launching = &k;
   machine.start(&k);
 }
 
@@ -148,10 +148,23 @@ void acquire(Queue &q, uint16_t header) {
 void release(Queue &q, uint16_t header) {
   if (Strict *strict = machines.at(q.node).strict()) strict->release((header >> 11 & 3) == 2);
 }
+// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written again.
+void free_slot(Queue &q) {
+  __atomic_store_n(reinterpret_cast<uint16_t *>(q.ring + q.read * packet_bytes % q.bytes), invalid,
+                   __ATOMIC_RELEASE);
+  *q.read_index = ++q.read;
+}
 
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   bool worked = false;
+  // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
+  // in a ring as long as the queue's, which it writes again when the slot is free.
+  if (q.launching && q.launching->next == q.launching->total) {
+    q.launching = nullptr;
+    free_slot(q);
+    worked = true;
+  }
   for (auto k = q.running.begin(); k != q.running.end();) {
     if (k->left) {
       ++k;
@@ -162,7 +175,7 @@ bool serve(Queue &q) {
     k = q.running.erase(k);
     worked = true;
   }
-  while (int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
@@ -171,7 +184,9 @@ bool serve(Queue &q) {
     if (type == dispatch) {
       acquire(q, header);
       start(q, packet);
-    } else if (type == barrier_and || type == barrier_or) {
+      return true;
+    }
+    if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
       acquire(q, header), release(q, header);
       complete(field<uint64_t>(packet, 56), ticks());
@@ -183,8 +198,7 @@ bool serve(Queue &q) {
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
     }
-    __atomic_store_n(reinterpret_cast<uint16_t *>(packet), invalid, __ATOMIC_RELEASE);
-    *q.read_index = ++q.read;
+    free_slot(q);
     worked = true;
   }
   return worked;
