@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "decode.hpp"
+#include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -230,9 +231,10 @@ LLVMDisasmContextRef disassembler() {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
-    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", "gfx90a", nullptr, 0, nullptr, nullptr);
+    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", nodes().name.c_str(), nullptr, 0, nullptr,
+                               nullptr);
   }();
-  if (!context) stop(nullptr, "this LLVM has no disassembler for gfx90a");
+  if (!context) stop(nullptr, "this LLVM has no disassembler for %s", nodes().name.c_str());
   return context;
 }
 

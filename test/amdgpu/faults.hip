@@ -67,6 +67,10 @@ int main(int argc, char **argv) {
     int *p, seen = -1;
     if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
     hipLaunchKernelGGL(k.kernel, dim3(3), dim3(128), 64, nullptr, p);
+    if (const hipError_t error = hipGetLastError(); error != hipSuccess) {
+      fprintf(stderr, "%s\n", hipGetErrorName(error));
+      return 7;
+    }
     if (hipMemcpy(&seen, p, sizeof seen, hipMemcpyDeviceToHost) != hipSuccess) return 4;
     printf("%d\n", seen);
     return 0;

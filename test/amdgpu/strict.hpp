@@ -83,7 +83,7 @@ struct Request {
   const uint8_t *at;
   Act act = nullptr;
   bool memory = false, lds = false; // where lanes of it go
-  uint64_t left = 0; // lanes that have not happened
+  uint64_t left = 0;                // lanes that have not happened
   uint64_t address[lanes];
   uint64_t line[lanes];
   uint32_t data[lanes][4];
