@@ -167,8 +167,9 @@ void Machine::run(Wave &w) {
   const auto on = [&w] { return w.state == Wave::running && !w.yields; };
   if (strict_) [[unlikely]] {
     const int turns = strict_->slice();
+    w.late->paused = false;
     w.since_poll = std::min(w.since_poll + turns, poll_apart);
-    for (int n = turns; n > 0 && on(); n--) {
+    for (int n = turns; n > 0 && on() && !w.late->paused; n--) {
       const Op &op = decoded(w);
       w.late->before(op);
       step(op);

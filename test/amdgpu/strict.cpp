@@ -107,13 +107,30 @@ void Late::finish(Request &r) {
     if (nodes().name == "gfx90a" || scope == 3) cu.l2.write_back();
   }
 }
-// Until no more than so many are under way, the oldest first.
+// What a wave has stored comes before its write-back.
+void Late::finish_one(Queue &q, size_t k) {
+  Request &r = *q.requests[k];
+  for (size_t i = 0; i < k && r.op.effect == Effect::write_back; i++) finish(*q.requests[i]);
+  finish(r);
+}
+// Of what a wait covers, one may happen while others go on. True if there is more.
+bool Late::linger(Queue &q, size_t left) {
+  size_t waiting = 0;
+  const size_t count = q.requests.size() > left ? q.requests.size() - left : 0;
+  for (size_t k = 0; k < count && waiting < 2; k++) waiting += q.requests[k]->left != 0;
+  if (waiting < 2 || cu.random.one_in(2)) return false;
+  finish_one(q, cu.random.next() % count);
+  return true;
+}
+// Until no more than so many are under way. What is covered happens in any order.
 void Late::retire(Queue &q, size_t left) {
-  while (q.requests.size() > left) {
-    const auto r = q.requests.front();
+  if (q.requests.size() <= left) return;
+  const size_t count = q.requests.size() - left;
+  const bool backwards = cu.random.one_in(2);
+  for (size_t k = 0; k < count; k++) finish_one(q, backwards ? count - 1 - k : k);
+  for (size_t k = 0; k < count; k++) {
+    mark(q, *q.requests.front(), -1);
     q.requests.pop_front();
-    finish(*r);
-    mark(q, *r, -1);
   }
 }
 void Late::mark(Queue &q, const Request &r, int by) {
@@ -171,6 +188,7 @@ void Late::wait_states(const Op &op) {
 }
 
 void Late::before(const Op &op) {
+  paused = false;
   wave.at = wave.pc;
   use(op);
   wait_states(op);
@@ -209,6 +227,10 @@ void Late::after(const Op &op) {
     add(vm_), add(lgkm_);
     break;
   case Effect::wait: // what comes out of order may be the one that has not come
+    if ((paused = linger(vm_, size_t(op.offset)))) {
+      wave.pc = wave.at; // it waits again
+      break;
+    }
     if (!op.offset || !out_of_order(vm_)) retire(vm_, size_t(op.offset));
     if (!op.offset1 || !out_of_order(lgkm_)) retire(lgkm_, size_t(op.offset1));
     break;

@@ -83,7 +83,7 @@ struct Request {
   const uint8_t *at;
   Act act = nullptr;
   bool memory = false, lds = false; // where lanes of it go
-  uint64_t left = 0; // lanes that have not happened
+  uint64_t left = 0;                // lanes that have not happened
   uint64_t address[lanes];
   uint64_t line[lanes];
   uint32_t data[lanes][4];
@@ -118,6 +118,7 @@ struct Late {
 
   Wave &wave;
   Cu &cu;
+  bool paused = false; // in a wait, which goes on in another turn
 
 private:
   struct Queue {
@@ -129,6 +130,8 @@ private:
   void mark(Queue &queue, const Request &request, int by);
   void add(Queue &queue);
   void finish(Request &request);
+  void finish_one(Queue &queue, size_t k);
+  bool linger(Queue &queue, size_t left);
   void retire(Queue &queue, size_t left);
   void wait_states(const Op &op);
   Queue vm_, lgkm_;
