@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
+#include "../device/copy_2d.hpp"
 #include "../device/kernels.hpp"
 #include "copy.hpp"
 #include "gpu_hip.hpp"
@@ -90,8 +91,7 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height) {
   if (width == 0 || height == 0) return;
   OnDevice on;
-  MUST(hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height, hipMemcpyDefault,
-                        stream()),
+  MUST(shmem::copy_2d(dest, dest_pitch, source, source_pitch, width, height, stream()),
        "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
   wait(stream());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "decode.hpp"
+#include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -93,6 +94,14 @@ bool operand_of(std::string_view text, Operand &o) {
       2) {
     const uint64_t bases = private_base >> 48 | shared_base >> 48 << 16;
     o.kind = Operand::constant, o.bits = bases >> first_bit & ((uint64_t(1) << size) - 1);
+    return true;
+  }
+  if (starts(text, "gpr_idx(")) { // which operands s_set_gpr_idx_on means
+    o.kind = Operand::constant;
+    for (std::string_view which : {"SRC0", "SRC1", "SRC2", "DST"}) {
+      const bool named = text.find(which) != text.npos;
+      o.bits = o.bits >> 1 | (named ? 8 : 0);
+    }
     return true;
   }
   if (text == "scc" || text == "src_scc") return o.kind = Operand::scc, true;
@@ -222,9 +231,10 @@ LLVMDisasmContextRef disassembler() {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
-    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", "gfx90a", nullptr, 0, nullptr, nullptr);
+    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", nodes().name.c_str(), nullptr, 0, nullptr,
+                               nullptr);
   }();
-  if (!context) stop(nullptr, "this LLVM has no disassembler for gfx90a");
+  if (!context) stop(nullptr, "this LLVM has no disassembler for %s", nodes().name.c_str());
   return context;
 }
 

@@ -273,6 +273,33 @@ u32 permute(u32 a, u32 b, u32 select) {
 
 // Instructions that are like no others.
 
+// Between s_set_gpr_idx_on and _off a vector register is the one that m0 says. Compilers move single
+// registers so: where something else comes between, it is refused.
+void mov(Wave &w, const Op &op) {
+  constexpr Run plain = vector_of<u32, u32>([](u32 a) { return a; });
+  if (!w.indexed) return plain(w, op);
+  Op moved = op;
+  for (int k = 0; k < 2; k++) {
+    Operand &o = moved.operand[k];
+    if (o.kind != Operand::vector || !(w.indexed & (k ? 1 : 8))) continue;
+    o.reg = uint16_t(o.reg + (w.s[Wave::m0] & 255));
+    if (size_t(o.reg) * lanes >= w.v.size()) stop(&w, "v%u is not there", o.reg);
+  }
+  plain(w, moved);
+}
+void set_gpr_idx_on(Wave &w, const Op &op) {
+  const uint32_t mode = u32(op.operand[1].bits);
+  w.s[Wave::m0] = (w.s[Wave::m0] & 0xffff0f00) | (scalar<u32>(w, op.operand[0]) & 255) | mode << 12;
+  w.indexed = u8(mode);
+  static const Run off = meanings().at("s_set_gpr_idx_off");
+  const u8 *const next = w.pc;
+  for (const Op *o; (o = &decoded(w))->run != off; w.pc += o->bytes)
+    if (o->run != mov || o->move != Move::none) {
+      w.at = w.pc;
+      stop(&w, "an instruction that is not known with indices of registers");
+    }
+  w.pc = next;
+}
 void readfirstlane(Wave &w, const Op &op) {
   const u64 mask = w.mask();
   const int lane = mask ? std::countr_zero(mask) : 0;

@@ -116,6 +116,8 @@ struct Wave {
   State state = running;
   bool yields = false;         // it polls: others first
   int since_poll = poll_apart; // instructions, as slices of the strict machine are short
+  uint8_t indexed =
+      0; // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
   int lane = 0; // that a memory access is for, and its address, for the report of a fault
   uint64_t address = 0;
   std::vector<uint8_t> scratch;

@@ -4,10 +4,10 @@
 // place and the size.
 #include "memory.hpp"
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include <atomic>
 #include <cstdio>
 #include <fcntl.h>
-#include <hsakmt.h>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
@@ -241,6 +241,13 @@ HSAKMT_STATUS hsaKmtSetMemoryUserData(const void *pointer, void *user) {
   const auto at = find(pointer);
   if (at == memory.end()) return HSAKMT_STATUS_ERROR;
   at->second.user = user;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS HSAKMTAPI hsaKmtAvailableMemory(HSAuint32, HSAuint64 *); // newer than 5.2's header
+HSAKMT_STATUS hsaKmtAvailableMemory(HSAuint32 node, HSAuint64 *bytes) {
+  std::lock_guard guard(lock);
+  *bytes = (nodes().memory_mib << 20) - used[node];
   return HSAKMT_STATUS_SUCCESS;
 }
 

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <elf.h>
 #include <hsa/amd_hsa_signal.h>
-#include <hsakmt.h>
 #include <list>
 #include <map>
 #include <mutex>
@@ -22,7 +21,6 @@
 namespace amdgpu {
 namespace {
 
-constexpr size_t packet_bytes = 64;
 constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
 
 struct Dispatch : Kernel {
@@ -31,21 +29,20 @@ struct Dispatch : Kernel {
 };
 
 struct Queue {
-  HSAuint32 node = 0;
+  unsigned node = 0;
   uint8_t *ring = nullptr;
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
 // What the calls below and the packet processor share; not destroyed when the process ends, because
 // the processor is still there.
 std::mutex &lock = *new std::mutex;
-auto &queues = *new std::map<HSA_QUEUEID, std::unique_ptr<Queue>>;
-auto &machines = *new std::map<HSAuint32, Machine>;
-HSA_QUEUEID next_queue = 1;
-constexpr size_t doorbells = 4096; // of 8 bytes
-uint64_t *doorbell_page;
+auto &queues = *new std::map<uint64_t, std::unique_ptr<Queue>>;
+auto &machines = *new std::map<unsigned, Machine>;
+uint64_t next_queue = 1;
 std::atomic<bool> stale_code;
 
 template <class T> T field(const uint8_t *from, size_t offset) {
@@ -99,7 +96,6 @@ void start(Queue &q, const uint8_t *packet) {
   Dispatch &k = q.running.emplace_back();
   memcpy(k.copy, packet, packet_bytes);
   k.packet = k.copy;
-  k.queue = 0;
   k.descriptor = reinterpret_cast<const uint8_t *>(field<uint64_t>(k.copy, 32));
   k.entry = k.descriptor + field<int64_t>(k.descriptor, 16);
   k.signal = field<uint64_t>(k.copy, 56);
@@ -115,19 +111,19 @@ void start(Queue &q, const uint8_t *packet) {
   k.scratch = field<uint32_t>(k.copy, 24);
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
-  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > 64 << 10)
+  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
     stop(
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  q.running.back().queue =
-      reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  k.queue = reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
   Machine &machine = machines.at(q.node);
   if (Strict *strict = machine.strict()) {
     // Instructions and descriptors come by the L2.
     const Range code = range_of(k.descriptor);
     strict->forget(reinterpret_cast<uint64_t>(code.begin), code.bytes);
   }
+  q.launching = &k;
   machine.start(&k);
 }
 
@@ -152,10 +148,23 @@ void acquire(Queue &q, uint16_t header) {
 void release(Queue &q, uint16_t header) {
   if (Strict *strict = machines.at(q.node).strict()) strict->release((header >> 11 & 3) == 2);
 }
+// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written again.
+void free_slot(Queue &q) {
+  __atomic_store_n(reinterpret_cast<uint16_t *>(q.ring + q.read * packet_bytes % q.bytes), invalid,
+                   __ATOMIC_RELEASE);
+  *q.read_index = ++q.read;
+}
 
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   bool worked = false;
+  // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
+  // in a ring as long as the queue's, which it writes again when the slot is free.
+  if (q.launching && q.launching->next == q.launching->total) {
+    q.launching = nullptr;
+    free_slot(q);
+    worked = true;
+  }
   for (auto k = q.running.begin(); k != q.running.end();) {
     if (k->left) {
       ++k;
@@ -166,7 +175,7 @@ bool serve(Queue &q) {
     k = q.running.erase(k);
     worked = true;
   }
-  while (int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
@@ -175,7 +184,9 @@ bool serve(Queue &q) {
     if (type == dispatch) {
       acquire(q, header);
       start(q, packet);
-    } else if (type == barrier_and || type == barrier_or) {
+      return true;
+    }
+    if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
       acquire(q, header), release(q, header);
       complete(field<uint64_t>(packet, 56), ticks());
@@ -187,8 +198,7 @@ bool serve(Queue &q) {
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
     }
-    __atomic_store_n(reinterpret_cast<uint16_t *>(packet), invalid, __ATOMIC_RELEASE);
-    *q.read_index = ++q.read;
+    free_slot(q);
     worked = true;
   }
   return worked;
@@ -235,40 +245,10 @@ void code_changed() {
   stale_code = true;
 }
 
-} // namespace amdgpu
-
-using namespace amdgpu;
-
-extern "C" {
-
-HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, HSA_QUEUE_PRIORITY,
-                                void *ring, HSAuint64 bytes, HsaEvent *,
-                                HsaQueueResource *resource) {
-  if (!node || node > nodes().gpus) return HSAKMT_STATUS_INVALID_NODE_UNIT;
-  if (type != HSA_QUEUE_COMPUTE_AQL)
-    return HSAKMT_STATUS_NOT_SUPPORTED; // ROCr copies with kernels then
-  if (bytes < packet_bytes || bytes & (bytes - 1)) return HSAKMT_STATUS_INVALID_PARAMETER;
+uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                      volatile uint64_t *doorbell) {
   std::lock_guard guard(lock);
-  if (next_queue >= doorbells) return HSAKMT_STATUS_OUT_OF_RESOURCES;
-  const bool first = !doorbell_page;
-  if (first) {
-    void *page =
-        mmap(nullptr, 8 * doorbells, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return HSAKMT_STATUS_NO_MEMORY;
-    doorbell_page = static_cast<uint64_t *>(page);
-  }
-  auto queue = std::make_unique<Queue>();
-  queue->node = node;
-  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
-  queue->read_index = resource->Queue_read_ptr_aql;
-  queue->read = *queue->read_index;
-  queue->doorbell = doorbell_page + next_queue;
-  *queue->doorbell = queue->read - 1; // the index of the last packet that was announced
-  resource->Queue_DoorBell_aql = const_cast<HSAuint64 *>(queue->doorbell);
-  resource->QueueId = next_queue;
-  machines.try_emplace(node, node, int(nodes().units));
-  queues[next_queue++] = std::move(queue);
-  if (first) {
+  if (next_queue == 1) {
     struct sigaction action = {};
     action.sa_sigaction = fault;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -276,26 +256,25 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
     sigaction(SIGBUS, &action, &before[1]);
     std::thread(processor).detach();
   }
-  return HSAKMT_STATUS_SUCCESS;
+  auto queue = std::make_unique<Queue>();
+  queue->node = node;
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = read_index;
+  queue->read = *read_index;
+  queue->doorbell = doorbell;
+  *doorbell = queue->read - 1; // the index of the last packet that was announced
+  machines.try_emplace(node, node, int(nodes().units));
+  queues[next_queue] = std::move(queue);
+  return next_queue++;
 }
-HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
+bool destroy_queue(uint64_t id) {
   std::lock_guard guard(lock);
   const auto at = queues.find(id);
-  if (at == queues.end()) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (at == queues.end()) return false;
   // A kernel that never ends would be taken from its waves; here it keeps its place, unserved.
   if (!at->second->running.empty()) (void)at->second.release();
   queues.erase(at);
-  return HSAKMT_STATUS_SUCCESS;
-}
-HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID, HSAuint32, HSA_QUEUE_PRIORITY, void *, HSAuint64,
-                                HsaEvent *) {
-  return HSAKMT_STATUS_SUCCESS; // priority: all queues have their turns
-}
-HSAKMT_STATUS hsaKmtSetQueueCUMask(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
-}
-HSAKMT_STATUS hsaKmtAllocQueueGWS(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
+  return true;
 }
 
-} // extern "C"
+} // namespace amdgpu

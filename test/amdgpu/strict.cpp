@@ -102,10 +102,8 @@ void Late::part(Act act, Space space, int lane, size_t bytes) {
 
 void Late::finish(Request &r) {
   while (r.left) cu.happen(r.line[std::countr_zero(r.left)], &r);
-  if (r.op.effect == Effect::write_back) {
-    const uint8_t scope = r.op.bits & 3;
-    if (nodes().name == "gfx90a" || scope == 3) cu.l2.write_back();
-  }
+  if (r.op.effect == Effect::write_back && (nodes().name == "gfx90a" || cu.l2.reaches(r.op.bits)))
+    cu.l2.write_back();
 }
 // What a wave has stored comes before its write-back.
 void Late::finish_one(Queue &q, size_t k) {
@@ -242,7 +240,7 @@ void Late::after(const Op &op) {
     break;
   case Effect::invalidate:
     cu.l1.clear();
-    if ((op.bits & 3) == 3) cu.l2.invalidate();
+    if (cu.l2.reaches(op.bits)) cu.l2.invalidate();
     break;
   case Effect::end:
     retire(vm_, 0), retire(lgkm_, 0);
@@ -257,18 +255,19 @@ Strict::Strict(unsigned node, int units) : random(*strict_seed() * 64 + node) {
   constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {64, 16, 4, 1};
   const uint64_t kind = random.next() >> 32;
   lull = lulls[kind >> 4 & 3];
-  l2.push_back(std::make_unique<L2>(node, random, back[kind >> 2 & 3]));
+  for (unsigned i = 0; i < nodes().xccs; i++)
+    l2.push_back(std::make_unique<L2>(node, nodes().xccs > 1, random, back[kind >> 2 & 3]));
   for (int i = 0; i < units; i++)
     cus.push_back(std::make_unique<Cu>(*l2[size_t(i) % l2.size()], random, early[kind & 3]));
 }
 void Strict::acquire(bool system) {
   for (auto &cu : cus) cu->l1.clear();
   for (auto &each : l2)
-    if (system) each->invalidate();
+    if (system || l2.size() > 1) each->invalidate();
 }
 void Strict::release(bool system) {
   for (auto &each : l2)
-    if (system) each->write_back();
+    if (system || l2.size() > 1) each->write_back();
 }
 void Strict::forget(uint64_t begin, size_t bytes) {
   for (auto &each : l2) each->forget(begin, bytes);
