@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <elf.h>
+#include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
 #include <list>
 #include <map>
@@ -51,18 +52,45 @@ template <class T> T field(const uint8_t *from, size_t offset) {
   return value;
 }
 
+// A signal's value becomes change(value), and who waits for it is told.
+template <class F> void change(amd_signal_t *signal, F f) {
+  const uint64_t mailbox = signal->event_mailbox_ptr;
+  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
+  f(const_cast<int64_t *>(&signal->value));
+  if (mailbox)
+    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
+  set_event(id);
+}
 // The packet processor's end of a packet.
 void complete(uint64_t handle, uint64_t started) {
   if (!handle) return;
   auto *signal = reinterpret_cast<amd_signal_t *>(handle);
   signal->start_ts = started;
   signal->end_ts = ticks();
-  const uint64_t mailbox = signal->event_mailbox_ptr;
-  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
-  __atomic_fetch_sub(&signal->value, 1, __ATOMIC_SEQ_CST);
-  if (mailbox)
-    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
-  set_event(id);
+  change(signal, [](int64_t *value) { __atomic_fetch_sub(value, 1, __ATOMIC_SEQ_CST); });
+}
+
+// Scratch on demand. A queue has memory for the stacks of so many waves, each with so many KiB; where a
+// kernel wants more, the queue tells the runtime so by its signal and stands still until that is 0
+// again. The runtime knows of the packet by the queue's read index.
+constexpr int64_t wants_scratch = 1, scratch_was_for_once = 512;
+amd_queue_t &described(const Queue &q) {
+  return *reinterpret_cast<amd_queue_t *>(reinterpret_cast<uint64_t>(q.read_index) -
+                                          offsetof(amd_queue_t, read_dispatch_id));
+}
+amd_signal_t *inactive(const Queue &q) {
+  return reinterpret_cast<amd_signal_t *>(described(q).queue_inactive_signal.handle);
+}
+bool stands_still(const Queue &q) {
+  return inactive(q) && __atomic_load_n(&inactive(q)->value, __ATOMIC_SEQ_CST);
+}
+void ask(const Queue &q, int64_t what) {
+  change(inactive(q), [=](int64_t *value) { __atomic_store_n(value, what, __ATOMIC_SEQ_CST); });
+}
+bool has_scratch(const Queue &q, const uint8_t *packet) {
+  const uint64_t wanted = field<uint32_t>(packet, 24),
+                 kib = described(q).compute_tmpring_size >> 12;
+  return wanted * lanes <= kib << 10;
 }
 
 // Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put there.
@@ -109,6 +137,7 @@ void start(Queue &q, const uint8_t *packet) {
   }
   k.left = k.total;
   k.scratch = field<uint32_t>(k.copy, 24);
+  if (k.scratch) k.most_waves = described(q).compute_tmpring_size & 4095;
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
   if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
@@ -116,7 +145,11 @@ void start(Queue &q, const uint8_t *packet) {
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  k.queue = reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  const uint32_t waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
+  if (waves > k.most_waves)
+    stop(nullptr, "kernel %s: a workgroup of %u waves, but the queue has scratch for %u",
+         k.name.c_str(), waves, k.most_waves);
+  k.queue = reinterpret_cast<uint64_t>(&described(q));
   Machine &machine = machines.at(q.node);
   if (Strict *strict = machine.strict()) {
     // Instructions and descriptors come by the L2.
@@ -172,16 +205,22 @@ bool serve(Queue &q) {
     }
     release(q, field<uint16_t>(k->copy, 0));
     complete(k->signal, ticks());
+    if (k->scratch && described(q).queue_properties & AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE)
+      ask(q, scratch_was_for_once);
     k = q.running.erase(k);
     worked = true;
   }
-  while (!q.launching && int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && !stands_still(q) && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
     if (type == invalid) break;                    // the ring's owner has not written it yet
     if (header & 256 && !q.running.empty()) break; // the barrier bit
     if (type == dispatch) {
+      if (!has_scratch(q, packet)) {
+        ask(q, wants_scratch);
+        return true;
+      }
       acquire(q, header);
       start(q, packet);
       return true;
