@@ -111,7 +111,8 @@ SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status
                           const V &values) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i]))) indices[found++] = i;
+    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i])))
+      *arch::in_memory(indices + found++) = i;
   if (found) arch::polled();
   return found;
 }

@@ -52,7 +52,8 @@ Mapped heap, flags;
 
 // What PEs tell each other.
 struct Place {
-  char bus[16];
+  char bus[16]; // which partitions of a GPU share (CPX of MI300X, MIG): they differ in their UUID
+  hipUUID uuid;
   int device;
   bool near;
   size_t free;
@@ -66,6 +67,28 @@ struct Export {
 template <class T, class F> void show(const T &mine, F take) {
   static_assert(sizeof(T) <= stage_bytes);
   coll::exchange_data(*self.world, &mine, 1, [&](int pe, const T *theirs) { take(pe, *theirs); });
+}
+
+bool same_gpu(const Place &a, const Place &b) {
+  return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
+}
+hipError_t identify(int device, Place &p) {
+  p.device = device;
+  if (!tried(hipDeviceGetUuid(&p.uuid, device))) p.uuid = {}; // then the bus address has to do
+  return hipDeviceGetPCIBusId(p.bus, sizeof p.bus, device);
+}
+// Another PE's device by its number here, or -1: this PE may not see it.
+int device_here(const Place &theirs) {
+  static const auto [count, all] = [] {
+    int n = 0;
+    if (!tried(hipGetDeviceCount(&n))) n = 0;
+    auto *places = new Place[unsigned(n)]();
+    for (int i = 0; i < n; i++) tried(identify(i, places[i]));
+    return std::pair(n, places);
+  }();
+  for (int i = 0; i < count; i++)
+    if (same_gpu(all[i], theirs)) return i;
+  return -1;
 }
 
 const char *link_name(int a, int b) {
@@ -90,7 +113,7 @@ size_t heap_bytes(const Place &mine) {
   size_t least = ~size_t(0), sharers = 0;
   Place tight{};
   for (int pe = 0; pe < self.n; pe++) {
-    auto here = [&](const Place &p) { return !strcmp(p.bus, all[pe].bus); };
+    auto here = [&](const Place &p) { return same_gpu(p, all[pe]); };
     const auto pes = size_t(std::count_if(all, all + self.n, here));
     size_t share = all[pe].free / pes;
     share -= std::min(share, max_align + flag_bytes());
@@ -168,8 +191,8 @@ void refuse(const char *format, ...) {
 // Maps what PE pe has exported; null if that is refused.
 char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemHandle_t &handle,
               const char *what) {
-  int peer = -1, can = 1;
-  if (!tried(hipDeviceGetByPCIBusId(&peer, theirs.place.bus))) peer = -1; // not visible here
+  const int peer = device_here(theirs.place);
+  int can = 1;
   const auto link = [&] {
     return peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here";
   };
@@ -214,8 +237,9 @@ bool exchange_handles(const Place &place) {
     hipError_t error = hipIpcGetMemHandle(handle, m->raw);
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
-    m->peer = new uintptr_t[size_t(self.n)]();
-    m->opened = new char *[size_t(self.n)]();
+    const auto n = unsigned(self.n); // of size_t gcc 16 says that it may be all of the memory
+    m->peer = new uintptr_t[n]();
+    m->opened = new char *[n]();
     m->peer[self.me] = uintptr_t(m->own);
   }
   if (!all_share()) return drop(), false;
@@ -359,9 +383,8 @@ void open() {
   if (!choose()) return;
   Place place{};
   size_t total;
-  place.device = chosen;
+  MUST(identify(chosen, place), "hipDeviceGetPCIBusId");
   place.near = attribute(hipDeviceAttributeIntegrated);
-  MUST(hipDeviceGetPCIBusId(place.bus, sizeof place.bus, chosen), "hipDeviceGetPCIBusId");
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
+#include "../device/copy_2d.hpp"
 #include "../device/kernels.hpp"
 #include "copy.hpp"
 #include "gpu_hip.hpp"
@@ -31,14 +32,19 @@ void *shared_memory(size_t bytes, void **there) {
 
 } // namespace
 
+hipStream_t make_stream() {
+  int least, greatest;
+  MUST(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");
+  hipStream_t s;
+  MUST(hipStreamCreateWithPriority(&s, hipStreamNonBlocking, greatest),
+       "hipStreamCreateWithPriority");
+  return s;
+}
+
 hipStream_t stream() {
   if (hipStream_t s = own.load(std::memory_order_acquire)) return s;
   std::lock_guard guard(mutex);
-  if (!own.load()) {
-    hipStream_t s;
-    MUST(hipStreamCreateWithFlags(&s, hipStreamNonBlocking), "hipStreamCreateWithFlags");
-    own.store(s, std::memory_order_release);
-  }
+  if (!own.load()) own.store(make_stream(), std::memory_order_release);
   return own.load();
 }
 
@@ -90,8 +96,7 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height) {
   if (width == 0 || height == 0) return;
   OnDevice on;
-  MUST(hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height, hipMemcpyDefault,
-                        stream()),
+  MUST(shmem::copy_2d(dest, dest_pitch, source, source_pitch, width, height, stream()),
        "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
   wait(stream());
 }

@@ -71,13 +71,11 @@ Place join() {
   place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
   place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
   pmix_value_t *peers = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-  // Ascending, with commas: the first is the leader, and the first number left out is elsewhere.
-  const char *list = peers->data.string;
+  const char *list = peers->data.string; // the first is the leader
   PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(list, nullptr, 10)));
-  int next = 0;
-  for (char *end; int(strtoul(list, &end, 10)) == next && end != list; list = *end ? end + 1 : end)
-    next++;
-  place.elsewhere = next < place.n ? next : -1;
+  place.elsewhere = -1;
+  for (int pe = 0; pe < place.n && place.n_local < place.n && place.elsewhere < 0; pe++)
+    if (!listed(list, pe)) place.elsewhere = pe;
   PMIX_VALUE_RELEASE(peers);
   return place;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "decode.hpp"
+#include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -95,6 +96,14 @@ bool operand_of(std::string_view text, Operand &o) {
     o.kind = Operand::constant, o.bits = bases >> first_bit & ((uint64_t(1) << size) - 1);
     return true;
   }
+  if (starts(text, "gpr_idx(")) { // which operands s_set_gpr_idx_on means
+    o.kind = Operand::constant;
+    for (std::string_view which : {"SRC0", "SRC1", "SRC2", "DST"}) {
+      const bool named = text.find(which) != text.npos;
+      o.bits = o.bits >> 1 | (named ? 8 : 0);
+    }
+    return true;
+  }
   if (text == "scc" || text == "src_scc") return o.kind = Operand::scc, true;
   if (text == "vccz" || text == "src_vccz") return o.kind = Operand::vccz, true;
   if (text == "execz" || text == "src_execz") return o.kind = Operand::execz, true;
@@ -156,9 +165,9 @@ bool modifier(std::string_view word, Op &op) {
   if (starts(word, "offset1:")) return op.offset1 = int32_t(number(word)), true;
   if (starts(word, "offset:"))
     return op.offset = int32_t(strtol(std::string(word).c_str(), nullptr, 0)), true;
-  // Caches are for the strict machine; in this one all accesses are everyone's at once.
-  if (word == "slc" || word == "nt" || word == "scc" || word == "sc1") return true;
-  if (word == "glc" || word == "sc0") return op.returns = true;
+  if (word == "slc" || word == "nt") return op.bits |= 4, true;
+  if (word == "scc" || word == "sc1") return op.bits |= 2, true;
+  if (word == "glc" || word == "sc0") return op.bits |= 1, op.returns = true;
   if (word == "offen") return op.offen = true;
   if (word == "clamp") return op.clamp = true;
   if (word == "mul:2") return op.omod = 1, true;
@@ -189,14 +198,43 @@ bool modifier(std::string_view word, Op &op) {
   return false;
 }
 
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+// What the strict machine asks of an instruction whose operands are known.
+void effect_of(std::string_view name, Op &op) {
+  if (name == "s_endpgm") op.effect = Effect::end;
+  if (name == "buffer_wbl2") op.effect = Effect::write_back;
+  if (name == "buffer_invl2") op.effect = Effect::invalidate_l2;
+  if (name == "buffer_inv") op.effect = Effect::invalidate;
+  if (name.starts_with("buffer_wbinvl1")) op.effect = Effect::invalidate_l1;
+  op.vectors = name.starts_with("v_");
+  if (name.starts_with("s_load") || name.starts_with("s_mem"))
+    op.effect = Effect::scalar, op.gives = true;
+  const bool memory = op.operands > 1, stores = has(name, "_store_"),
+             swaps = has(name, "_cmpswap_x2");
+  for (std::string_view begin : {"global_", "scratch_", "buffer_"})
+    if (memory && name.starts_with(begin)) op.effect = Effect::vm;
+  if (memory && name.starts_with("flat_")) op.effect = Effect::flat;
+  if (memory && name.starts_with("ds_")) op.effect = Effect::lgkm;
+  if (op.effect == Effect::vm || op.effect == Effect::flat || op.effect == Effect::lgkm)
+    op.gives = has(name, "_load_") || has(name, "ds_read") || has(name, "_rtn_") ||
+               has(name, "permute") || (has(name, "_atomic_") && op.returns);
+  if ((stores || swaps) && !name.starts_with("buffer_")) {
+    const int data = stores || !op.returns ? 1 : 2;
+    if (op.operand[data].count > 2) op.wide = int8_t(data);
+  }
+}
+
 LLVMDisasmContextRef disassembler() {
   static const LLVMDisasmContextRef context = [] {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
-    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", "gfx90a", nullptr, 0, nullptr, nullptr);
+    return LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", nodes().name.c_str(), nullptr, 0, nullptr,
+                               nullptr);
   }();
-  if (!context) stop(nullptr, "this LLVM has no disassembler for gfx90a");
+  if (!context) stop(nullptr, "this LLVM has no disassembler for %s", nodes().name.c_str());
   return context;
 }
 
@@ -242,8 +280,20 @@ Op parse(std::string_view text) {
   const auto meaning = meanings().find(name);
   if (meaning == meanings().end()) return op;
   op.run = meaning->second;
-  if (name == "s_waitcnt" || name == "s_nop" || rest.empty())
-    return op; // results are never late here
+  if (name == "s_waitcnt") { // as many as may be under way; what it does not name may all be
+    op.effect = Effect::wait, op.offset = op.offset1 = 63;
+    unsigned left = 0;
+    const std::string copy(rest);
+    if (const char *at = strstr(copy.c_str(), "vmcnt("); at && sscanf(at, "vmcnt(%u)", &left) == 1)
+      op.offset = int32_t(left);
+    if (const char *at = strstr(copy.c_str(), "lgkmcnt(");
+        at && sscanf(at, "lgkmcnt(%u)", &left) == 1)
+      op.offset1 = int32_t(left);
+    if (copy == "0") op.offset = op.offset1 = 0;
+    return op;
+  }
+  if (name == "s_nop") return op.idle = uint8_t(number(rest)), op;
+  if (rest.empty()) return effect_of(name, op), op;
   const auto parts = split(rest);
   for (size_t i = 0; i < parts.size(); i++) {
     std::string_view part = parts[i];
@@ -271,6 +321,7 @@ Op parse(std::string_view text) {
     op.operand[op.operands++] = op.operand[0];
   if (name.starts_with("s_branch") || name.starts_with("s_cbranch"))
     op.offset = 4 * int16_t(op.operand[0].bits);
+  effect_of(name, op);
   return op;
 }
 

@@ -1,24 +1,41 @@
 // SPDX-License-Identifier: MIT
-// What the parts of the driver know of each other. The rest of it is hsakmt.h, what ROCr calls.
+// What the parts of the driver know of each other. What ROCr asks is in hsakmt.h, up to 6.1, and in
+// linux/kfd_ioctl.h.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace amdgpu {
 
-// The machine, read from the file that AMDGPU_NODES names, or else mi250x.txt beside this library.
+// The machine, read from the file that AMDGPU_NODES names, or else the one of the GPU that
+// all is built for, beside this library.
 // Node 0 is the host, the GPUs come after it.
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
-           clock_mhz = 0;
+           clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;
   std::string name, product;
 };
 const Nodes &nodes();
+// Of a GPU's node: bus, device and function, which the partitions of a GPU share (the kernel counts
+// these in the upper bits), and a number that no other has.
+inline uint32_t location(unsigned node) {
+  return (1 + (node - 1) / nodes().partitions) << 8 | (node - 1) % nodes().partitions << 28;
+}
+inline uint64_t unique(unsigned node) {
+  return uint64_t(nodes().device) << 48 | node;
+}
 
 // The event of that id is set, as the packet processor's interrupt does; 0 is none.
 void set_event(uint32_t id);
+
+// A queue of AQL packets of that node: the ring, the index of the next packet to read, which is a
+// part of the amd_queue_t, and the doorbell. Its id, from 1.
+inline constexpr size_t packet_bytes = 64;
+uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                      volatile uint64_t *doorbell);
+bool destroy_queue(uint64_t id); // false: there is none
 
 // Code may have gone with memory that was freed; the machine forgets what it decoded, at its next turn.
 void code_changed();

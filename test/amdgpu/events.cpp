@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Events: what host threads sleep on until a packet is done.
 #include "driver.hpp"
+#include "hsakmt.hpp"
 #include <chrono>
 #include <condition_variable>
-#include <hsakmt.h>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +15,7 @@ struct Event {
   HsaEvent event = {};
   bool manual = false, set = false;
   uint64_t mailbox = 0; // the packet processor writes the id there
+  uint64_t age = 1;     // how often it was set, from 1: who has seen less need not wait
 };
 // Not destroyed when the process ends: threads of the runtime, and the processor, are still there.
 std::mutex &lock = *new std::mutex;
@@ -36,6 +37,7 @@ void set_event(uint32_t id) {
     const auto at = events.find(id);
     if (at == events.end()) return;
     at->second->set = true;
+    at->second->age++;
   }
   changed.notify_all();
 }
@@ -45,6 +47,11 @@ void set_event(uint32_t id) {
 using namespace amdgpu;
 
 extern "C" {
+
+// Newer than 5.2's header.
+HSAKMT_STATUS HSAKMTAPI hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *[], HSAuint32, bool, HSAuint32,
+                                                       uint64_t *);
+HSAKMT_STATUS HSAKMTAPI hsaKmtWaitOnEvent_Ext(HsaEvent *, HSAuint32, uint64_t *);
 
 HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *description, bool manual, bool set,
                                 HsaEvent **event) {
@@ -72,12 +79,12 @@ HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *event) {
   set_event(event->EventId);
   return HSAKMT_STATUS_SUCCESS;
 }
-HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *list[], HSAuint32 count, bool all,
-                                         HSAuint32 milliseconds) {
+HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *list[], HSAuint32 count, bool all,
+                                             HSAuint32 milliseconds, uint64_t *ages) {
   const auto ready = [&] {
     HSAuint32 set = 0;
     for (HSAuint32 i = 0; i < count; i++)
-      if (const Event *e = of(list[i]); e && e->set) set++;
+      if (const Event *e = of(list[i])) set += e->set || (ages && ages[i] && ages[i] != e->age);
     return all ? set == count : set > 0;
   };
   std::unique_lock guard(lock);
@@ -85,12 +92,23 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *list[], HSAuint32 count, bool
     changed.wait(guard, ready);
   else if (!changed.wait_for(guard, std::chrono::milliseconds(milliseconds), ready))
     return HSAKMT_STATUS_WAIT_TIMEOUT;
-  for (HSAuint32 i = 0; i < count; i++)
-    if (Event *e = of(list[i]); e && !e->manual) e->set = false;
+  for (HSAuint32 i = 0; i < count; i++) {
+    Event *e = of(list[i]);
+    if (!e) continue;
+    if (!e->manual) e->set = false;
+    if (ages) ages[i] = e->age;
+  }
   return HSAKMT_STATUS_SUCCESS;
 }
+HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *list[], HSAuint32 count, bool all,
+                                         HSAuint32 milliseconds) {
+  return hsaKmtWaitOnMultipleEvents_Ext(list, count, all, milliseconds, nullptr);
+}
 HSAKMT_STATUS hsaKmtWaitOnEvent(HsaEvent *event, HSAuint32 milliseconds) {
-  return hsaKmtWaitOnMultipleEvents(&event, 1, true, milliseconds);
+  return hsaKmtWaitOnMultipleEvents_Ext(&event, 1, true, milliseconds, nullptr);
+}
+HSAKMT_STATUS hsaKmtWaitOnEvent_Ext(HsaEvent *event, HSAuint32 milliseconds, uint64_t *age) {
+  return hsaKmtWaitOnMultipleEvents_Ext(&event, 1, true, milliseconds, age);
 }
 
 } // extern "C"

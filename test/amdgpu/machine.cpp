@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "machine.hpp"
 #include "decode.hpp"
+#include "driver.hpp"
+#include "strict.hpp"
 #include <algorithm>
 #include <csignal>
 #include <cstdarg>
@@ -17,9 +19,9 @@ namespace {
 // one that it waits for (4,096 instructions are about half a millisecond).
 constexpr int slice = 4096;
 
-// gfx90a: four SIMDs of 512 registers a lane, each with at most 8 waves; 64 KiB of LDS.
+// Four SIMDs of 512 registers a lane, each with at most 8 waves.
 constexpr int waves_of_unit = 32;
-constexpr unsigned registers_of_unit = 4 * 512, lds_of_unit = 64 << 10;
+constexpr unsigned registers_of_unit = 4 * 512;
 
 enum Setup : uint16_t { // which scalars a kernel finds, in this order
   private_buffer = 1,
@@ -56,16 +58,24 @@ void stop(const Wave *wave, const char *format, ...) {
              g.kernel->name.c_str(), g.id[0], g.id[1], g.id[2], size_t(wave->at - g.kernel->entry),
              text_of(wave->at).c_str());
   }
-  fprintf(stderr, "amdgpu: %s%s\n", what, where);
+  if (const uint64_t *seed = strict_seed())
+    fprintf(stderr, "amdgpu: %s%s, with AMDGPU_STRICT=%zu\n", what, where, size_t(*seed));
+  else
+    fprintf(stderr, "amdgpu: %s%s\n", what, where);
   fflush(nullptr);
   _exit(134);
 }
 
+Machine::Machine(unsigned node, int units) : units_(size_t(units)) {
+  if (strict_seed()) strict_ = std::make_shared<Strict>(node, units);
+}
+
 bool Machine::fits(const Kernel &k, const Unit &unit) const {
   const unsigned waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
-  return unit.waves + int(waves) <= waves_of_unit &&
+  const uint64_t groups = k.next - (k.total - k.left); // that run
+  return (groups + 1) * waves <= k.most_waves && unit.waves + int(waves) <= waves_of_unit &&
          unit.registers + waves * k.registers <= registers_of_unit &&
-         unit.lds + k.lds <= lds_of_unit;
+         unit.lds + k.lds <= nodes().lds_kib << 10;
 }
 
 std::unique_ptr<Group> Machine::make(Kernel &k) {
@@ -84,7 +94,8 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
   const uint32_t rsrc1 = field<uint32_t>(k.descriptor, 48),
                  rsrc2 = field<uint32_t>(k.descriptor, 52),
                  rsrc3 = field<uint32_t>(k.descriptor, 44);
-  const uint16_t setup = field<uint16_t>(k.descriptor, 56);
+  const uint16_t setup = field<uint16_t>(k.descriptor, 56),
+                 preload = field<uint16_t>(k.descriptor, 58);
   (void)rsrc1;
   for (uint32_t first = 0; first < items; first += lanes) {
     auto wave = std::make_unique<Wave>();
@@ -109,10 +120,20 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
     if (setup & dispatch_id) put(0);
     if (setup & flat_scratch) put(stack);
     if (setup & private_size) wave->s[s++] = k.scratch;
+    // Arguments that are there when the kernel begins; what loads them, where nothing else does, is
+    // the first 256 bytes of code.
+    if (const int count = preload & 127; count) {
+      memcpy(wave->s + s,
+             reinterpret_cast<const uint32_t *>(field<uint64_t>(k.packet, 40)) + (preload >> 7),
+             size_t(count) * 4);
+      s += count;
+      wave->pc = wave->at = k.entry + 256;
+    }
     for (int d = 0; d < 3; d++)
       if (rsrc2 & (128u << d)) wave->s[s++] = group->id[d];
     if (rsrc2 & 1024) wave->s[s++] = 0;
-    if (rsrc2 & 1) wave->s[s++] = 0;       // its own memory begins at 0 of the buffer
+    // Its own memory begins at 0 of the buffer. From gfx940 on the hardware knows where it is.
+    if (rsrc2 & 1 && nodes().name == "gfx90a") wave->s[s++] = 0;
     for (uint32_t i = 0; i < count; i++) { // gfx90a packs the ids of a work-item into one register
       const uint32_t item = first + i, x = item % size[0], y = item / size[0] % size[1],
                      z = item / size[0] / size[1];
@@ -134,6 +155,9 @@ void Machine::place() {
       }
       auto group = make(k);
       group->cu = int(&unit - units_.data());
+      if (strict_)
+        for (auto &wave : group->waves)
+          wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]);
       unit.waves += int(group->waves.size());
       unit.registers += unsigned(group->waves.size()) * k.registers;
       unit.lds += k.lds;
@@ -147,7 +171,30 @@ void Machine::place() {
   }
 }
 
+void Machine::run(Wave &w) {
+  const auto step = [&w](const Op &op) {
+    w.at = w.pc;
+    w.pc += op.bytes;
+    op.run(w, op);
+  };
+  const auto on = [&w] { return w.state == Wave::running && !w.yields; };
+  if (strict_) [[unlikely]] {
+    const int turns = strict_->slice();
+    w.late->paused = false;
+    w.since_poll = std::min(w.since_poll + turns, poll_apart);
+    for (int n = turns; n > 0 && on() && !w.late->paused; n--) {
+      const Op &op = decoded(w);
+      w.late->before(op);
+      step(op);
+      w.late->after(op);
+    }
+  } else {
+    for (int n = 0; n < slice && on(); n++) step(decoded(w));
+  }
+}
+
 bool Machine::turn() {
+  if (strict_) strict_->turn();
   place();
   bool worked = false;
   for (auto &group : groups_) {
@@ -157,13 +204,9 @@ bool Machine::turn() {
       if (w.state == Wave::running) {
         current = &w;
         w.yields = false;
-        for (int n = 0; n < slice && w.state == Wave::running && !w.yields; n++) {
-          const Op &op = decoded(w);
-          w.at = w.pc;
-          w.pc += op.bytes;
-          op.run(w, op);
-        }
-        worked |= !w.yields;
+        run(w);
+        if (w.yields && strict_) w.since_poll = 0;
+        worked |= !w.yields && w.since_poll == poll_apart;
         current = nullptr;
       }
       ended += w.state == Wave::ended;

@@ -51,6 +51,23 @@ enum class Move : uint8_t {
   newbcast
 };
 
+enum class Space : uint8_t { flat, global, lds, scratch };
+
+// How an instruction counts for s_waitcnt, and what it does to caches.
+enum class Effect : uint8_t {
+  none,
+  vm,     // counts in vmcnt,
+  lgkm,   // in lgkmcnt: LDS, in order,
+  scalar, // in lgkmcnt, in no order,
+  flat,   // in both
+  wait,
+  write_back, // of the L2; counts in vmcnt
+  invalidate_l1,
+  invalidate_l2,
+  invalidate, // as far as the bits say
+  end
+};
+
 struct Op {
   Run run = nullptr;
   uint8_t bytes = 4;
@@ -68,10 +85,22 @@ struct Op {
   Move move = Move::none;
   uint8_t move_by = 0, rows = 15, banks = 15;
   bool bound_zero = false;
+  Effect effect = Effect::none;
+  bool gives = false;   // what comes late is operand 0
+  bool vectors = false; // of the vector unit
+  int8_t wide = -1;     // the operand that is stored, if it is of more than 8 bytes
+  uint8_t idle = 0;     // wait states beyond its own
+  uint8_t bits = 0;     // glc or sc0, sc1, and slc or nt: 1, 2 and 4
 };
 
+struct Late;
+struct Cu;
+struct Strict;
 struct Kernel; // what a dispatch packet says, decoded once
 struct Group;
+
+// A wave that has polled and executed fewer since does nothing but poll.
+inline constexpr int poll_apart = 512;
 
 struct Wave {
   enum State : uint8_t { running, barrier, ended };
@@ -85,10 +114,14 @@ struct Wave {
   unsigned accumulators = 0;
   bool scc = false;
   State state = running;
-  bool yields = false; // it polls: others first
-  int lane = 0;        // that a memory access is for, and its address, for the report of a fault
+  bool yields = false;         // it polls: others first
+  int since_poll = poll_apart; // instructions, as slices of the strict machine are short
+  uint8_t indexed =
+      0; // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
+  int lane = 0; // that a memory access is for, and its address, for the report of a fault
   uint64_t address = 0;
   std::vector<uint8_t> scratch;
+  std::shared_ptr<Late> late; // in the strict machine
 
   uint64_t pair(int reg) const {
     uint64_t both;
@@ -117,6 +150,7 @@ struct Kernel {
   std::string name;
   uint32_t groups[3] = {}, size[3] = {}, grid[3] = {};
   uint32_t lds = 0, scratch = 0, registers = 0;
+  uint32_t most_waves = ~0u;              // at a time, which have scratch
   uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
 };
 
@@ -128,18 +162,21 @@ struct Unit { // a compute unit
 // One GPU, as this process sees it: other processes have compute units of their own.
 class Machine {
 public:
-  explicit Machine(int units) : units_(size_t(units)) {}
+  Machine(unsigned node, int units);
   void start(Kernel *kernel) { kernels_.push_back(kernel); }
   // Each wave has a turn. False if none did more than poll.
   bool turn();
+  Strict *strict() const { return strict_.get(); }
   bool busy() const { return !groups_.empty() || !kernels_.empty(); }
 
 private:
   void place();
   bool fits(const Kernel &kernel, const Unit &unit) const;
   std::unique_ptr<Group> make(Kernel &kernel);
+  void run(Wave &w);
   std::vector<Unit> units_;
-  std::vector<Kernel *> kernels_; // with groups that wait for room
+  std::shared_ptr<Strict> strict_; // or NULL
+  std::vector<Kernel *> kernels_;  // with groups that wait for room
   std::vector<std::unique_ptr<Group>> groups_;
 };
 

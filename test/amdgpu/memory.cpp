@@ -4,9 +4,10 @@
 // place and the size.
 #include "memory.hpp"
 #include "driver.hpp"
+#include "hsakmt.hpp"
+#include <atomic>
 #include <cstdio>
 #include <fcntl.h>
-#include <hsakmt.h>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
@@ -33,6 +34,7 @@ struct Memory {
 std::mutex &lock = *new std::mutex;
 auto &memory = *new std::map<uintptr_t, Memory>; // by address; none overlaps another
 auto &used = *new std::map<HSAuint32, uint64_t>; // of each node, in this process
+std::atomic<uint64_t> version = 1;
 int file = -1;
 int64_t file_end;
 constexpr size_t page = 4096, large = size_t(2) << 20;
@@ -79,7 +81,12 @@ Range range_of(const void *address) {
   std::lock_guard guard(lock);
   const auto at = find(address);
   if (at == memory.end()) return {};
-  return {reinterpret_cast<const uint8_t *>(at->first), at->second.bytes};
+  const Memory &m = at->second;
+  return {reinterpret_cast<const uint8_t *>(at->first), m.bytes, m.node,
+          m.flags.ui32.CoarseGrain != 0};
+}
+uint64_t memory_version() {
+  return version;
 }
 
 } // namespace amdgpu
@@ -103,12 +110,14 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
   if (!at) return HSAKMT_STATUS_NO_MEMORY;
   file_end += int64_t(bytes);
   if (counts) used[node] += bytes;
+  version++;
   memory[uintptr_t(at)] = {HSA_POINTER_ALLOCATED, bytes, place, node, flags, false, nullptr, {}};
   *address = at;
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
+  memory_goes(range_of(address));
   std::lock_guard guard(lock);
   const auto at = memory.find(uintptr_t(address));
   if (at == memory.end() || at->second.type != HSA_POINTER_ALLOCATED)
@@ -120,12 +129,14 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
     fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.place, int64_t(m.bytes));
   if (m.node && !m.flags.ui32.Scratch) used[m.node] -= m.bytes;
   memory.erase(at);
+  version++;
   code_changed();
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void *address, HSAuint64 bytes, HsaMemFlags flags) {
   std::lock_guard guard(lock);
+  version++;
   if (find(address) == memory.end())
     memory[uintptr_t(address)] = {
         HSA_POINTER_REGISTERED_USER, bytes, no_place, 0, flags, false, nullptr, {}};
@@ -133,7 +144,9 @@ HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void *address, HSAuint64 bytes, HsaM
 }
 
 HSAKMT_STATUS hsaKmtDeregisterMemory(void *address) {
+  memory_goes(range_of(address));
   std::lock_guard guard(lock);
+  version++;
   const auto at = memory.find(uintptr_t(address));
   if (at == memory.end()) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
   if (at->second.type == HSA_POINTER_REGISTERED_SHARED) munmap(address, at->second.bytes);
@@ -168,6 +181,7 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
   HsaMemFlags flags;
   flags.Value = h.flags;
   std::lock_guard guard(lock);
+  version++;
   memory[uintptr_t(at)] = {
       HSA_POINTER_REGISTERED_SHARED, h.bytes, no_place, h.node, flags, false, nullptr, {}};
   *address = at;
@@ -227,6 +241,13 @@ HSAKMT_STATUS hsaKmtSetMemoryUserData(const void *pointer, void *user) {
   const auto at = find(pointer);
   if (at == memory.end()) return HSAKMT_STATUS_ERROR;
   at->second.user = user;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS HSAKMTAPI hsaKmtAvailableMemory(HSAuint32, HSAuint64 *); // newer than 5.2's header
+HSAKMT_STATUS hsaKmtAvailableMemory(HSAuint32 node, HSAuint64 *bytes) {
+  std::lock_guard guard(lock);
+  *bytes = (nodes().memory_mib << 20) - used[node];
   return HSAKMT_STATUS_SUCCESS;
 }
 

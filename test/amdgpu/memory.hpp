@@ -2,6 +2,7 @@
 // What the driver knows of memory, and the only place where instructions touch it: caches belong here.
 #pragma once
 #include "machine.hpp"
+#include "strict.hpp"
 #include <atomic>
 
 namespace amdgpu {
@@ -12,10 +13,12 @@ inline constexpr uint64_t shared_base = uint64_t(1) << 48, private_base = uint64
 struct Range {
   const uint8_t *begin = nullptr;
   size_t bytes = 0;
+  unsigned node = 0;   // whose memory it is
+  bool coarse = false; // coherent only where kernels begin and end, or fences are
 };
-Range range_of(const void *address); // the allocation that holds it
-
-enum class Space : uint8_t { flat, global, lds, scratch };
+Range range_of(const void *address);  // the allocation that holds it
+uint64_t memory_version();            // which changes when an allocation does
+void memory_goes(const Range &range); // before it does: caches may have lines of it
 
 // Where an access of a lane goes. LDS and scratch have bounds; elsewhere a wrong address faults.
 inline uint8_t *reach(Wave &w, Space space, uint64_t address, int lane, size_t bytes) {
@@ -51,22 +54,38 @@ template <size_t bytes> void copy(uint8_t *to, const uint8_t *from) {
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
-template <size_t bytes> void load(Wave &w, Space space, uint64_t address, int lane, void *to) {
-  copy<bytes>(static_cast<uint8_t *>(to), reach(w, space, address, lane, bytes));
+// In the strict machine, global memory is behind caches.
+inline bool cached(const Wave &w, const void *at, uint64_t address) {
+  return w.late && reinterpret_cast<uint64_t>(at) == address;
 }
 template <size_t bytes>
-void store(Wave &w, Space space, uint64_t address, int lane, const void *from) {
-  copy<bytes>(reach(w, space, address, lane, bytes), static_cast<const uint8_t *>(from));
+void load(Wave &w, const Op &op, Space space, uint64_t address, int lane, void *to) {
+  const uint8_t *from = reach(w, space, address, lane, bytes);
+  if (cached(w, from, address)) [[unlikely]]
+    return late_read(w, op.bits, address, to, bytes);
+  copy<bytes>(static_cast<uint8_t *>(to), from);
+}
+template <size_t bytes>
+void store(Wave &w, const Op &op, Space space, uint64_t address, int lane, const void *from) {
+  uint8_t *to = reach(w, space, address, lane, bytes);
+  if (cached(w, to, address)) [[unlikely]]
+    return late_write(w, op.bits, address, from, bytes);
+  copy<bytes>(to, static_cast<const uint8_t *>(from));
 }
 // The old value, and in its place change(old): one atomic of the host, which other processes see.
-template <class T, class F> T exchange(Wave &w, Space space, uint64_t address, int lane, F change) {
+template <class T, class F>
+T exchange(Wave &w, const Op &op, Space space, uint64_t address, int lane, F change) {
   T *at = reinterpret_cast<T *>(reach(w, space, address, lane, sizeof(T)));
   if (uintptr_t(at) % sizeof(T))
     stop(&w, "lane %d: an atomic at %p, not aligned", lane, static_cast<void *>(at));
-  T old = __atomic_load_n(at, __ATOMIC_SEQ_CST);
-  while (!__atomic_compare_exchange_n(at, &old, change(old), false, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_SEQ_CST)) {
-  }
+  const bool late = cached(w, at, address);
+  if (late) [[unlikely]]
+    if (void *word = late_word(w, op.bits, address, sizeof(T))) at = static_cast<T *>(word);
+  T old = __atomic_load_n(at, __ATOMIC_SEQ_CST), now = change(old);
+  while (!__atomic_compare_exchange_n(at, &old, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    now = change(old);
+  if (late) [[unlikely]]
+    late_changed(w, address, &now, sizeof now);
   return old;
 }
 

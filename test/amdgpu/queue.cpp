@@ -9,8 +9,8 @@
 #include <csignal>
 #include <cstdio>
 #include <elf.h>
+#include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
-#include <hsakmt.h>
 #include <list>
 #include <map>
 #include <mutex>
@@ -22,7 +22,6 @@
 namespace amdgpu {
 namespace {
 
-constexpr size_t packet_bytes = 64;
 constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
 
 struct Dispatch : Kernel {
@@ -31,21 +30,20 @@ struct Dispatch : Kernel {
 };
 
 struct Queue {
-  HSAuint32 node = 0;
+  unsigned node = 0;
   uint8_t *ring = nullptr;
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
 // What the calls below and the packet processor share; not destroyed when the process ends, because
 // the processor is still there.
 std::mutex &lock = *new std::mutex;
-auto &queues = *new std::map<HSA_QUEUEID, std::unique_ptr<Queue>>;
-auto &machines = *new std::map<HSAuint32, Machine>;
-HSA_QUEUEID next_queue = 1;
-constexpr size_t doorbells = 4096; // of 8 bytes
-uint64_t *doorbell_page;
+auto &queues = *new std::map<uint64_t, std::unique_ptr<Queue>>;
+auto &machines = *new std::map<unsigned, Machine>;
+uint64_t next_queue = 1;
 std::atomic<bool> stale_code;
 
 template <class T> T field(const uint8_t *from, size_t offset) {
@@ -54,18 +52,45 @@ template <class T> T field(const uint8_t *from, size_t offset) {
   return value;
 }
 
+// A signal's value becomes change(value), and who waits for it is told.
+template <class F> void change(amd_signal_t *signal, F f) {
+  const uint64_t mailbox = signal->event_mailbox_ptr;
+  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
+  f(const_cast<int64_t *>(&signal->value));
+  if (mailbox)
+    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
+  set_event(id);
+}
 // The packet processor's end of a packet.
 void complete(uint64_t handle, uint64_t started) {
   if (!handle) return;
   auto *signal = reinterpret_cast<amd_signal_t *>(handle);
   signal->start_ts = started;
   signal->end_ts = ticks();
-  const uint64_t mailbox = signal->event_mailbox_ptr;
-  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
-  __atomic_fetch_sub(&signal->value, 1, __ATOMIC_SEQ_CST);
-  if (mailbox)
-    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
-  set_event(id);
+  change(signal, [](int64_t *value) { __atomic_fetch_sub(value, 1, __ATOMIC_SEQ_CST); });
+}
+
+// Scratch on demand. A queue has memory for the stacks of so many waves, each with so many KiB; where a
+// kernel wants more, the queue tells the runtime so by its signal and stands still until that is 0
+// again. The runtime knows of the packet by the queue's read index.
+constexpr int64_t wants_scratch = 1, scratch_was_for_once = 512;
+amd_queue_t &described(const Queue &q) {
+  return *reinterpret_cast<amd_queue_t *>(reinterpret_cast<uint64_t>(q.read_index) -
+                                          offsetof(amd_queue_t, read_dispatch_id));
+}
+amd_signal_t *inactive(const Queue &q) {
+  return reinterpret_cast<amd_signal_t *>(described(q).queue_inactive_signal.handle);
+}
+bool stands_still(const Queue &q) {
+  return inactive(q) && __atomic_load_n(&inactive(q)->value, __ATOMIC_SEQ_CST);
+}
+void ask(const Queue &q, int64_t what) {
+  change(inactive(q), [=](int64_t *value) { __atomic_store_n(value, what, __ATOMIC_SEQ_CST); });
+}
+bool has_scratch(const Queue &q, const uint8_t *packet) {
+  const uint64_t wanted = field<uint32_t>(packet, 24),
+                 kib = described(q).compute_tmpring_size >> 12;
+  return wanted * lanes <= kib << 10;
 }
 
 // Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put there.
@@ -99,7 +124,6 @@ void start(Queue &q, const uint8_t *packet) {
   Dispatch &k = q.running.emplace_back();
   memcpy(k.copy, packet, packet_bytes);
   k.packet = k.copy;
-  k.queue = 0;
   k.descriptor = reinterpret_cast<const uint8_t *>(field<uint64_t>(k.copy, 32));
   k.entry = k.descriptor + field<int64_t>(k.descriptor, 16);
   k.signal = field<uint64_t>(k.copy, 56);
@@ -113,16 +137,27 @@ void start(Queue &q, const uint8_t *packet) {
   }
   k.left = k.total;
   k.scratch = field<uint32_t>(k.copy, 24);
+  if (k.scratch) k.most_waves = described(q).compute_tmpring_size & 4095;
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
-  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > 64 << 10)
+  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
     stop(
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  q.running.back().queue =
-      reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
-  machines.at(q.node).start(&k);
+  const uint32_t waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
+  if (waves > k.most_waves)
+    stop(nullptr, "kernel %s: a workgroup of %u waves, but the queue has scratch for %u",
+         k.name.c_str(), waves, k.most_waves);
+  k.queue = reinterpret_cast<uint64_t>(&described(q));
+  Machine &machine = machines.at(q.node);
+  if (Strict *strict = machine.strict()) {
+    // Instructions and descriptors come by the L2.
+    const Range code = range_of(k.descriptor);
+    strict->forget(reinterpret_cast<uint64_t>(code.begin), code.bytes);
+  }
+  q.launching = &k;
+  machine.start(&k);
 }
 
 // True when the signals of a barrier packet allow it to end.
@@ -139,38 +174,70 @@ bool passed(const uint8_t *packet, bool all) {
   return all ? every : any || !some;
 }
 
+// The fences that a packet's header asks for, of the GPU or of the system.
+void acquire(Queue &q, uint16_t header) {
+  if (Strict *strict = machines.at(q.node).strict()) strict->acquire((header >> 9 & 3) == 2);
+}
+void release(Queue &q, uint16_t header) {
+  if (Strict *strict = machines.at(q.node).strict()) strict->release((header >> 11 & 3) == 2);
+}
+// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written again.
+void free_slot(Queue &q) {
+  __atomic_store_n(reinterpret_cast<uint16_t *>(q.ring + q.read * packet_bytes % q.bytes), invalid,
+                   __ATOMIC_RELEASE);
+  *q.read_index = ++q.read;
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   bool worked = false;
+  // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
+  // in a ring as long as the queue's, which it writes again when the slot is free.
+  if (q.launching && q.launching->next == q.launching->total) {
+    q.launching = nullptr;
+    free_slot(q);
+    worked = true;
+  }
   for (auto k = q.running.begin(); k != q.running.end();) {
     if (k->left) {
       ++k;
       continue;
     }
+    release(q, field<uint16_t>(k->copy, 0));
     complete(k->signal, ticks());
+    if (k->scratch && described(q).queue_properties & AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE)
+      ask(q, scratch_was_for_once);
     k = q.running.erase(k);
     worked = true;
   }
-  while (int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && !stands_still(q) && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
     if (type == invalid) break;                    // the ring's owner has not written it yet
     if (header & 256 && !q.running.empty()) break; // the barrier bit
     if (type == dispatch) {
+      if (!has_scratch(q, packet)) {
+        ask(q, wants_scratch);
+        return true;
+      }
+      acquire(q, header);
       start(q, packet);
-    } else if (type == barrier_and || type == barrier_or) {
+      return true;
+    }
+    if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
+      acquire(q, header), release(q, header);
       complete(field<uint64_t>(packet, 56), ticks());
     } else if (type == vendor && field<uint8_t>(packet, 2) ==
                                      1) { // commands, with which ROCr empties the code's caches
       forget_code();
+      acquire(q, 2 << 9);
       complete(field<uint64_t>(packet, 56), ticks());
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
     }
-    __atomic_store_n(reinterpret_cast<uint16_t *>(packet), invalid, __ATOMIC_RELEASE);
-    *q.read_index = ++q.read;
+    free_slot(q);
     worked = true;
   }
   return worked;
@@ -206,44 +273,21 @@ void fault(int number, siginfo_t *info, void *context) {
 
 } // namespace
 
+void memory_goes(const Range &range) {
+  if (!range.bytes || !strict_seed()) return;
+  std::lock_guard guard(lock);
+  for (auto &[node, machine] : machines)
+    if (Strict *strict = machine.strict())
+      strict->forget(reinterpret_cast<uint64_t>(range.begin), range.bytes);
+}
 void code_changed() {
   stale_code = true;
 }
 
-} // namespace amdgpu
-
-using namespace amdgpu;
-
-extern "C" {
-
-HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, HSA_QUEUE_PRIORITY,
-                                void *ring, HSAuint64 bytes, HsaEvent *,
-                                HsaQueueResource *resource) {
-  if (!node || node > nodes().gpus) return HSAKMT_STATUS_INVALID_NODE_UNIT;
-  if (type != HSA_QUEUE_COMPUTE_AQL)
-    return HSAKMT_STATUS_NOT_SUPPORTED; // ROCr copies with kernels then
-  if (bytes < packet_bytes || bytes & (bytes - 1)) return HSAKMT_STATUS_INVALID_PARAMETER;
+uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                      volatile uint64_t *doorbell) {
   std::lock_guard guard(lock);
-  if (next_queue >= doorbells) return HSAKMT_STATUS_OUT_OF_RESOURCES;
-  const bool first = !doorbell_page;
-  if (first) {
-    void *page =
-        mmap(nullptr, 8 * doorbells, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return HSAKMT_STATUS_NO_MEMORY;
-    doorbell_page = static_cast<uint64_t *>(page);
-  }
-  auto queue = std::make_unique<Queue>();
-  queue->node = node;
-  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
-  queue->read_index = resource->Queue_read_ptr_aql;
-  queue->read = *queue->read_index;
-  queue->doorbell = doorbell_page + next_queue;
-  *queue->doorbell = queue->read - 1; // the index of the last packet that was announced
-  resource->Queue_DoorBell_aql = const_cast<HSAuint64 *>(queue->doorbell);
-  resource->QueueId = next_queue;
-  machines.try_emplace(node, int(nodes().units));
-  queues[next_queue++] = std::move(queue);
-  if (first) {
+  if (next_queue == 1) {
     struct sigaction action = {};
     action.sa_sigaction = fault;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -251,26 +295,25 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
     sigaction(SIGBUS, &action, &before[1]);
     std::thread(processor).detach();
   }
-  return HSAKMT_STATUS_SUCCESS;
+  auto queue = std::make_unique<Queue>();
+  queue->node = node;
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = read_index;
+  queue->read = *read_index;
+  queue->doorbell = doorbell;
+  *doorbell = queue->read - 1; // the index of the last packet that was announced
+  machines.try_emplace(node, node, int(nodes().units));
+  queues[next_queue] = std::move(queue);
+  return next_queue++;
 }
-HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id) {
+bool destroy_queue(uint64_t id) {
   std::lock_guard guard(lock);
   const auto at = queues.find(id);
-  if (at == queues.end()) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (at == queues.end()) return false;
   // A kernel that never ends would be taken from its waves; here it keeps its place, unserved.
   if (!at->second->running.empty()) (void)at->second.release();
   queues.erase(at);
-  return HSAKMT_STATUS_SUCCESS;
-}
-HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID, HSAuint32, HSA_QUEUE_PRIORITY, void *, HSAuint64,
-                                HsaEvent *) {
-  return HSAKMT_STATUS_SUCCESS; // priority: all queues have their turns
-}
-HSAKMT_STATUS hsaKmtSetQueueCUMask(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
-}
-HSAKMT_STATUS hsaKmtAllocQueueGWS(HSA_QUEUEID, HSAuint32, HSAuint32 *) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
+  return true;
 }
 
-} // extern "C"
+} // namespace amdgpu

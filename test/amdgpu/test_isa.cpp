@@ -10,6 +10,13 @@
 #include <limits>
 #include <random>
 
+#if __has_include(<hsakmt.h>) || __has_include(<hsakmt/hsakmt.h>)
+#include "hsakmt.hpp"
+#else
+#include "kfd.hpp"
+#include <linux/kfd_ioctl.h>
+#endif
+
 extern "C" {
 #include <cmocka.h>
 }
@@ -357,6 +364,56 @@ void test_lanes(void **) {
                                                         : 3);
 }
 
+// Memory of this program that the machine may read, for as long as this lives.
+struct Registered {
+#if __has_include(<hsakmt.h>) || __has_include(<hsakmt/hsakmt.h>)
+  void *at;
+  Registered(void *p, size_t bytes) : at(p) {
+    assert_int_equal(hsaKmtRegisterMemoryWithFlags(p, bytes, {}), HSAKMT_STATUS_SUCCESS);
+  }
+  ~Registered() {
+    hsaKmtDeregisterMemory(at);
+  }
+#else
+  kfd_ioctl_alloc_memory_of_gpu_args args = {};
+  Registered(void *p, size_t bytes) {
+    args.va_addr = args.mmap_offset = reinterpret_cast<uint64_t>(p);
+    args.size = bytes, args.gpu_id = 1, args.flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR;
+    assert_int_equal(device_call(AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, &args), 0);
+  }
+  ~Registered() {
+    kfd_ioctl_free_memory_of_gpu_args gone = {args.handle};
+    device_call(AMDKFD_IOC_FREE_MEMORY_OF_GPU, &gone);
+  }
+#endif
+};
+
+// Registers by an index, which only code in its place has: s_set_gpr_idx_on s8, of the source and then
+// of the destination, v_mov_b32 v0, v4 in both, s_set_gpr_idx_off, and v_mov_b32 v1, v4 without.
+void test_index(void **) {
+  alignas(4096) static uint32_t code[1024] = {0xbf110108, 0x7e000304, 0xbf9c0000, 0xbf110808,
+                                              0x7e000304, 0xbf9c0000, 0x7e020304};
+  const Registered here(code, sizeof code);
+  Wave w = fresh();
+  for (int i = 0; i < lanes; i++)
+    for (int r = 0; r < 12; r++) w.v[size_t(r * lanes + i)] = uint32_t(100 * r + i);
+  w.s[8] = 0x12305, w.s[Wave::m0] = 0xabcd9f77; // of both only some bits count
+  w.set_pair(Wave::exec, ~1ull);
+  w.pc = reinterpret_cast<const uint8_t *>(code);
+  for (int n = 0; n < 7; n++) {
+    const Op &op = decoded(w);
+    w.at = w.pc;
+    w.pc += op.bytes;
+    op.run(w, op);
+    if (n == 0) assert_int_equal(w.s[Wave::m0], 0xabcd1f05);
+  }
+  for (int i = 0; i < lanes; i++)
+    for (int r = 0; r < 12; r++) {
+      const int moved = i == 0 ? r : r == 0 ? 9 : r == 5 || r == 1 ? 4 : r;
+      assert_int_equal(w.v[size_t(r * lanes + i)], 100 * moved + i);
+    }
+}
+
 // Memory of each size, LDS, atomics with and without their old value.
 void test_memory(void **) {
   Wave w = fresh();
@@ -478,7 +535,8 @@ void test_unknown(void **) {
 
 int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(test_vector), cmocka_unit_test(test_scalar),
-                              cmocka_unit_test(test_lanes),  cmocka_unit_test(test_memory),
-                              cmocka_unit_test(test_matrix), cmocka_unit_test(test_unknown)};
+                              cmocka_unit_test(test_lanes),  cmocka_unit_test(test_index),
+                              cmocka_unit_test(test_memory), cmocka_unit_test(test_matrix),
+                              cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -92,7 +92,7 @@ static void global_exit(int status) {
     nap(0.1);
     shmem_global_exit(status);
   }
-  for (volatile unsigned long i = 0;; i++) {
+  for (volatile bool busy = true; busy;) {
   }
 }
 

@@ -325,6 +325,8 @@ void set_defaults(const Launcher &launcher, const Line &line) {
     set("PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE");
     set("PRTE_MCA_odls_base_sigkill_timeout", "0");
     policy = "PRTE_MCA_hwloc_default_binding_policy";
+    // From PRRTE 5 on "if supported" does not mean more PEs than cores any more.
+    if (has_all_cores()) binding = "numa:if-supported:overload-allowed";
     break;
   case Kind::srun: {
     set("SLURM_MPI_TYPE", "pmix");

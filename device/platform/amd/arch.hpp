@@ -69,6 +69,15 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *(const __attribute__((address_space(1))) W *)(p);
 }
+// An array that a caller has and the compiler would keep in registers has to be memory: clang before 19 puts the
+// upper half of an element of 64 bits, stored by an index that differs between lanes, over the lower one
+// (LLVM 98907; ROCm's clang 15 did so to the indices of wait_until_some and test_some, 2026-11).
+template <class T> SHMEM_D_ T *in_memory(T *p) {
+#if __clang_major__ < 20 // ROCm's clang 19 is of some day before LLVM's
+  asm("" : "+v"(p));
+#endif
+  return p;
+}
 // Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only,
 // and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases after it
 // sees what other waves stored, but that may still be on its way to a wider scope (LLVM 161638 says

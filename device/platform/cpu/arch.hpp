@@ -59,6 +59,9 @@ SHMEM_FETCH_(xor)
 #undef SHMEM_FETCH_
 
 SHMEM_D_ void wait_stores() {}
+template <class T> SHMEM_D_ T *in_memory(T *p) {
+  return p;
+}
 SHMEM_D_ void fence_release() {}
 SHMEM_D_ void fence_acquire() {}
 template <class T> SHMEM_D_ T poll(const T *p) {

@@ -224,6 +224,14 @@ hipError_t hipDeviceGetPCIBusId(char *id, int length, int device) {
   snprintf(id, size_t(length), "0000:%02x:00.0", device + 1);
   return hipSuccess;
 }
+hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t device) {
+  HIP_ENTER();
+  if (!exists(device)) return done(hipErrorInvalidDevice);
+  if (!uuid) return done(hipErrorInvalidValue);
+  *uuid = {};
+  snprintf(uuid->bytes, sizeof uuid->bytes, "cpu-%d", device);
+  return hipSuccess;
+}
 hipError_t hipDeviceGetByPCIBusId(int *device, const char *id) {
   HIP_ENTER();
   unsigned bus;

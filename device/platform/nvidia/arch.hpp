@@ -81,6 +81,9 @@ template <class T> SHMEM_D_ T poll(const T *p) {
   return load<Order::acquire>(p);
 }
 SHMEM_D_ void polled() {}
+template <class T> SHMEM_D_ T *in_memory(T *p) {
+  return p;
+}
 SHMEM_D_ void progress() {}
 // What earlier work of the stream stored is where peers look when a kernel begins.
 SHMEM_D_ void fence_stream() {}

@@ -31,6 +31,10 @@ void devices(void **) {
   CHECK(strcmp(id, "0000:02:00.0") == 0);
   OK(hipDeviceGetByPCIBusId(&device, id));
   CHECK(device == 1);
+  hipUUID uuid[2];
+  OK(hipDeviceGetUuid(&uuid[0], 0));
+  OK(hipDeviceGetUuid(&uuid[1], 1));
+  CHECK(memcmp(&uuid[0], &uuid[1], sizeof uuid[0]) != 0);
   CHECK(strcmp(hipGetErrorName(hipErrorNotReady), "hipErrorNotReady") == 0);
 }
 

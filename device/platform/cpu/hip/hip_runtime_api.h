@@ -64,6 +64,9 @@ const char *hipGetErrorName(hipError_t error);
 const char *hipGetErrorString(hipError_t error);
 
 // Devices
+struct hipUUID {
+  char bytes[16];
+};
 struct hipDeviceProp_t {
   char name[256], gcnArchName[256];
   size_t totalGlobalMem, sharedMemPerBlock, maxSharedMemoryPerMultiProcessor;
@@ -113,6 +116,7 @@ hipError_t hipGetDeviceProperties(hipDeviceProp_t *prop, int device);
 hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int device);
 hipError_t hipDeviceGetPCIBusId(char *id, int length, int device);
 hipError_t hipDeviceGetByPCIBusId(int *device, const char *id);
+hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t device);
 hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer);
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags);
 hipError_t hipDeviceDisablePeerAccess(int peer);
