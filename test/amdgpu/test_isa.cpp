@@ -105,6 +105,10 @@ const Case cases[] = {
     CASE("v_bfe_u32 v0, v4, 5, 7", 32, uint32_t(a) / 32 % 128),
     CASE("v_bfe_i32 v0, v4, 5, 7", 32,
          uint32_t(a) / 32 % 128 < 64 ? uint32_t(a) / 32 % 128 : uint32_t(a) / 32 % 128 - 128),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0x6c", 32, b ^ (a & c)),
+    CASE("v_bitop3_b32 v0, v4, 3, v8 bitop3:0x48", 32, (a ^ c) & 3),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0xca", 32, (a & b) | (~a & c)),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0x01", 32, ~(a | b | c)),
     CASE("v_bfi_b32 v0, v4, v6, v8", 32, (a & b) | (~a & c)),
     CASE("v_alignbit_b32 v0, v4, v6, 9", 32, uint32_t(a) << 23 | uint32_t(b) >> 9),
     CASE("v_perm_b32 v0, v4, v6, 0x0c040500", 32,
@@ -143,6 +147,8 @@ const Case cases[] = {
          "src1_sel:DWORD",
          32, int32_t(int8_t(a | b)) * 256),
     // Floating point
+    CASE("v_madmk_f32 v0, v4, 0xcf800000, v6", 32, of(float(f(a) * -0x1p32f) + f(b))),
+    CASE("v_madak_f32 v0, v4, v6, 0x40400000", 32, of(float(f(a) * f(b)) + 3.0f)),
     CASE("v_add_f32_e32 v0, v4, v6", 32, of(f(a) + f(b))),
     CASE("v_add_f32_e64 v0, -|v4|, v6 mul:2", 32, of((-std::fabs(f(a)) + f(b)) * 2.0f)),
     CASE("v_mul_f32_e32 v0, 0.5, v6", 32, of(0.5f * f(b))),
@@ -478,18 +484,28 @@ void test_matrix(void **) {
   struct {
     const char *text;
     int n, k, kind; // kind: 0 float, 1 half, 2 brain
-  } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v6, v[32:47]", 32, 2, 0},
-                {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 1},
-                {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 2},
-                {"v_mfma_f32_16x16x4f32 v[16:19], v4, v6, v[32:35]", 16, 4, 0},
-                {"v_mfma_f32_16x16x16f16 v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 1},
-                {"v_mfma_f32_16x16x16bf16_1k v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 2}};
+  } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v8, v[32:47]", 32, 2, 0},
+                {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 1},
+                {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 2},
+                {"v_mfma_f32_16x16x4f32 v[16:19], v4, v8, v[32:35]", 16, 4, 0},
+                {"v_mfma_f32_16x16x16f16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 1},
+                {"v_mfma_f32_16x16x16bf16_1k v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 2},
+                {"v_mfma_f32_32x32x2_f32 v[16:31], v4, v8, v[32:47]", 32, 2, 0},
+                {"v_mfma_f32_32x32x8_f16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 1},
+                {"v_mfma_f32_32x32x8_bf16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 2},
+                {"v_mfma_f32_16x16x4_f32 v[16:19], v4, v8, v[32:35]", 16, 4, 0},
+                {"v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 1},
+                {"v_mfma_f32_16x16x16_bf16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 2},
+                {"v_mfma_f32_32x32x16_f16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 1},
+                {"v_mfma_f32_32x32x16_bf16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 2},
+                {"v_mfma_f32_16x16x32_f16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 1},
+                {"v_mfma_f32_16x16x32_bf16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 2}};
   for (const auto &t : shapes) {
     const Op op = parse(t.text);
     if (!op.run) fail_msg("%s: not in the table", t.text);
     Wave w;
     w.v.resize(48 * lanes);
-    int a[32][16], b[16][32], c[32][32];
+    int a[32][32], b[32][32], c[32][32];
     for (int i = 0; i < 32; i++)
       for (int j = 0; j < 32; j++) {
         c[i][j] = int(randoms() % 64);
@@ -500,7 +516,7 @@ void test_matrix(void **) {
       for (int e = 0; e < each; e++) {
         const int k = lane / t.n * each + e, va = a[lane % t.n][k], vb = b[k][lane % t.n];
         uint32_t &ra = w.v[size_t(4 + e / 2) * lanes + size_t(lane)],
-                 &rb = w.v[size_t(6 + e / 2) * lanes + size_t(lane)];
+                 &rb = w.v[size_t(8 + e / 2) * lanes + size_t(lane)];
         if (t.kind == 0) ra = uint32_t(of(float(va))), rb = uint32_t(of(float(vb)));
         if (t.kind == 1) ra |= half(va) << 16 * (e % 2), rb |= half(vb) << 16 * (e % 2);
         if (t.kind == 2) ra |= brain(va) << 16 * (e % 2), rb |= brain(vb) << 16 * (e % 2);
