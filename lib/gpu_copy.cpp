@@ -32,14 +32,19 @@ void *shared_memory(size_t bytes, void **there) {
 
 } // namespace
 
+hipStream_t make_stream() {
+  int least, greatest;
+  MUST(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");
+  hipStream_t s;
+  MUST(hipStreamCreateWithPriority(&s, hipStreamNonBlocking, greatest),
+       "hipStreamCreateWithPriority");
+  return s;
+}
+
 hipStream_t stream() {
   if (hipStream_t s = own.load(std::memory_order_acquire)) return s;
   std::lock_guard guard(mutex);
-  if (!own.load()) {
-    hipStream_t s;
-    MUST(hipStreamCreateWithFlags(&s, hipStreamNonBlocking), "hipStreamCreateWithFlags");
-    own.store(s, std::memory_order_release);
-  }
+  if (!own.load()) own.store(make_stream(), std::memory_order_release);
   return own.load();
 }
 

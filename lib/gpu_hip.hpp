@@ -23,6 +23,11 @@ inline bool tried(hipError_t error) {
   return error == hipSuccess;
 }
 
+// A stream of the library's own, which has to go on while kernels of the program wait for it: AMD's runtime gives the
+// streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has behind a kernel that waits does so,
+// too. Programs seldom have streams of the highest one.
+hipStream_t make_stream();
+
 // HIP's current device is the thread's. This has the library's for a while.
 class OnDevice {
   int before = -1;

@@ -154,8 +154,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
       signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
     {
       gpu::OnDevice on;
-      MUST(hipStreamCreateWithFlags(&w->copies.stream, hipStreamNonBlocking),
-           "hipStreamCreateWithFlags");
+      w->copies.stream = gpu::make_stream();
       for (hipEvent_t *event : {&w->copies.begin, &w->copies.end})
         MUST(hipEventCreateWithFlags(event, hipEventDisableTiming), "hipEventCreateWithFlags");
     }

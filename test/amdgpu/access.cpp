@@ -143,7 +143,7 @@ template <Space space, class T, bool compare, class F> void atomic(Wave &w, cons
       [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
         const T value = value_in<T>(data, 0), cond = compare ? value_in<T>(data, 1) : T();
         const T old =
-            exchange<T>(w, space, address, i, [&](T seen) { return F{}(seen, value, cond); });
+            exchange<T>(w, op, space, address, i, [&](T seen) { return F{}(seen, value, cond); });
         if (op.returns) set_vector_value(w, op.operand[0], i, old);
       });
 }
@@ -173,7 +173,7 @@ constexpr Run lds_op(F, T (C::*)(T, A...) const) {
         at_operand<Space::lds>(w, op, at, at + 3),
         [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
           [&]<size_t... k>(std::index_sequence<k...>) {
-            const T old = exchange<T>(w, Space::lds, address, i, [&](T seen) {
+            const T old = exchange<T>(w, op, Space::lds, address, i, [&](T seen) {
               return F{}(seen, value_in<A>(data, int(k))...);
             });
             if (returns) set_vector_value(w, op.operand[0], i, old);

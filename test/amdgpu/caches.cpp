@@ -62,7 +62,8 @@ uint8_t *memory_at(uint64_t address) {
 
 // By the driver's choice of the memory type (MTYPE): on gfx90a CC and UC for fine-grained memory, RW
 // for coarse-grained memory of this GPU and NC for others'; on gfx942 RW for this GPU's, NC for the
-// others', both also where it is fine-grained, and UC for the host's.
+// others', both also where it is fine-grained, and UC for the host's. Where a GPU has several L2s
+// (an MI300X that is not partitioned), none of them is told of what the others do.
 Keep L2::keep_of(uint64_t address) {
   if (address - known_from_ < known_to_ - known_from_ && version_ == memory_version())
     return known_;
@@ -74,7 +75,10 @@ Keep L2::keep_of(uint64_t address) {
   else if (gfx90a())
     known_ = !range.coarse ? Keep::nothing : range.node == node_ ? Keep::written : Keep::lines;
   else
-    known_ = !range.node ? Keep::nothing : range.node == node_ ? Keep::written : Keep::lines;
+    known_ = !range.node                        ? Keep::nothing
+             : range.node == node_ && !several_ ? Keep::written
+                                                : Keep::lines;
+  known_own_ = range.node == node_;
   return known_;
 }
 
@@ -128,10 +132,16 @@ void L2::write(uint64_t address, const void *from, size_t bytes, bool through) {
   });
 }
 
-void *L2::word(uint64_t address, size_t bytes) {
+void *L2::word(uint64_t address, size_t bytes, bool system) {
   const Keep keep = keep_of(address);
   if (keep == Keep::nothing) return nullptr;
   const uint64_t at = address / size * size;
+  // One for all GPUs, or for all dies of this one, is done where the memory is.
+  if (system || (several_ && known_own_)) {
+    const auto line = lines_.find(at);
+    if (line != lines_.end()) clean(at, line->second), lines_.erase(line);
+    return nullptr;
+  }
   Line &line = lines_[at];
   line.keep = keep;
   fill(at, line);
@@ -159,8 +169,10 @@ void L2::forget(uint64_t begin, size_t bytes) {
   take([&](uint64_t at, Line &) { return at - begin < bytes; });
 }
 
-// Scopes of accesses. gfx90a: glc passes the L1. gfx942: sc1 does, and with sc0 passes what an L2 has
-// of others' memory, too.
+// Scopes of accesses. gfx90a: glc passes the L1. gfx942: sc1 does, for this GPU, and with sc0 for all.
+bool L2::reaches(uint8_t bits) const {
+  return !gfx90a() && bits & 2 && (bits & 1 || several_);
+}
 void late_changed(Wave &w, uint64_t address, const void *now, size_t bytes) {
   each_line(address, bytes, l1_line(), [&](uint64_t a, size_t n, size_t done) {
     const auto line = w.late->cu.l1.find(a / l1_line());
@@ -171,7 +183,7 @@ void late_changed(Wave &w, uint64_t address, const void *now, size_t bytes) {
 void late_read(Wave &w, uint8_t bits, uint64_t address, void *to, size_t bytes) {
   Cu &cu = w.late->cu;
   if (gfx90a() ? bits & 1 : bits & 2) {
-    cu.l2.read(address, to, bytes, !gfx90a() && bits & 1);
+    cu.l2.read(address, to, bytes, cu.l2.reaches(bits));
     return late_changed(w, address, to, bytes); // what is seen once does not go back
   }
   each_line(address, bytes, l1_line(), [&](uint64_t a, size_t n, size_t done) {
@@ -187,10 +199,11 @@ void late_read(Wave &w, uint8_t bits, uint64_t address, void *to, size_t bytes) 
 }
 void late_write(Wave &w, uint8_t bits, uint64_t address, const void *from, size_t bytes) {
   late_changed(w, address, from, bytes);
-  w.late->cu.l2.write(address, from, bytes, !gfx90a() && bits & 2);
+  L2 &l2 = w.late->cu.l2;
+  l2.write(address, from, bytes, l2.reaches(bits));
 }
-void *late_word(Wave &w, uint64_t address, size_t bytes) {
-  return w.late->cu.l2.word(address, bytes);
+void *late_word(Wave &w, uint8_t bits, uint64_t address, size_t bytes) {
+  return w.late->cu.l2.word(address, bytes, !gfx90a() && bits & 2);
 }
 // Of memory that does not change while the kernel runs, by a cache that begins empty.
 void late_scalar(Wave &w, uint64_t address, void *to, size_t bytes) {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""faults.py PROGRAM: what a kernel does wrong ends its process with one line, which names the kernel, the place in it and the
-instruction; and so does a description of nodes that cannot be read. The environment has the driver's library."""
+"""faults.py PROGRAM FOREIGN: what a kernel does wrong ends its process with one line, which names the kernel, the place in it and the
+instruction; and so does a description of nodes that cannot be read. The environment has the driver's library, FOREIGN is PROGRAM with code for
+another GPU."""
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
-program, = sys.argv[1:]
+program, foreign = sys.argv[1:]
 WHERE = r": kernel _Z\w+Pi, workgroup [012] 0 0, pc \+0x[0-9a-f]+: "
 WANTED = {
     "wild": r"lane 5: memory fault at 0x[0-9a-f]{12,}" + WHERE + r"(global|flat)_store_dword .*",
@@ -20,10 +22,9 @@ WANTED = {
 failed = 0
 
 
-def run(what, **more):
-    done = subprocess.run([program, what], capture_output=True, text=True, timeout=30,
-                          env={**os.environ, **more})
-    return done.returncode, [line for line in done.stderr.splitlines() if line.startswith("amdgpu: ")], done.stdout
+def run(what, exe=program, patience=30, **more):
+    done = subprocess.run([exe, what], capture_output=True, text=True, timeout=patience, env={**os.environ, **more})
+    return done.returncode, done.stderr.splitlines(), done.stdout
 
 
 def check(what, good, seen):
@@ -35,6 +36,14 @@ def check(what, good, seen):
 for name, pattern in WANTED.items():
     status, lines, _ = run(name)
     check(name, status == 134 and len(lines) == 1 and re.fullmatch("amdgpu: (" + pattern + ")", lines[0]), (status, lines))
+status, lines, _ = run("packet")
+check("packet", status == 134 and lines == ["amdgpu: unknown packet: header 0x0004, format 0"], (status, lines))
+status, lines, _ = run("fine", foreign)  # HIP's line
+check("another GPU's code", status in (-signal.SIGABRT, 7) and len(lines) == 1 and re.search("hipError(NoBinaryForGpu|InvalidDeviceFunction)", lines[0]), (status, lines))
+try:
+    check("endless", False, run("endless", patience=3))
+except subprocess.TimeoutExpired as late:  # it has been killed and waited for
+    check("endless", not late.stdout and not late.stderr, (late.stdout, late.stderr))
 status, lines, out = run("fine")
 check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 status, lines, _ = run("fine", AMDGPU_NODES="/nowhere.txt")

@@ -178,7 +178,10 @@ void Machine::run(Wave &w) {
   };
   const auto on = [&w] { return w.state == Wave::running && !w.yields; };
   if (strict_) [[unlikely]] {
-    for (int n = strict_->slice(); n > 0 && on(); n--) {
+    const int turns = strict_->slice();
+    w.late->paused = false;
+    w.since_poll = std::min(w.since_poll + turns, poll_apart);
+    for (int n = turns; n > 0 && on() && !w.late->paused; n--) {
       const Op &op = decoded(w);
       w.late->before(op);
       step(op);
@@ -201,7 +204,8 @@ bool Machine::turn() {
         current = &w;
         w.yields = false;
         run(w);
-        worked |= !w.yields;
+        if (w.yields && strict_) w.since_poll = 0;
+        worked |= !w.yields && w.since_poll == poll_apart;
         current = nullptr;
       }
       ended += w.state == Wave::ended;

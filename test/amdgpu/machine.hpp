@@ -100,6 +100,9 @@ struct Strict;
 struct Kernel; // what a dispatch packet says, decoded once
 struct Group;
 
+// A wave that has polled and executed fewer since does nothing but poll.
+inline constexpr int poll_apart = 512;
+
 struct Wave {
   enum State : uint8_t { running, barrier, ended };
   static constexpr int vcc = 106, m0 = 124, exec = 126;
@@ -112,7 +115,8 @@ struct Wave {
   unsigned accumulators = 0;
   bool scc = false;
   State state = running;
-  bool yields = false; // it polls: others first
+  bool yields = false;         // it polls: others first
+  int since_poll = poll_apart; // instructions, as slices of the strict machine are short
   uint8_t indexed =
       0; // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
   int lane = 0; // that a memory access is for, and its address, for the report of a fault

@@ -73,13 +73,14 @@ void store(Wave &w, const Op &op, Space space, uint64_t address, int lane, const
   copy<bytes>(to, static_cast<const uint8_t *>(from));
 }
 // The old value, and in its place change(old): one atomic of the host, which other processes see.
-template <class T, class F> T exchange(Wave &w, Space space, uint64_t address, int lane, F change) {
+template <class T, class F>
+T exchange(Wave &w, const Op &op, Space space, uint64_t address, int lane, F change) {
   T *at = reinterpret_cast<T *>(reach(w, space, address, lane, sizeof(T)));
   if (uintptr_t(at) % sizeof(T))
     stop(&w, "lane %d: an atomic at %p, not aligned", lane, static_cast<void *>(at));
   const bool late = cached(w, at, address);
   if (late) [[unlikely]]
-    if (void *word = late_word(w, address, sizeof(T))) at = static_cast<T *>(word);
+    if (void *word = late_word(w, op.bits, address, sizeof(T))) at = static_cast<T *>(word);
   T old = __atomic_load_n(at, __ATOMIC_SEQ_CST), now = change(old);
   while (!__atomic_compare_exchange_n(at, &old, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     now = change(old);

@@ -102,18 +102,33 @@ void Late::part(Act act, Space space, int lane, size_t bytes) {
 
 void Late::finish(Request &r) {
   while (r.left) cu.happen(r.line[std::countr_zero(r.left)], &r);
-  if (r.op.effect == Effect::write_back) {
-    const uint8_t scope = r.op.bits & 3;
-    if (nodes().name == "gfx90a" || scope == 3) cu.l2.write_back();
-  }
+  if (r.op.effect == Effect::write_back && (nodes().name == "gfx90a" || cu.l2.reaches(r.op.bits)))
+    cu.l2.write_back();
 }
-// Until no more than so many are under way, the oldest first.
+// What a wave has stored comes before its write-back.
+void Late::finish_one(Queue &q, size_t k) {
+  Request &r = *q.requests[k];
+  for (size_t i = 0; i < k && r.op.effect == Effect::write_back; i++) finish(*q.requests[i]);
+  finish(r);
+}
+// Of what a wait covers, one may happen while others go on. True if there is more.
+bool Late::linger(Queue &q, size_t left) {
+  size_t waiting = 0;
+  const size_t count = q.requests.size() > left ? q.requests.size() - left : 0;
+  for (size_t k = 0; k < count && waiting < 2; k++) waiting += q.requests[k]->left != 0;
+  if (waiting < 2 || cu.random.one_in(2)) return false;
+  finish_one(q, cu.random.next() % count);
+  return true;
+}
+// Until no more than so many are under way. What is covered happens in any order.
 void Late::retire(Queue &q, size_t left) {
-  while (q.requests.size() > left) {
-    const auto r = q.requests.front();
+  if (q.requests.size() <= left) return;
+  const size_t count = q.requests.size() - left;
+  const bool backwards = cu.random.one_in(2);
+  for (size_t k = 0; k < count; k++) finish_one(q, backwards ? count - 1 - k : k);
+  for (size_t k = 0; k < count; k++) {
+    mark(q, *q.requests.front(), -1);
     q.requests.pop_front();
-    finish(*r);
-    mark(q, *r, -1);
   }
 }
 void Late::mark(Queue &q, const Request &r, int by) {
@@ -171,6 +186,7 @@ void Late::wait_states(const Op &op) {
 }
 
 void Late::before(const Op &op) {
+  paused = false;
   wave.at = wave.pc;
   use(op);
   wait_states(op);
@@ -209,6 +225,10 @@ void Late::after(const Op &op) {
     add(vm_), add(lgkm_);
     break;
   case Effect::wait: // what comes out of order may be the one that has not come
+    if ((paused = linger(vm_, size_t(op.offset)))) {
+      wave.pc = wave.at; // it waits again
+      break;
+    }
     if (!op.offset || !out_of_order(vm_)) retire(vm_, size_t(op.offset));
     if (!op.offset1 || !out_of_order(lgkm_)) retire(lgkm_, size_t(op.offset1));
     break;
@@ -220,7 +240,7 @@ void Late::after(const Op &op) {
     break;
   case Effect::invalidate:
     cu.l1.clear();
-    if ((op.bits & 3) == 3) cu.l2.invalidate();
+    if (cu.l2.reaches(op.bits)) cu.l2.invalidate();
     break;
   case Effect::end:
     retire(vm_, 0), retire(lgkm_, 0);
@@ -235,18 +255,19 @@ Strict::Strict(unsigned node, int units) : random(*strict_seed() * 64 + node) {
   constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {64, 16, 4, 1};
   const uint64_t kind = random.next() >> 32;
   lull = lulls[kind >> 4 & 3];
-  l2.push_back(std::make_unique<L2>(node, random, back[kind >> 2 & 3]));
+  for (unsigned i = 0; i < nodes().xccs; i++)
+    l2.push_back(std::make_unique<L2>(node, nodes().xccs > 1, random, back[kind >> 2 & 3]));
   for (int i = 0; i < units; i++)
     cus.push_back(std::make_unique<Cu>(*l2[size_t(i) % l2.size()], random, early[kind & 3]));
 }
 void Strict::acquire(bool system) {
   for (auto &cu : cus) cu->l1.clear();
   for (auto &each : l2)
-    if (system) each->invalidate();
+    if (system || l2.size() > 1) each->invalidate();
 }
 void Strict::release(bool system) {
   for (auto &each : l2)
-    if (system) each->write_back();
+    if (system || l2.size() > 1) each->write_back();
 }
 void Strict::forget(uint64_t begin, size_t bytes) {
   for (auto &each : l2) each->forget(begin, bytes);

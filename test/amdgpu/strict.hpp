@@ -42,12 +42,15 @@ enum class Keep : uint8_t { nothing, written, lines };
 
 class L2 {
 public:
-  L2(unsigned node, Random &random, uint64_t early) : node_(node), random_(random), early_(early) {}
+  L2(unsigned node, bool several, Random &random, uint64_t early)
+      : node_(node), several_(several), random_(random), early_(early) {}
   // fresh: not from a line that came before. through: to memory at once.
   void read(uint64_t address, void *to, size_t bytes, bool fresh);
   void write(uint64_t address, const void *from, size_t bytes, bool through);
   // Where an atomic finds its word, or NULL: memory itself.
-  void *word(uint64_t address, size_t bytes);
+  void *word(uint64_t address, size_t bytes, bool system);
+  // Whether sc0 and sc1 of gfx942 mean what is behind this cache.
+  bool reaches(uint8_t bits) const;
   void write_back();
   void invalidate(); // lines that may be stale
   void forget(uint64_t begin, size_t bytes);
@@ -65,11 +68,13 @@ private:
   void clean(uint64_t at, Line &line);
   template <class F> void take(F gone);
   unsigned node_;
+  bool several_; // of this GPU
   Random &random_;
   uint64_t early_; // a line in so many is written back at once
   std::unordered_map<uint64_t, Line> lines_;
   uint64_t known_from_ = 1, known_to_ = 0, version_ = 0; // the allocation that was asked for last
   Keep known_ = Keep::nothing;
+  bool known_own_ = false;
 };
 
 struct Late;
@@ -118,6 +123,7 @@ struct Late {
 
   Wave &wave;
   Cu &cu;
+  bool paused = false; // in a wait, which goes on in another turn
 
 private:
   struct Queue {
@@ -129,6 +135,8 @@ private:
   void mark(Queue &queue, const Request &request, int by);
   void add(Queue &queue);
   void finish(Request &request);
+  void finish_one(Queue &queue, size_t k);
+  bool linger(Queue &queue, size_t left);
   void retire(Queue &queue, size_t left);
   void wait_states(const Op &op);
   Queue vm_, lgkm_;
@@ -155,7 +163,7 @@ struct Strict {
 // Of memory.hpp's accesses, in the strict machine.
 void late_read(Wave &w, uint8_t bits, uint64_t address, void *to, size_t bytes);
 void late_write(Wave &w, uint8_t bits, uint64_t address, const void *from, size_t bytes);
-void *late_word(Wave &w, uint64_t address, size_t bytes);
+void *late_word(Wave &w, uint8_t bits, uint64_t address, size_t bytes);
 // Bytes that the unit's own store or atomic has changed.
 void late_changed(Wave &w, uint64_t address, const void *now, size_t bytes);
 void late_scalar(Wave &w, uint64_t address, void *to, size_t bytes);

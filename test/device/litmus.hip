@@ -103,6 +103,81 @@ __global__ void __launch_bounds__(1024) workgroup_put(uint32_t *dest, uint32_t *
   }
 }
 
+// A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of the
+// other see after it; and what they stored here, the other gets.
+__global__ void __launch_bounds__(1024) across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count, int late, unsigned *bad) {
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    if (threadIdx.x == 0) be_late(r, late);
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {
+      shmem_uint32_p(dest + i, r * 1000 + unsigned(i), peer);
+      own[i] = r * 2000 + unsigned(i);
+    }
+    shmemx_barrier_all_wg();
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      if (dest[n - 1 - i] != r * 1000 + unsigned(n - 1 - i)) *bad = r;
+    shmemx_uint32_get_wg(got, own, size_t(n), peer);
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      if (got[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
+    shmemx_sync_all_wg();
+  }
+}
+
+// A get sees what a peer has changed, though the getter has seen it before and nothing told it.
+__global__ void __launch_bounds__(1024) gets(uint32_t *data, uint64_t *sig, int peer, int count, unsigned *bad) {
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    if (shmem_my_pe() < peer) {
+      be_late(r, shmem_my_pe());
+      for (int i = 0; i < 16; i++) data[i] = r;
+      shmem_quiet();
+      shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
+    } else {
+      uint32_t seen[16] = {};
+      const uint64_t until = shmem::arch::clock() + 1000000000; // 10 s
+      while (seen[0] != r && seen[15] != r && shmem::arch::clock() < until) {
+        shmem_uint32_get(seen, data, 16, peer);
+        shmem::arch::pause();
+      }
+      if (seen[0] != r && seen[15] != r) {
+        *bad = r;
+        return shmem_signal_set(sig, unsigned(count), peer);
+      }
+      shmem_signal_set(sig, r, peer);
+    }
+  }
+}
+
+// A sum of what all threads stored, which all threads look at.
+__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int count, int late, unsigned *bad) {
+  for (int r = 1; r <= count; r++) {
+    if (threadIdx.x == 0) be_late(unsigned(r), late);
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = (shmem_my_pe() + 1) * r + i;
+    shmemx_int_sum_reduce_wg(SHMEM_TEAM_WORLD, dest, source, size_t(n));
+    int wanted = 0;
+    for (int pe = 0; pe < shmem_n_pes(); pe++) wanted += (pe + 1) * r;
+    __syncthreads();
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      if (dest[n - 1 - i] != wanted + shmem_n_pes() * (n - 1 - i)) *bad = unsigned(r);
+    __syncthreads();
+  }
+}
+
+// Workgroups of a GPU: the last one to count sees what all stored.
+__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, unsigned *bad) {
+  __shared__ bool last;
+  const unsigned all = gridDim.x * blockDim.x;
+  for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
+    if (data[i] > round) *bad = round;
+  __syncthreads();
+  data[blockIdx.x * blockDim.x + threadIdx.x] = round;
+  shmem::settle();
+  if (threadIdx.x == 0)
+    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) == gridDim.x * round - 1;
+  __syncthreads();
+  if (!last) return;
+  for (unsigned i = threadIdx.x; i < all; i += blockDim.x)
+    if (data[i] != round) *bad = round;
+}
+
 int rounds(void) {
   const char *text = getenv("SHMEM_TEST_ROUNDS");
   return text ? atoi(text) : 2000;
@@ -165,6 +240,34 @@ void workgroups(void) {
       b.done(form == 0 ? "put with signal of a workgroup" : form == 1 ? "put of a workgroup, signal of a lane" : "p of a workgroup");
     }
 }
+void barriers(void) {
+  const int peer = npes % 2 && me == npes - 1 ? me : me ^ 1; // all take part
+  for (int n : {5, 700}) {
+    Buffers b;
+    hipLaunchKernelGGL(across_barrier, dim3(1), dim3(256), 0, stream, b.data, b.data + n, b.data + 2 * n, n, peer, rounds() / 20, 1, b.bad);
+    b.done("a barrier of workgroups");
+  }
+}
+void getting(void) {
+  Buffers b;
+  int peer;
+  if (paired(&peer)) hipLaunchKernelGGL(gets, dim3(1), dim3(1), 0, stream, b.data, b.sig, peer, rounds() / 20, b.bad);
+  b.done("gets of what changes");
+}
+void reducing(void) {
+  for (int n : {3, 4000}) {
+    Buffers b;
+    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n, n,
+                       rounds() / 50, 0, b.bad);
+    b.done("a sum of workgroups");
+  }
+}
+void counting(void) {
+  Buffers b;
+  for (unsigned r = 1; r <= unsigned(rounds()) / 20; r++)
+    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, b.bad);
+  b.done("the last workgroup to count");
+}
 void buffering(void) {
   const int count = rounds();
   uint64_t *word = static_cast<uint64_t *>(device_alloc(8, 0)), *seen = static_cast<uint64_t *>(device_alloc(size_t(count) * 8, 0));
@@ -190,7 +293,11 @@ void buffering(void) {
 const struct pe_test tests[] = {{"message passing", messages},
                                 {"store buffering", buffering},
                                 {"a signal by way of a third PE", three},
-                                {"workgroup put, one lane's signal", workgroups}};
+                                {"workgroup put, one lane's signal", workgroups},
+                                {"across a barrier of workgroups", barriers},
+                                {"gets of what changes", getting},
+                                {"a sum of workgroups", reducing},
+                                {"the last workgroup to count", counting}};
 
 } // namespace
 

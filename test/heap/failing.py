@@ -22,7 +22,7 @@ CALLS = [("hipSetDevice", 1, "hipSetDevice"), ("hipDeviceGetPCIBusId", 1, "hipDe
          ("hipIpcOpenMemHandle", 1, "the symmetric heap of PE 0 on GPU 0 .* hipIpcOpenMemHandle"),
          ("hipIpcOpenMemHandle", 2, "the flags of PE 0 on GPU 0 .* hipIpcOpenMemHandle"),
          ("hipMemcpy", 1, "hipMemcpy"), ("hipMemcpy", 9, "hipMemcpy"), ("hipMalloc", 1, "hipMalloc"),
-         ("hipStreamCreateWithFlags", 1, "hipStreamCreateWithFlags"), ("hipMemcpyAsync", 1, "hipMemcpyAsync"),
+         ("hipStreamCreateWithPriority", 1, "hipStreamCreateWithPriority"), ("hipMemcpyAsync", 1, "hipMemcpyAsync"),
          ("hipMemcpyAsync", 2, "hipMemcpyAsync"), ("hipMemcpy2DAsync", 1, "hipMemcpy2DAsync"),
          ("hipStreamSynchronize", 1, "hipStreamSynchronize"), ("hipHostMalloc", 1, "hipHostMalloc"),
          ("hipHostGetDevicePointer", 1, "hipHostGetDevicePointer"), ("hipLaunchKernel", 1, "an atomic"),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Collectives on streams that follow each other with nothing between, in graphs, late, in two teams and on
 // two streams at once, in teams that come and go.
+#include <shmem/device/shmem.hpp> // before cmocka.h, which has a macro fail
 #include "stream.hpp"
 
+#include <atomic>
+#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -247,12 +250,51 @@ void own_errors(void) {
   shmem_free(x);
 }
 
+// As a program's kernel waits for what its host sends. `over` ends a wait that nobody would end.
+__global__ void hold(const int *flag, const int *over) {
+  while (!shmem::arch::load(flag) && !shmem::arch::load(over)) shmem::arch::pause();
+}
+// More streams than a GPU has queues wait for what the host's calls do, by kernels and by copies: AMD's runtime gives
+// streams of one priority four queues to share, and what is behind a kernel that waits in the same one waits with it.
+void many_waiting(void) {
+  constexpr int count = 6;
+  hipStream_t waiting[count];
+  int *flags = reinterpret_cast<int *>(device_alloc((count + 1) * sizeof(int), 0)), *over, *over_there;
+  HIP(hipHostMalloc(reinterpret_cast<void **>(&over), sizeof *over, hipHostMallocMapped));
+  HIP(hipHostGetDevicePointer(reinterpret_cast<void **>(&over_there), over, 0));
+  *over = 0;
+  const int one = 1;
+  to_device(flags + count, &one, sizeof one);
+  for (hipStream_t &s : waiting) HIP(hipStreamCreateWithFlags(&s, hipStreamNonBlocking));
+  for (int k = 0; k < count; k++)
+    hipLaunchKernelGGL(hold, dim3(1), dim3(1), 0, waiting[k], static_cast<const int *>(flags + k), static_cast<const int *>(over_there));
+  std::atomic<bool> done{false}, late{false};
+  std::thread alarm([&] {
+    for (int k = 0; k < 1000 && !done; k++) usleep(10000);
+    late = !done;
+    if (late) __atomic_store_n(over, 1, __ATOMIC_SEQ_CST);
+  });
+  for (int k = 0; k < count; k += 2) {
+    shmem_int_atomic_add(flags + k, 1, me);
+    shmem_int_put(flags + k + 1, flags + count, 1, me);
+  }
+  for (hipStream_t s : waiting) HIP(hipStreamSynchronize(s));
+  done = true;
+  alarm.join();
+  CHECK(!late, "calls of the host wait for kernels that wait for them");
+  for (hipStream_t s : waiting) HIP(hipStreamDestroy(s));
+  HIP(hipHostFree(over));
+  finish_all();
+  shmem_free(flags);
+}
+
 struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"back to back, with one PE late", back_to_back},
                           {"in place", in_place},
                           {"broadcasts of changing roots", broadcasts},
                           {"graphs", graphs},
                           {"two teams on two streams", two_at_once},
+                          {"six streams that wait", many_waiting},
                           {"teams that come and go", new_teams},
                           {"tables of algorithms", tables}};
 
