@@ -161,15 +161,20 @@ __global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int 
   }
 }
 
-// Workgroups of a GPU: the last one to count sees what all stored.
-__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, unsigned *bad) {
+// Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored and
+// settled, or one thread did.
+__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
   __shared__ bool last;
   const unsigned all = gridDim.x * blockDim.x;
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
     if (data[i] > round) *bad = round;
   __syncthreads();
-  data[blockIdx.x * blockDim.x + threadIdx.x] = round;
-  shmem::settle();
+  if (alone) {
+    for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++) data[blockIdx.x * blockDim.x + i] = round;
+  } else {
+    data[blockIdx.x * blockDim.x + threadIdx.x] = round;
+    shmem::settle();
+  }
   if (threadIdx.x == 0)
     last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) == gridDim.x * round - 1;
   __syncthreads();
@@ -265,7 +270,7 @@ void reducing(void) {
 void counting(void) {
   Buffers b;
   for (unsigned r = 1; r <= unsigned(rounds()) / 20; r++)
-    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, b.bad);
+    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, r % 2 == 0, b.bad);
   b.done("the last workgroup to count");
 }
 void buffering(void) {
