@@ -4,6 +4,7 @@
 #include <cstring>
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
+#include <unistd.h>
 
 __global__ void wild(int *p) {
   if (threadIdx.x == 5) p[1ull << 44] = 1;
@@ -28,40 +29,70 @@ __global__ void fine(int *p) {
   atomicAdd(p, 1);
 }
 
+// Arrays of 2 and of 16 KiB that each lane has in memory.
+template <int bytes> __device__ void fill(int *p) {
+  constexpr int n = bytes / 4;
+  volatile int mine[n];
+  for (int i = 0; i < n; i++) mine[(i * 7 + threadIdx.x) % n] = i;
+  int wrong = 0;
+  for (int i = 0; i < n; i += 101) wrong += mine[(i * 7 + threadIdx.x) % n] != i;
+  atomicAdd(p, wrong ? 1000 : 1);
+}
+__global__ void stack(int *p) {
+  fill<2048>(p);
+}
+__global__ void tall(int *p) {
+  fill<16384>(p);
+}
 __global__ void endless(int *p) {
   while (__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) >= 0)
     __builtin_amdgcn_s_sleep(1);
 }
 
-// A packet of a type that GPUs do not have: a call of a function.
-int packet() {
+// One packet in a queue of its own, of a type that GPUs do not have, a call of a function, or of a kernel that wants 1
+// GiB of stack for each lane, of which the queue's owner is told.
+int packet(bool greedy) {
   if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
   hsa_queue_t *queue = nullptr;
   const auto make = [](hsa_agent_t agent, void *made) {
     hsa_device_type_t type;
     (void)hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
     if (type != HSA_DEVICE_TYPE_GPU) return HSA_STATUS_SUCCESS;
-    (void)hsa_queue_create(agent, 64, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr, 0, 0,
+    const auto told = [](hsa_status_t error, hsa_queue_t *, void *) {
+      const char *text = "?";
+      (void)hsa_status_string(error, &text);
+      fprintf(stderr, "%s\n", text);
+      _exit(8);
+    };
+    (void)hsa_queue_create(agent, 64, HSA_QUEUE_TYPE_SINGLE, told, nullptr, 0, 0,
                            static_cast<hsa_queue_t **>(made));
     return HSA_STATUS_INFO_BREAK;
   };
   (void)hsa_iterate_agents(make, &queue);
   if (!queue) return 6;
-  auto *slot = static_cast<hsa_agent_dispatch_packet_t *>(queue->base_address);
-  __atomic_store_n(&slot->header, uint16_t(HSA_PACKET_TYPE_AGENT_DISPATCH), __ATOMIC_RELEASE);
+  auto *slot = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address);
+  slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
+  slot->grid_size_x = 64, slot->grid_size_y = slot->grid_size_z = 1;
+  slot->private_segment_size = greedy ? 1u << 30 : 0;
+  __atomic_store_n(
+      &slot->header,
+      uint16_t(greedy ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
+      __ATOMIC_RELEASE);
   hsa_queue_store_write_index_relaxed(queue, 1);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
 }
 
 int main(int argc, char **argv) {
-  if (argc == 2 && !strcmp(argv[1], "packet")) return packet();
+  for (const char *name : {"packet", "greedy"})
+    if (argc == 2 && !strcmp(argv[1], name)) return packet(name[0] == 'g');
   const struct {
     const char *name;
     void (*kernel)(int *);
   } kernels[] = {
-      {"wild", wild},       {"trap", trap}, {"lds", lds},        {"misaligned", misaligned},
-      {"unknown", unknown}, {"fine", fine}, {"endless", endless}};
+      {"wild", wild},       {"trap", trap}, {"lds", lds},         {"misaligned", misaligned},
+      {"unknown", unknown}, {"fine", fine}, {"endless", endless}, {"stack", stack},
+      {"tall", tall}};
   for (const auto &k : kernels) {
     if (argc != 2 || strcmp(argv[1], k.name)) continue;
     int *p, seen = -1;

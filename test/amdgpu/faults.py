@@ -46,6 +46,12 @@ except subprocess.TimeoutExpired as late:  # it has been killed and waited for
     check("endless", not late.stdout and not late.stderr, (late.stdout, late.stderr))
 status, lines, out = run("fine")
 check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+# Stacks in memory that ROCr gives to a queue when a kernel wants it, as long as it has some.
+for name in "stack", "tall":
+    status, lines, out = run(name)
+    check(name, (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, _ = run("greedy")
+check("greedy", status == 8 and len(lines) == 1 and lines[0].startswith("HSA_STATUS_ERROR_OUT_OF_RESOURCES"), (status, lines))
 status, lines, _ = run("fine", AMDGPU_NODES="/nowhere.txt")
 check("no nodes", status == 134 and lines == ["amdgpu: AMDGPU_NODES: cannot read /nowhere.txt"], (status, lines))
 for text, pattern in {"gpus x": r".*: gpus x: not a number", "name gfx90a\nwheels 4": r".*: wheels 4: unknown word",

@@ -72,7 +72,8 @@ Machine::Machine(unsigned node, int units) : units_(size_t(units)) {
 
 bool Machine::fits(const Kernel &k, const Unit &unit) const {
   const unsigned waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
-  return unit.waves + int(waves) <= waves_of_unit &&
+  const uint64_t groups = k.next - (k.total - k.left); // that run
+  return (groups + 1) * waves <= k.most_waves && unit.waves + int(waves) <= waves_of_unit &&
          unit.registers + waves * k.registers <= registers_of_unit &&
          unit.lds + k.lds <= nodes().lds_kib << 10;
 }

@@ -151,6 +151,7 @@ struct Kernel {
   std::string name;
   uint32_t groups[3] = {}, size[3] = {}, grid[3] = {};
   uint32_t lds = 0, scratch = 0, registers = 0;
+  uint32_t most_waves = ~0u;              // at a time, which have scratch
   uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
 };
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <elf.h>
+#include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
 #include <list>
 #include <map>
@@ -34,6 +35,7 @@ struct Queue {
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  bool sdma = false;
   const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
@@ -51,18 +53,45 @@ template <class T> T field(const uint8_t *from, size_t offset) {
   return value;
 }
 
+// A signal's value becomes change(value), and who waits for it is told.
+template <class F> void change(amd_signal_t *signal, F f) {
+  const uint64_t mailbox = signal->event_mailbox_ptr;
+  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
+  f(const_cast<int64_t *>(&signal->value));
+  if (mailbox)
+    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
+  set_event(id);
+}
 // The packet processor's end of a packet.
 void complete(uint64_t handle, uint64_t started) {
   if (!handle) return;
   auto *signal = reinterpret_cast<amd_signal_t *>(handle);
   signal->start_ts = started;
   signal->end_ts = ticks();
-  const uint64_t mailbox = signal->event_mailbox_ptr;
-  const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there
-  __atomic_fetch_sub(&signal->value, 1, __ATOMIC_SEQ_CST);
-  if (mailbox)
-    __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
-  set_event(id);
+  change(signal, [](int64_t *value) { __atomic_fetch_sub(value, 1, __ATOMIC_SEQ_CST); });
+}
+
+// Scratch on demand. A queue has memory for the stacks of so many waves, each with so many KiB; where a
+// kernel wants more, the queue tells the runtime so by its signal and stands still until that is 0
+// again. The runtime knows of the packet by the queue's read index.
+constexpr int64_t wants_scratch = 1, scratch_was_for_once = 512;
+amd_queue_t &described(const Queue &q) {
+  return *reinterpret_cast<amd_queue_t *>(reinterpret_cast<uint64_t>(q.read_index) -
+                                          offsetof(amd_queue_t, read_dispatch_id));
+}
+amd_signal_t *inactive(const Queue &q) {
+  return reinterpret_cast<amd_signal_t *>(described(q).queue_inactive_signal.handle);
+}
+bool stands_still(const Queue &q) {
+  return inactive(q) && __atomic_load_n(&inactive(q)->value, __ATOMIC_SEQ_CST);
+}
+void ask(const Queue &q, int64_t what) {
+  change(inactive(q), [=](int64_t *value) { __atomic_store_n(value, what, __ATOMIC_SEQ_CST); });
+}
+bool has_scratch(const Queue &q, const uint8_t *packet) {
+  const uint64_t wanted = field<uint32_t>(packet, 24),
+                 kib = described(q).compute_tmpring_size >> 12;
+  return wanted * lanes <= kib << 10;
 }
 
 // Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put there.
@@ -109,6 +138,7 @@ void start(Queue &q, const uint8_t *packet) {
   }
   k.left = k.total;
   k.scratch = field<uint32_t>(k.copy, 24);
+  if (k.scratch) k.most_waves = described(q).compute_tmpring_size & 4095;
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
   if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
@@ -116,7 +146,11 @@ void start(Queue &q, const uint8_t *packet) {
         nullptr,
         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  k.queue = reinterpret_cast<uint64_t>(q.read_index) - 128; // read_dispatch_id of the amd_queue_t
+  const uint32_t waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
+  if (waves > k.most_waves)
+    stop(nullptr, "kernel %s: a workgroup of %u waves, but the queue has scratch for %u",
+         k.name.c_str(), waves, k.most_waves);
+  k.queue = reinterpret_cast<uint64_t>(&described(q));
   Machine &machine = machines.at(q.node);
   if (Strict *strict = machine.strict()) {
     // Instructions and descriptors come by the L2.
@@ -155,8 +189,21 @@ void free_slot(Queue &q) {
   *q.read_index = ++q.read;
 }
 
+bool serve_sdma(Queue &q) {
+  const uint64_t before = q.read, end = __atomic_load_n(q.doorbell, __ATOMIC_ACQUIRE);
+  while (q.read < end) {
+    const uint64_t at = q.read % q.bytes, there = std::min(end - q.read, q.bytes - at);
+    const size_t words = run_sdma(reinterpret_cast<const uint32_t *>(q.ring + at), there / 4);
+    if (!words) break;
+    q.read += 4 * words;
+    __atomic_store_n(q.read_index, q.read, __ATOMIC_RELEASE);
+  }
+  return q.read != before;
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
+  if (q.sdma) return serve_sdma(q);
   bool worked = false;
   // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
   // in a ring as long as the queue's, which it writes again when the slot is free.
@@ -172,16 +219,22 @@ bool serve(Queue &q) {
     }
     release(q, field<uint16_t>(k->copy, 0));
     complete(k->signal, ticks());
+    if (k->scratch && described(q).queue_properties & AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE)
+      ask(q, scratch_was_for_once);
     k = q.running.erase(k);
     worked = true;
   }
-  while (!q.launching && int64_t(*q.doorbell) >= int64_t(q.read)) {
+  while (!q.launching && !stands_still(q) && int64_t(*q.doorbell) >= int64_t(q.read)) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
     if (type == invalid) break;                    // the ring's owner has not written it yet
     if (header & 256 && !q.running.empty()) break; // the barrier bit
     if (type == dispatch) {
+      if (!has_scratch(q, packet)) {
+        ask(q, wants_scratch);
+        return true;
+      }
       acquire(q, header);
       start(q, packet);
       return true;
@@ -232,6 +285,27 @@ void fault(int number, siginfo_t *info, void *context) {
   sigaction(number, &other, nullptr); // and the instruction faults again
 }
 
+// With the lock held. The processor begins with the first queue.
+uint64_t add(std::unique_ptr<Queue> queue) {
+  if (next_queue == 1) {
+    struct sigaction action = {};
+    action.sa_sigaction = fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before[0]);
+    sigaction(SIGBUS, &action, &before[1]);
+    std::thread(processor).detach();
+  }
+  queues[next_queue] = std::move(queue);
+  return next_queue++;
+}
+std::unique_ptr<Queue> make(void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                            volatile uint64_t *doorbell) {
+  auto queue = std::make_unique<Queue>();
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = read_index, queue->doorbell = doorbell;
+  return queue;
+}
+
 } // namespace
 
 void memory_goes(const Range &range) {
@@ -247,25 +321,22 @@ void code_changed() {
 
 uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
                       volatile uint64_t *doorbell) {
-  std::lock_guard guard(lock);
-  if (next_queue == 1) {
-    struct sigaction action = {};
-    action.sa_sigaction = fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    sigaction(SIGSEGV, &action, &before[0]);
-    sigaction(SIGBUS, &action, &before[1]);
-    std::thread(processor).detach();
-  }
-  auto queue = std::make_unique<Queue>();
+  auto queue = make(ring, bytes, read_index, doorbell);
   queue->node = node;
-  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
-  queue->read_index = read_index;
   queue->read = *read_index;
-  queue->doorbell = doorbell;
   *doorbell = queue->read - 1; // the index of the last packet that was announced
+  std::lock_guard guard(lock);
   machines.try_emplace(node, node, int(nodes().units));
-  queues[next_queue] = std::move(queue);
-  return next_queue++;
+  return add(std::move(queue));
+}
+uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                     volatile uint64_t *doorbell) {
+  auto queue = make(ring, bytes, read_index, doorbell);
+  queue->sdma = true;
+  *read_index = 0;
+  *doorbell = 0; // the end of what was announced
+  std::lock_guard guard(lock);
+  return add(std::move(queue));
 }
 bool destroy_queue(uint64_t id) {
   std::lock_guard guard(lock);

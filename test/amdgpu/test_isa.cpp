@@ -2,6 +2,7 @@
 // Instructions of the machine beside what the ISA manual says of them, written here once more in
 // plain C++: all lanes, random and special numbers, with lanes that are off.
 #include "decode.hpp"
+#include "driver.hpp"
 #include "memory.hpp"
 #include <cmath>
 #include <csetjmp>
@@ -539,6 +540,47 @@ void test_matrix(void **) {
   }
 }
 
+// Packets of a copy engine, word by word.
+void test_sdma(void **) {
+  const auto low = [](const void *p) { return uint32_t(uintptr_t(p)); };
+  const auto high = [](const void *p) { return uint32_t(uintptr_t(p) >> 32); };
+  uint32_t from[64], to[64] = {}, flag[2] = {5, 0};
+  for (uint32_t i = 0; i < 64; i++) from[i] = 100 + i;
+  const uint32_t copy[] = {1, 4 * 10 - 1, 0, low(from), high(from), low(to), high(to)};
+  assert_int_equal(run_sdma(copy, 7), 7);
+  for (uint32_t i = 0; i < 64; i++) assert_int_equal(to[i], i < 10 ? 100 + i : 0);
+  // Three columns and two rows of words, from (1, 2) of rows of 8 to (4, 3) of rows of 16.
+  const uint32_t part[] = {
+      1 | 4 << 8 | 2u << 29, low(from), high(from), 1 | 2 << 16, 7 << 13, 63, low(to), high(to),
+      4 | 1 << 16,           15 << 13,  63,         2 | 1 << 16, 0};
+  assert_int_equal(run_sdma(part, 13), 13);
+  for (uint32_t row = 0; row < 2; row++)
+    for (uint32_t x = 0; x < 3; x++)
+      assert_int_equal(to[(1 + row) * 16 + 4 + x], from[(2 + row) * 8 + 1 + x]);
+  assert_int_equal(to[16 + 7], 0), assert_int_equal(to[16 + 3], 0);
+  const uint32_t fill[] = {11 | 2u << 30, low(to), high(to), 77, 4 * 3 - 1};
+  assert_int_equal(run_sdma(fill, 5), 5);
+  assert_int_equal(to[2], 77), assert_int_equal(to[3], 103);
+  uint32_t poll[] = {8 | 3u << 28 | 1u << 31, low(flag), high(flag), 4, 0xfe, 0};
+  assert_int_equal(run_sdma(poll, 6), 6); // 5 & 0xfe is 4
+  poll[3] = 5;
+  assert_int_equal(run_sdma(poll, 6), 0);
+  const uint32_t add[] = {10 | 47u << 25, low(flag), high(flag), 0xffffffff, 0, 0, 0, 0};
+  assert_int_equal(run_sdma(add, 8), 8);
+  assert_int_equal(flag[0], 4), assert_int_equal(flag[1], 1);
+  const uint32_t fence[] = {5, low(flag + 1), high(flag + 1), 9};
+  assert_int_equal(run_sdma(fence, 4), 4);
+  assert_int_equal(flag[1], 9);
+  const uint32_t clock[] = {13 | 2 << 8, low(to), high(to)};
+  const uint64_t before = ticks();
+  assert_int_equal(run_sdma(clock, 3), 3);
+  uint64_t seen;
+  memcpy(&seen, to, 8);
+  assert_true(before <= seen && seen <= ticks());
+  const uint32_t nothing[] = {0}, trap[] = {6, 0};
+  assert_int_equal(run_sdma(nothing, 1), 1), assert_int_equal(run_sdma(trap, 2), 2);
+}
+
 // What the table does not have, or would do wrongly, is refused.
 void test_unknown(void **) {
   for (const char *text :
@@ -553,6 +595,6 @@ int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(test_vector), cmocka_unit_test(test_scalar),
                               cmocka_unit_test(test_lanes),  cmocka_unit_test(test_index),
                               cmocka_unit_test(test_memory), cmocka_unit_test(test_matrix),
-                              cmocka_unit_test(test_unknown)};
+                              cmocka_unit_test(test_sdma),   cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
