@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(1024) gets(uint32_t *data, uint64_t *sig, int 
   }
 }
 
-// A sum of what all threads stored, which all threads look at.
-__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int count, int late, unsigned *bad) {
+// A sum of what all threads stored, which all threads look at, and what all stored, as peers put it here.
+__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
   for (int r = 1; r <= count; r++) {
     if (threadIdx.x == 0) be_late(unsigned(r), late);
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = (shmem_my_pe() + 1) * r + i;
@@ -157,6 +157,10 @@ __global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int 
     __syncthreads();
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
       if (dest[n - 1 - i] != wanted + shmem_n_pes() * (n - 1 - i)) *bad = unsigned(r);
+    shmemx_int_fcollect_wg(SHMEM_TEAM_WORLD, all, source, size_t(n));
+    for (int pe = 0; pe < shmem_n_pes(); pe++)
+      for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+        if (all[pe * n + n - 1 - i] != (pe + 1) * r + n - 1 - i) *bad = unsigned(r);
     __syncthreads();
   }
 }
@@ -260,11 +264,12 @@ void getting(void) {
   b.done("gets of what changes");
 }
 void reducing(void) {
-  for (int n : {3, 4000}) {
+  for (int n : {3, 1500}) {
     Buffers b;
-    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n, n,
-                       rounds() / 50, 0, b.bad);
-    b.done("a sum of workgroups");
+    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n,
+                       reinterpret_cast<int *>(b.data) + 2 * n, n,
+                       rounds() / 20, 0, b.bad);
+    b.done("a sum and a collection of workgroups");
   }
 }
 void counting(void) {
@@ -301,7 +306,7 @@ const struct pe_test tests[] = {{"message passing", messages},
                                 {"workgroup put, one lane's signal", workgroups},
                                 {"across a barrier of workgroups", barriers},
                                 {"gets of what changes", getting},
-                                {"a sum of workgroups", reducing},
+                                {"a sum and a collection of workgroups", reducing},
                                 {"the last workgroup to count", counting}};
 
 } // namespace
