@@ -173,6 +173,7 @@ bool modifier(std::string_view word, Op &op) {
   if (word == "mul:2") return op.omod = 1, true;
   if (word == "mul:4") return op.omod = 2, true;
   if (word == "div:2") return op.omod = 3, true;
+  if (starts(word, "bitop3:")) return op.table = uint8_t(number(word)), true;
   if (starts(word, "op_sel:")) return op.select = bits_of(word), true;
   if (starts(word, "op_sel_hi:")) return op.select_hi = bits_of(word), true;
   if (starts(word, "neg_lo:")) return op.neg_lo = bits_of(word), true;

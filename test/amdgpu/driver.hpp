@@ -12,7 +12,7 @@ namespace amdgpu {
 // Node 0 is the host, the GPUs come after it.
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
-           clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64;
+           clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64, sdma = 0;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;
   std::string name, product;
@@ -35,6 +35,11 @@ void set_event(uint32_t id);
 inline constexpr size_t packet_bytes = 64;
 uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
                       volatile uint64_t *doorbell);
+// One of a copy engine's: the indices count bytes and go on past the ring's end.
+uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                     volatile uint64_t *doorbell);
+// Does a packet that begins at word, of which so many words are there. How many it has; 0: it has to wait.
+size_t run_sdma(const uint32_t *word, size_t words);
 bool destroy_queue(uint64_t id); // false: there is none
 
 // Code may have gone with memory that was freed; the machine forgets what it decoded, at its next turn.

@@ -19,6 +19,13 @@ WANTED = {
     "misaligned": r"lane 0: an atomic at 0x[0-9a-f]*[159d], not aligned" + WHERE + r"(global|flat)_atomic_add .*",
     "unknown": r"unknown instruction" + WHERE + r"ds_(nop|append).*",
 }
+LATE = r"[sv]\d+ is used before what a load brings there has come, which {} counts" + WHERE + "{}.*, with AMDGPU_STRICT=7"
+STRICT = {
+    "early": LATE.format("vmcnt", "v_add_u32"),
+    "early_scalar": LATE.format("lgkmcnt", "s_add_u32"),
+    "early_lds": LATE.format("lgkmcnt", "v_add_u32"),
+    "overwritten": r"v\d+ is written while a store still reads it" + WHERE + r"v_mov_b32.*, with AMDGPU_STRICT=7",
+}
 failed = 0
 
 
@@ -33,8 +40,11 @@ def check(what, good, seen):
     print(f"{'ok' if good else 'NOT OK'}: {what}: {seen}")
 
 
-for name, pattern in WANTED.items():
-    status, lines, _ = run(name)
+for name, pattern in [*WANTED.items(), *STRICT.items()]:
+    status, lines, out = run(name)
+    if name in STRICT:
+        check(name + ", not strictly", (status, lines) == (0, []), (status, lines, out))
+        status, lines, _ = run(name, AMDGPU_STRICT="7")
     check(name, status == 134 and len(lines) == 1 and re.fullmatch("amdgpu: (" + pattern + ")", lines[0]), (status, lines))
 status, lines, _ = run("packet")
 check("packet", status == 134 and lines == ["amdgpu: unknown packet: header 0x0004, format 0"], (status, lines))
@@ -52,6 +62,10 @@ for name in "stack", "tall":
     check(name, (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 status, lines, _ = run("greedy")
 check("greedy", status == 8 and len(lines) == 1 and lines[0].startswith("HSA_STATUS_ERROR_OUT_OF_RESOURCES"), (status, lines))
+status, lines, out = run("fine", AMDGPU_STRICT="7")
+check("fine, strictly", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, _ = run("fine", AMDGPU_STRICT="soon")
+check("no seed", status == 134 and lines == ["amdgpu: AMDGPU_STRICT=soon is no number"], (status, lines))
 status, lines, _ = run("fine", AMDGPU_NODES="/nowhere.txt")
 check("no nodes", status == 134 and lines == ["amdgpu: AMDGPU_NODES: cannot read /nowhere.txt"], (status, lines))
 for text, pattern in {"gpus x": r".*: gpus x: not a number", "name gfx90a\nwheels 4": r".*: wheels 4: unknown word",

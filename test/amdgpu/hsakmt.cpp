@@ -83,6 +83,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *p) {
   p->DrmRenderMinor = HSAint32(127 + node);
   p->HiveID = 0x6d693235; // one of all GPUs
   p->NumCpQueues = 24;
+  p->NumSdmaEngines = nodes().sdma, p->NumSdmaQueuesPerEngine = nodes().sdma ? 8 : 0;
   p->UniqueID = unique(node);
   p->VGPRSizePerCU = 512 << 10;
   p->SGPRSizePerCU = 16 << 10;
@@ -188,7 +189,8 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
                                 void *ring, HSAuint64 bytes, HsaEvent *,
                                 HsaQueueResource *resource) {
   if (!gpu(node)) return HSAKMT_STATUS_INVALID_NODE_UNIT;
-  if (type != HSA_QUEUE_COMPUTE_AQL)
+  const bool sdma = type == HSA_QUEUE_SDMA && nodes().sdma;
+  if (type != HSA_QUEUE_COMPUTE_AQL && !sdma)
     return HSAKMT_STATUS_NOT_SUPPORTED; // ROCr copies with kernels then
   if (bytes < packet_bytes || bytes & (bytes - 1)) return HSAKMT_STATUS_INVALID_PARAMETER;
   static std::atomic<size_t> made;
@@ -200,6 +202,12 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
   const size_t at = made++;
   if (!page || at >= doorbells) return HSAKMT_STATUS_OUT_OF_RESOURCES;
   resource->Queue_DoorBell_aql = page + at;
+  if (sdma) { // its indices are the driver's
+    static uint64_t indices[doorbells][2];
+    resource->Queue_read_ptr_aql = &indices[at][0], resource->Queue_write_ptr_aql = &indices[at][1];
+    resource->QueueId = create_sdma(ring, bytes, &indices[at][0], page + at);
+    return HSAKMT_STATUS_SUCCESS;
+  }
   resource->QueueId = create_queue(node, ring, bytes, resource->Queue_read_ptr_aql, page + at);
   return HSAKMT_STATUS_SUCCESS;
 }

@@ -323,6 +323,20 @@ template <bool high> void mbcnt(Wave &w, const Op &op) {
   }
   write(w, op, out, mask);
 }
+// From gfx950 on: the bits of the three sources, as a number, say which bit of the table is the result's.
+void bitop3(Wave &w, const Op &op) {
+  u64 mask = w.mask();
+  const Source<u32> a(w, op, 1, mask), b(w, op, 2, mask), c(w, op, 3, mask);
+  u32 out[lanes];
+  for (int i = 0; i < lanes; i++) {
+    out[i] = 0;
+    for (int k = 0; k < 8; k++)
+      if (op.table >> k & 1)
+        out[i] |=
+            (k & 4 ? a.p[i] : ~a.p[i]) & (k & 2 ? b.p[i] : ~b.p[i]) & (k & 1 ? c.p[i] : ~c.p[i]);
+  }
+  write(w, op, out, mask);
+}
 void cndmask(Wave &w, const Op &op) {
   u64 mask = w.mask();
   const u64 choose = op.operands > 3 ? scalar<u64>(w, op.operand[3]) : w.pair(Wave::vcc);

@@ -201,7 +201,9 @@ bool Machine::turn() {
     size_t ended = 0, waiting = 0;
     for (auto &owner : group->waves) {
       Wave &w = *owner;
-      if (w.state == Wave::running) {
+      if (w.state == Wave::running && strict_ && w.late->stalled()) {
+        worked = true;
+      } else if (w.state == Wave::running) {
         current = &w;
         w.yields = false;
         run(w);

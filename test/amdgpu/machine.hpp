@@ -80,6 +80,7 @@ struct Op {
   int8_t omod = 0; // 1: times 2, 2: times 4, 3: half
   uint8_t select = 0, select_hi = 0xff, neg_lo = 0,
           neg_hi = 0; // op_sel and its like, a bit an operand
+  uint8_t table = 0;  // of bitop3
   Part part[4] = {};  // of the destination and the sources
   Rest rest = Rest::zero;
   Move move = Move::none;

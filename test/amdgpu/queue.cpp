@@ -35,6 +35,7 @@ struct Queue {
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
   std::list<Dispatch> running;
+  bool sdma = false;
   const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
 };
 
@@ -188,8 +189,21 @@ void free_slot(Queue &q) {
   *q.read_index = ++q.read;
 }
 
+bool serve_sdma(Queue &q) {
+  const uint64_t before = q.read, end = __atomic_load_n(q.doorbell, __ATOMIC_ACQUIRE);
+  while (q.read < end) {
+    const uint64_t at = q.read % q.bytes, there = std::min(end - q.read, q.bytes - at);
+    const size_t words = run_sdma(reinterpret_cast<const uint32_t *>(q.ring + at), there / 4);
+    if (!words) break;
+    q.read += 4 * words;
+    __atomic_store_n(q.read_index, q.read, __ATOMIC_RELEASE);
+  }
+  return q.read != before;
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
+  if (q.sdma) return serve_sdma(q);
   bool worked = false;
   // A launch ends when all workgroups have their place, and have begun: ROCr's copies have arguments
   // in a ring as long as the queue's, which it writes again when the slot is free.
@@ -271,6 +285,27 @@ void fault(int number, siginfo_t *info, void *context) {
   sigaction(number, &other, nullptr); // and the instruction faults again
 }
 
+// With the lock held. The processor begins with the first queue.
+uint64_t add(std::unique_ptr<Queue> queue) {
+  if (next_queue == 1) {
+    struct sigaction action = {};
+    action.sa_sigaction = fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before[0]);
+    sigaction(SIGBUS, &action, &before[1]);
+    std::thread(processor).detach();
+  }
+  queues[next_queue] = std::move(queue);
+  return next_queue++;
+}
+std::unique_ptr<Queue> make(void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                            volatile uint64_t *doorbell) {
+  auto queue = std::make_unique<Queue>();
+  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
+  queue->read_index = read_index, queue->doorbell = doorbell;
+  return queue;
+}
+
 } // namespace
 
 void memory_goes(const Range &range) {
@@ -286,25 +321,22 @@ void code_changed() {
 
 uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64_t *read_index,
                       volatile uint64_t *doorbell) {
-  std::lock_guard guard(lock);
-  if (next_queue == 1) {
-    struct sigaction action = {};
-    action.sa_sigaction = fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    sigaction(SIGSEGV, &action, &before[0]);
-    sigaction(SIGBUS, &action, &before[1]);
-    std::thread(processor).detach();
-  }
-  auto queue = std::make_unique<Queue>();
+  auto queue = make(ring, bytes, read_index, doorbell);
   queue->node = node;
-  queue->ring = static_cast<uint8_t *>(ring), queue->bytes = bytes;
-  queue->read_index = read_index;
   queue->read = *read_index;
-  queue->doorbell = doorbell;
   *doorbell = queue->read - 1; // the index of the last packet that was announced
+  std::lock_guard guard(lock);
   machines.try_emplace(node, node, int(nodes().units));
-  queues[next_queue] = std::move(queue);
-  return next_queue++;
+  return add(std::move(queue));
+}
+uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
+                     volatile uint64_t *doorbell) {
+  auto queue = make(ring, bytes, read_index, doorbell);
+  queue->sdma = true;
+  *read_index = 0;
+  *doorbell = 0; // the end of what was announced
+  std::lock_guard guard(lock);
+  return add(std::move(queue));
 }
 bool destroy_queue(uint64_t id) {
   std::lock_guard guard(lock);

@@ -80,6 +80,10 @@ Late::Late(Wave &its, Cu &its_cu) : wave(its), cu(its_cu) {
   lds_ = ~count++; // no address has such a line
 }
 
+bool Late::stalled() {
+  if (cu.random.one_in(512)) stalled_for_ = cu.random.next() >> 56;
+  return stalled_for_ && stalled_for_--;
+}
 void Late::part(Act act, Space space, int lane, size_t bytes) {
   Request &r = *open_;
   const uint64_t address = r.address[lane];

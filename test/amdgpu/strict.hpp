@@ -117,6 +117,7 @@ struct Late {
   Late(Wave &its, Cu &its_cu);
   void before(const Op &op); // what must not be used is not, and a request is opened
   void after(const Op &op);
+  bool stalled(); // others run, sometimes for long
   // The lane's part of the open request, which happens later.
   void part(Act act, Space space, int lane, size_t bytes);
   Request &open() { return *open_; }
@@ -143,6 +144,7 @@ private:
   std::shared_ptr<Request> open_;
   Operand stored_; // by the last wide store, until so many wait states later
   int stored_for_ = 0;
+  uint64_t stalled_for_ = 0;
   uint64_t lds_; // in the place of a line
 };
 

@@ -2,6 +2,7 @@
 // Instructions of the machine beside what the ISA manual says of them, written here once more in
 // plain C++: all lanes, random and special numbers, with lanes that are off.
 #include "decode.hpp"
+#include "driver.hpp"
 #include "memory.hpp"
 #include <cmath>
 #include <csetjmp>
@@ -105,6 +106,10 @@ const Case cases[] = {
     CASE("v_bfe_u32 v0, v4, 5, 7", 32, uint32_t(a) / 32 % 128),
     CASE("v_bfe_i32 v0, v4, 5, 7", 32,
          uint32_t(a) / 32 % 128 < 64 ? uint32_t(a) / 32 % 128 : uint32_t(a) / 32 % 128 - 128),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0x6c", 32, b ^ (a & c)),
+    CASE("v_bitop3_b32 v0, v4, 3, v8 bitop3:0x48", 32, (a ^ c) & 3),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0xca", 32, (a & b) | (~a & c)),
+    CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0x01", 32, ~(a | b | c)),
     CASE("v_bfi_b32 v0, v4, v6, v8", 32, (a & b) | (~a & c)),
     CASE("v_alignbit_b32 v0, v4, v6, 9", 32, uint32_t(a) << 23 | uint32_t(b) >> 9),
     CASE("v_perm_b32 v0, v4, v6, 0x0c040500", 32,
@@ -143,6 +148,8 @@ const Case cases[] = {
          "src1_sel:DWORD",
          32, int32_t(int8_t(a | b)) * 256),
     // Floating point
+    CASE("v_madmk_f32 v0, v4, 0xcf800000, v6", 32, of(float(f(a) * -0x1p32f) + f(b))),
+    CASE("v_madak_f32 v0, v4, v6, 0x40400000", 32, of(float(f(a) * f(b)) + 3.0f)),
     CASE("v_add_f32_e32 v0, v4, v6", 32, of(f(a) + f(b))),
     CASE("v_add_f32_e64 v0, -|v4|, v6 mul:2", 32, of((-std::fabs(f(a)) + f(b)) * 2.0f)),
     CASE("v_mul_f32_e32 v0, 0.5, v6", 32, of(0.5f * f(b))),
@@ -478,18 +485,28 @@ void test_matrix(void **) {
   struct {
     const char *text;
     int n, k, kind; // kind: 0 float, 1 half, 2 brain
-  } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v6, v[32:47]", 32, 2, 0},
-                {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 1},
-                {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[6:7], v[32:47]", 32, 8, 2},
-                {"v_mfma_f32_16x16x4f32 v[16:19], v4, v6, v[32:35]", 16, 4, 0},
-                {"v_mfma_f32_16x16x16f16 v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 1},
-                {"v_mfma_f32_16x16x16bf16_1k v[16:19], v[4:5], v[6:7], v[32:35]", 16, 16, 2}};
+  } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v8, v[32:47]", 32, 2, 0},
+                {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 1},
+                {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 2},
+                {"v_mfma_f32_16x16x4f32 v[16:19], v4, v8, v[32:35]", 16, 4, 0},
+                {"v_mfma_f32_16x16x16f16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 1},
+                {"v_mfma_f32_16x16x16bf16_1k v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 2},
+                {"v_mfma_f32_32x32x2_f32 v[16:31], v4, v8, v[32:47]", 32, 2, 0},
+                {"v_mfma_f32_32x32x8_f16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 1},
+                {"v_mfma_f32_32x32x8_bf16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 2},
+                {"v_mfma_f32_16x16x4_f32 v[16:19], v4, v8, v[32:35]", 16, 4, 0},
+                {"v_mfma_f32_16x16x16_f16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 1},
+                {"v_mfma_f32_16x16x16_bf16 v[16:19], v[4:5], v[8:9], v[32:35]", 16, 16, 2},
+                {"v_mfma_f32_32x32x16_f16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 1},
+                {"v_mfma_f32_32x32x16_bf16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 2},
+                {"v_mfma_f32_16x16x32_f16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 1},
+                {"v_mfma_f32_16x16x32_bf16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 2}};
   for (const auto &t : shapes) {
     const Op op = parse(t.text);
     if (!op.run) fail_msg("%s: not in the table", t.text);
     Wave w;
     w.v.resize(48 * lanes);
-    int a[32][16], b[16][32], c[32][32];
+    int a[32][32], b[32][32], c[32][32];
     for (int i = 0; i < 32; i++)
       for (int j = 0; j < 32; j++) {
         c[i][j] = int(randoms() % 64);
@@ -500,7 +517,7 @@ void test_matrix(void **) {
       for (int e = 0; e < each; e++) {
         const int k = lane / t.n * each + e, va = a[lane % t.n][k], vb = b[k][lane % t.n];
         uint32_t &ra = w.v[size_t(4 + e / 2) * lanes + size_t(lane)],
-                 &rb = w.v[size_t(6 + e / 2) * lanes + size_t(lane)];
+                 &rb = w.v[size_t(8 + e / 2) * lanes + size_t(lane)];
         if (t.kind == 0) ra = uint32_t(of(float(va))), rb = uint32_t(of(float(vb)));
         if (t.kind == 1) ra |= half(va) << 16 * (e % 2), rb |= half(vb) << 16 * (e % 2);
         if (t.kind == 2) ra |= brain(va) << 16 * (e % 2), rb |= brain(vb) << 16 * (e % 2);
@@ -523,6 +540,47 @@ void test_matrix(void **) {
   }
 }
 
+// Packets of a copy engine, word by word.
+void test_sdma(void **) {
+  const auto low = [](const void *p) { return uint32_t(uintptr_t(p)); };
+  const auto high = [](const void *p) { return uint32_t(uintptr_t(p) >> 32); };
+  uint32_t from[64], to[64] = {}, flag[2] = {5, 0};
+  for (uint32_t i = 0; i < 64; i++) from[i] = 100 + i;
+  const uint32_t copy[] = {1, 4 * 10 - 1, 0, low(from), high(from), low(to), high(to)};
+  assert_int_equal(run_sdma(copy, 7), 7);
+  for (uint32_t i = 0; i < 64; i++) assert_int_equal(to[i], i < 10 ? 100 + i : 0);
+  // Three columns and two rows of words, from (1, 2) of rows of 8 to (4, 3) of rows of 16.
+  const uint32_t part[] = {
+      1 | 4 << 8 | 2u << 29, low(from), high(from), 1 | 2 << 16, 7 << 13, 63, low(to), high(to),
+      4 | 1 << 16,           15 << 13,  63,         2 | 1 << 16, 0};
+  assert_int_equal(run_sdma(part, 13), 13);
+  for (uint32_t row = 0; row < 2; row++)
+    for (uint32_t x = 0; x < 3; x++)
+      assert_int_equal(to[(1 + row) * 16 + 4 + x], from[(2 + row) * 8 + 1 + x]);
+  assert_int_equal(to[16 + 7], 0), assert_int_equal(to[16 + 3], 0);
+  const uint32_t fill[] = {11 | 2u << 30, low(to), high(to), 77, 4 * 3 - 1};
+  assert_int_equal(run_sdma(fill, 5), 5);
+  assert_int_equal(to[2], 77), assert_int_equal(to[3], 103);
+  uint32_t poll[] = {8 | 3u << 28 | 1u << 31, low(flag), high(flag), 4, 0xfe, 0};
+  assert_int_equal(run_sdma(poll, 6), 6); // 5 & 0xfe is 4
+  poll[3] = 5;
+  assert_int_equal(run_sdma(poll, 6), 0);
+  const uint32_t add[] = {10 | 47u << 25, low(flag), high(flag), 0xffffffff, 0, 0, 0, 0};
+  assert_int_equal(run_sdma(add, 8), 8);
+  assert_int_equal(flag[0], 4), assert_int_equal(flag[1], 1);
+  const uint32_t fence[] = {5, low(flag + 1), high(flag + 1), 9};
+  assert_int_equal(run_sdma(fence, 4), 4);
+  assert_int_equal(flag[1], 9);
+  const uint32_t clock[] = {13 | 2 << 8, low(to), high(to)};
+  const uint64_t before = ticks();
+  assert_int_equal(run_sdma(clock, 3), 3);
+  uint64_t seen;
+  memcpy(&seen, to, 8);
+  assert_true(before <= seen && seen <= ticks());
+  const uint32_t nothing[] = {0}, trap[] = {6, 0};
+  assert_int_equal(run_sdma(nothing, 1), 1), assert_int_equal(run_sdma(trap, 2), 2);
+}
+
 // What the table does not have, or would do wrongly, is refused.
 void test_unknown(void **) {
   for (const char *text :
@@ -537,6 +595,6 @@ int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(test_vector), cmocka_unit_test(test_scalar),
                               cmocka_unit_test(test_lanes),  cmocka_unit_test(test_index),
                               cmocka_unit_test(test_memory), cmocka_unit_test(test_matrix),
-                              cmocka_unit_test(test_unknown)};
+                              cmocka_unit_test(test_sdma),   cmocka_unit_test(test_unknown)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

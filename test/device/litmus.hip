@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(1024) gets(uint32_t *data, uint64_t *sig, int 
   }
 }
 
-// A sum of what all threads stored, which all threads look at.
-__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int count, int late, unsigned *bad) {
+// A sum of what all threads stored, which all threads look at, and what all stored, as peers put it here.
+__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
   for (int r = 1; r <= count; r++) {
     if (threadIdx.x == 0) be_late(unsigned(r), late);
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = (shmem_my_pe() + 1) * r + i;
@@ -157,19 +157,28 @@ __global__ void __launch_bounds__(1024) sums(int *dest, int *source, int n, int 
     __syncthreads();
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
       if (dest[n - 1 - i] != wanted + shmem_n_pes() * (n - 1 - i)) *bad = unsigned(r);
+    shmemx_int_fcollect_wg(SHMEM_TEAM_WORLD, all, source, size_t(n));
+    for (int pe = 0; pe < shmem_n_pes(); pe++)
+      for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+        if (all[pe * n + n - 1 - i] != (pe + 1) * r + n - 1 - i) *bad = unsigned(r);
     __syncthreads();
   }
 }
 
-// Workgroups of a GPU: the last one to count sees what all stored.
-__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, unsigned *bad) {
+// Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored and
+// settled, or one thread did.
+__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
   __shared__ bool last;
   const unsigned all = gridDim.x * blockDim.x;
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
     if (data[i] > round) *bad = round;
   __syncthreads();
-  data[blockIdx.x * blockDim.x + threadIdx.x] = round;
-  shmem::settle();
+  if (alone) {
+    for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++) data[blockIdx.x * blockDim.x + i] = round;
+  } else {
+    data[blockIdx.x * blockDim.x + threadIdx.x] = round;
+    shmem::settle();
+  }
   if (threadIdx.x == 0)
     last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) == gridDim.x * round - 1;
   __syncthreads();
@@ -255,17 +264,18 @@ void getting(void) {
   b.done("gets of what changes");
 }
 void reducing(void) {
-  for (int n : {3, 4000}) {
+  for (int n : {3, 1500}) {
     Buffers b;
-    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n, n,
-                       rounds() / 50, 0, b.bad);
-    b.done("a sum of workgroups");
+    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n,
+                       reinterpret_cast<int *>(b.data) + 2 * n, n,
+                       rounds() / 20, 0, b.bad);
+    b.done("a sum and a collection of workgroups");
   }
 }
 void counting(void) {
   Buffers b;
   for (unsigned r = 1; r <= unsigned(rounds()) / 20; r++)
-    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, b.bad);
+    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, r % 2 == 0, b.bad);
   b.done("the last workgroup to count");
 }
 void buffering(void) {
@@ -296,7 +306,7 @@ const struct pe_test tests[] = {{"message passing", messages},
                                 {"workgroup put, one lane's signal", workgroups},
                                 {"across a barrier of workgroups", barriers},
                                 {"gets of what changes", getting},
-                                {"a sum of workgroups", reducing},
+                                {"a sum and a collection of workgroups", reducing},
                                 {"the last workgroup to count", counting}};
 
 } // namespace
