@@ -210,7 +210,8 @@ auto &doorbells = *new std::map<unsigned, Doorbells>;
 
 int add_queue(kfd_ioctl_create_queue_args &a) {
   if (!a.gpu_id || a.gpu_id > nodes().gpus) return EINVAL;
-  if (a.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL) return EOPNOTSUPP; // copies are by kernels
+  const bool sdma = a.queue_type == KFD_IOC_QUEUE_TYPE_SDMA && nodes().sdma;
+  if (a.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL && !sdma) return EOPNOTSUPP;
   if (a.ring_size < packet_bytes || a.ring_size & (a.ring_size - 1)) return EINVAL;
   auto [at, first] = doorbells.try_emplace(a.gpu_id);
   Doorbells &d = at->second;
@@ -224,9 +225,11 @@ int add_queue(kfd_ioctl_create_queue_args &a) {
   }
   if (d.queues == doorbell_bytes / 8) return ENOSPC;
   a.doorbell_offset = uint64_t(d.at) + 8 * d.queues;
-  a.queue_id = uint32_t(
-      create_queue(a.gpu_id, reinterpret_cast<void *>(a.ring_base_address), a.ring_size,
-                   reinterpret_cast<uint64_t *>(a.read_pointer_address), d.page + d.queues));
+  void *ring = reinterpret_cast<void *>(a.ring_base_address);
+  auto *read = reinterpret_cast<uint64_t *>(a.read_pointer_address);
+  uint64_t *doorbell = d.page + d.queues;
+  a.queue_id = uint32_t(sdma ? create_sdma(ring, a.ring_size, read, doorbell)
+                             : create_queue(a.gpu_id, ring, a.ring_size, read, doorbell));
   d.queues++;
   return 0;
 }

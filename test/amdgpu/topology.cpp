@@ -32,6 +32,7 @@ std::string properties(unsigned node) {
   t("max_slots_scratch_cu", 32);
   t("gfx_target_version", n.major * 10000 + n.minor * 100 + n.stepping);
   t("vendor_id", 0x1002)("device_id", n.device)("location_id", location(node));
+  t("num_sdma_engines", n.sdma)("num_sdma_queues_per_engine", n.sdma ? 8 : 0);
   t("drm_render_minor", 127 + node)("hive_id", 0x6d693235)("num_cp_queues", 24);
   t("max_engine_clk_fcompute", n.clock_mhz)("max_engine_clk_ccompute", 3000);
   t("local_mem_size", n.memory_mib << 20)("fw_version", 160)("unique_id", unique(node));
