@@ -45,7 +45,7 @@ KERNELS = {
     "put_signal_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "drain meet release store8", 64),
     "signal_add": ("add", 16),
     "fence": ("store8 release store8", 16),
-    "quiet": ("store8 release acquire", 16),
+    "quiet": ("store8 release", 16),
     "wait_until": ("load8 sleep load8 drain acquire cached8", 16),
     "test": ("load8 drain acquire cached8", 16),
     "atomic_add": ("add", 16),

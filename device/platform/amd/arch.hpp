@@ -118,10 +118,10 @@ SHMEM_D_ void progress() {}
 SHMEM_D_ void fence_stream() {
   fence_release();
 }
-// Orders this wave's earlier stores before its later loads as well.
+// Orders this wave's earlier stores before its later loads as well: they are issued after the stores
+// have ended. What must not be old is loaded past the caches, by g, get and polls, so none is emptied.
 SHMEM_D_ void fence_all() {
   fence_release();
-  fence_acquire();
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
