@@ -115,11 +115,12 @@ void part(long now) {
 }
 
 // A yield that comes right back tells that nobody else wants this core: poll for longer the next
-// time. One that does not, that somebody else makes better use of it. Returns when it is now.
+// time. One that does not, that somebody else makes better use of it. (2026-11, an EPYC: alone 130 ns,
+// with another that polls as often 1,230.) Returns when it is now.
 long yield_core(long before) {
   sched_yield();
   const long after = now_ns();
-  const bool back = after - before < 1000;
+  const bool back = after - before < 500;
   self.spins.store(back ? most_spins : least_spins, std::memory_order_relaxed);
   if (!back) part(after);
   return after;
