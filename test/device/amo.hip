@@ -35,7 +35,8 @@ long amo_model(int op, long old, long value, long cond) {
   }
 }
 bool amo_fetches(int op) {
-  return op != amo_set && op != amo_inc && op != amo_add && op != amo_and && op != amo_or && op != amo_xor;
+  return op != amo_set && op != amo_inc && op != amo_add && op != amo_and && op != amo_or &&
+         op != amo_xor;
 }
 
 void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size_t size,
@@ -45,14 +46,16 @@ void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size
   static shmem_ctx_t ctx;
   if (!words) {
     words = static_cast<char *>(device_alloc(256, 0));
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0, "split");
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0,
+          "split");
     CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
   }
   const int right = (me + 1) % npes;
   HIP(hipMemsetAsync(words, 0x77, 256, stream));
   to_device(words, old, size);
   finish_all();
-  AmoCall c = {op, with_ctx, ctx, words, words + 128, value, cond, with_ctx ? npes - 1 - right : right};
+  AmoCall c = {op,          with_ctx, ctx,  words,
+               words + 128, value,    cond, with_ctx ? npes - 1 - right : right};
   launch(c);
   HIP(hipGetLastError());
   finish_all();

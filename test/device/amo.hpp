@@ -4,9 +4,28 @@
 #include "device.hpp"
 
 enum Amo {
-  amo_fetch, amo_set, amo_swap, amo_fetch_nbi, amo_swap_nbi, // of all types
-  amo_cswap, amo_fetch_inc, amo_inc, amo_fetch_add, amo_add, amo_cswap_nbi, amo_fetch_inc_nbi, amo_fetch_add_nbi,
-  amo_fetch_and, amo_and, amo_fetch_or, amo_or, amo_fetch_xor, amo_xor, amo_fetch_and_nbi, amo_fetch_or_nbi, amo_fetch_xor_nbi,
+  amo_fetch,
+  amo_set,
+  amo_swap,
+  amo_fetch_nbi,
+  amo_swap_nbi, // of all types
+  amo_cswap,
+  amo_fetch_inc,
+  amo_inc,
+  amo_fetch_add,
+  amo_add,
+  amo_cswap_nbi,
+  amo_fetch_inc_nbi,
+  amo_fetch_add_nbi,
+  amo_fetch_and,
+  amo_and,
+  amo_fetch_or,
+  amo_or,
+  amo_fetch_xor,
+  amo_xor,
+  amo_fetch_and_nbi,
+  amo_fetch_or_nbi,
+  amo_fetch_xor_nbi,
   amo_end
 };
 

@@ -8,7 +8,20 @@
 namespace {
 
 enum Scope { thread, wave, wg };
-enum What { bcast, gather, uneven, exchange, strided, sum, largest, bits, block_sum, in_scan, ex_scan, what_end };
+enum What {
+  bcast,
+  gather,
+  uneven,
+  exchange,
+  strided,
+  sum,
+  largest,
+  bits,
+  block_sum,
+  in_scan,
+  ex_scan,
+  what_end
+};
 
 // Each call of the routine by its three names.
 #define BY_SCOPE(name, xname, ...)                                                                 \
@@ -28,22 +41,34 @@ struct Call {
 // A kernel each: with all of them in one clang 15 takes more than ten minutes for gfx90a.
 template <int what, int scope> __global__ void __launch_bounds__(1024) integers(Call c) {
   for (int r = 0; r < c.rounds; r++) {
-    if constexpr (what == bcast) BY_SCOPE(shmem_int_broadcast, shmemx_int_broadcast, c.team, c.dest, c.source, c.n, c.root);
-    if constexpr (what == gather) BY_SCOPE(shmem_int_fcollect, shmemx_int_fcollect, c.team, c.dest, c.source, c.n);
+    if constexpr (what == bcast)
+      BY_SCOPE(shmem_int_broadcast, shmemx_int_broadcast, c.team, c.dest, c.source, c.n, c.root);
+    if constexpr (what == gather)
+      BY_SCOPE(shmem_int_fcollect, shmemx_int_fcollect, c.team, c.dest, c.source, c.n);
     if constexpr (what == uneven)
-      BY_SCOPE(shmem_int_collect, shmemx_int_collect, c.team, c.dest, c.source, c.n / size_t(1 + shmem_team_my_pe(c.team) % 2));
-    if constexpr (what == exchange) BY_SCOPE(shmem_int_alltoall, shmemx_int_alltoall, c.team, c.dest, c.source, c.n);
-    if constexpr (what == strided) BY_SCOPE(shmem_int_alltoalls, shmemx_int_alltoalls, c.team, c.dest, c.source, 2, 3, c.n);
-    if constexpr (what == sum) BY_SCOPE(shmem_int_sum_reduce, shmemx_int_sum_reduce, c.team, c.dest, c.source, c.n);
-    if constexpr (what == largest) BY_SCOPE(shmem_int_max_reduce, shmemx_int_max_reduce, c.team, c.dest, c.source, c.n);
+      BY_SCOPE(shmem_int_collect, shmemx_int_collect, c.team, c.dest, c.source,
+               c.n / size_t(1 + shmem_team_my_pe(c.team) % 2));
+    if constexpr (what == exchange)
+      BY_SCOPE(shmem_int_alltoall, shmemx_int_alltoall, c.team, c.dest, c.source, c.n);
+    if constexpr (what == strided)
+      BY_SCOPE(shmem_int_alltoalls, shmemx_int_alltoalls, c.team, c.dest, c.source, 2, 3, c.n);
+    if constexpr (what == sum)
+      BY_SCOPE(shmem_int_sum_reduce, shmemx_int_sum_reduce, c.team, c.dest, c.source, c.n);
+    if constexpr (what == largest)
+      BY_SCOPE(shmem_int_max_reduce, shmemx_int_max_reduce, c.team, c.dest, c.source, c.n);
     if constexpr (what == bits)
-      BY_SCOPE(shmem_uint_xor_reduce, shmemx_uint_xor_reduce, c.team, reinterpret_cast<unsigned *>(c.dest),
-               reinterpret_cast<const unsigned *>(c.source), c.n);
+      BY_SCOPE(shmem_uint_xor_reduce, shmemx_uint_xor_reduce, c.team,
+               reinterpret_cast<unsigned *>(c.dest), reinterpret_cast<const unsigned *>(c.source),
+               c.n);
     if constexpr (what == block_sum)
-      BY_SCOPE(shmemx_int_sum_reduce_scatter, shmemx_int_sum_reduce_scatter, c.team, c.dest, c.source, c.n);
-    if constexpr (what == in_scan) BY_SCOPE(shmem_int_sum_inscan, shmemx_int_sum_inscan, c.team, c.dest, c.source, c.n);
-    if constexpr (what == ex_scan) BY_SCOPE(shmem_int_sum_exscan, shmemx_int_sum_exscan, c.team, c.dest, c.source, c.n);
-    c.root = (c.root + 1) % shmem_team_n_pes(c.team); // what the last round leaves is what is looked at
+      BY_SCOPE(shmemx_int_sum_reduce_scatter, shmemx_int_sum_reduce_scatter, c.team, c.dest,
+               c.source, c.n);
+    if constexpr (what == in_scan)
+      BY_SCOPE(shmem_int_sum_inscan, shmemx_int_sum_inscan, c.team, c.dest, c.source, c.n);
+    if constexpr (what == ex_scan)
+      BY_SCOPE(shmem_int_sum_exscan, shmemx_int_sum_exscan, c.team, c.dest, c.source, c.n);
+    c.root =
+        (c.root + 1) % shmem_team_n_pes(c.team); // what the last round leaves is what is looked at
   }
 }
 
@@ -93,7 +118,9 @@ bool expected(int what, const struct pe_team &t, size_t n, int root, size_t i, i
     const int end = what == in_scan ? t.me + 1 : what == ex_scan ? t.me : t.n;
     for (int m = 0; m < end; m++) {
       const int one = sample(t.pe[m], what == block_sum ? size_t(t.me) * n + i : i);
-      acc = what == largest ? (m && int(acc) > one ? acc : unsigned(one)) : what == bits ? acc ^ unsigned(one) : acc + unsigned(one);
+      acc = what == largest ? (m && int(acc) > one ? acc : unsigned(one))
+            : what == bits  ? acc ^ unsigned(one)
+                            : acc + unsigned(one);
     }
     *v = int(acc);
     return true;
@@ -126,18 +153,25 @@ void every_scope(void) {
           }
           const int rounds = 3, root = turn % teams[t].n;
           const Call c{root, rounds, teams[t].team, dest + shift, source, n};
-          const Kernel kernel = integers_of(what, scope, std::make_integer_sequence<int, 3 * what_end>());
-          hipLaunchKernelGGL(kernel, dim3(1), dim3(scope == wg ? 130 : scope == wave ? shmem::arch::wave_size : 1), 0, stream, c);
+          const Kernel kernel =
+              integers_of(what, scope, std::make_integer_sequence<int, 3 * what_end>());
+          hipLaunchKernelGGL(kernel, dim3(1),
+                             dim3(scope == wg     ? 130
+                                  : scope == wave ? shmem::arch::wave_size
+                                                  : 1),
+                             0, stream, c);
           HIP(hipGetLastError());
           finish_all();
-          CHECK(poison_spoilt(teams[t].team, packs, stream) == 0, "%d, scope %d, team %s, n %zu: words behind the message", what, scope,
+          CHECK(poison_spoilt(teams[t].team, packs, stream) == 0,
+                "%d, scope %d, team %s, n %zu: words behind the message", what, scope,
                 teams[t].name, n);
           HIP(hipMemcpy(host, dest, sizeof host, hipMemcpyDeviceToHost));
           for (size_t i = 0; i + shift < room; i++) {
             int want = 0x55555555;
             expected(what, teams[t], n, (root + rounds - 1) % teams[t].n, i, &want);
-            CHECK(host[i + shift] == want, "%d, scope %d, team %s, n %zu: element %zu is %d, want %d", what, scope, teams[t].name, n, i,
-                  host[i + shift], want);
+            CHECK(host[i + shift] == want,
+                  "%d, scope %d, team %s, n %zu: element %zu is %d, want %d", what, scope,
+                  teams[t].name, n, i, host[i + shift], want);
           }
         }
   pe_teams_free(teams, count);
@@ -146,7 +180,8 @@ void every_scope(void) {
 }
 
 // Types that are combined in another one, and the generic names.
-__global__ void other_types(double *d, float *f, uint16_t *half, uint16_t *brain, double *complex, size_t n) {
+__global__ void other_types(double *d, float *f, uint16_t *half, uint16_t *brain, double *complex,
+                            size_t n) {
   shmemx_double_sum_reduce_wg(SHMEM_TEAM_WORLD, d, d, n);
   shmemx_float_prod_reduce_wg(SHMEM_TEAM_WORLD, f, f, n);
   shmemx_half_sum_reduce_wg(SHMEM_TEAM_WORLD, half, half, n);
@@ -157,17 +192,19 @@ __global__ void other_types(double *d, float *f, uint16_t *half, uint16_t *brain
 }
 void floating(void) {
   constexpr size_t n = 700;
-  auto *d = static_cast<double *>(device_alloc((n + 1) * 8, 0)), *z = static_cast<double *>(device_alloc(n * 16, 0));
+  auto *d = static_cast<double *>(device_alloc((n + 1) * 8, 0)),
+       *z = static_cast<double *>(device_alloc(n * 16, 0));
   auto *f = static_cast<float *>(device_alloc(n * 4, 0));
-  auto *h = static_cast<uint16_t *>(device_alloc(n * 2, 0)), *b = static_cast<uint16_t *>(device_alloc(n * 2, 0));
+  auto *h = static_cast<uint16_t *>(device_alloc(n * 2, 0)),
+       *b = static_cast<uint16_t *>(device_alloc(n * 2, 0));
   static double hd[n + 1], hz[2 * n];
   static float hf[n];
   static uint16_t hh[n], hb[n];
   for (size_t i = 0; i < n; i++) {
     hd[i] = 0.1 * double(i) + me, hf[i] = 1 + float((i + size_t(me)) % 2);
-    hh[i] = uint16_t(0x3c00);                                 // 1
+    hh[i] = uint16_t(0x3c00);                                     // 1
     hb[i] = uint16_t(0x3f80 + ((i + size_t(me)) % 2 ? 0x40 : 0)); // 1 or 1.5
-    hz[2 * i] = 0, hz[2 * i + 1] = 1;                         // i
+    hz[2 * i] = 0, hz[2 * i + 1] = 1;                             // i
   }
   hd[n] = 1;
   HIP(hipMemcpy(d, hd, sizeof hd, hipMemcpyHostToDevice));
@@ -184,24 +221,29 @@ void floating(void) {
   HIP(hipMemcpy(hh, h, sizeof hh, hipMemcpyDeviceToHost));
   HIP(hipMemcpy(hb, b, sizeof hb, hipMemcpyDeviceToHost));
   HIP(hipMemcpy(hz, z, sizeof hz, hipMemcpyDeviceToHost));
-  static const uint16_t small_halves[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800};
+  static const uint16_t small_halves[] = {0,      0x3c00, 0x4000, 0x4200, 0x4400,
+                                          0x4500, 0x4600, 0x4700, 0x4800};
   static const double powers[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
   for (size_t i = 0; i < n; i++) {
     double want_d = 0.1 * double(i);
     float want_f = 1 + float(i % 2);
-    for (int pe = 1; pe < npes; pe++) want_d += 0.1 * double(i) + pe, want_f *= 1 + float((i + size_t(pe)) % 2);
+    for (int pe = 1; pe < npes; pe++)
+      want_d += 0.1 * double(i) + pe, want_f *= 1 + float((i + size_t(pe)) % 2);
     const uint16_t want_b = npes > 1 || i % 2 ? 0x3fc0 : 0x3f80;
     CHECK(hd[i] == want_d && hf[i] == want_f, "%zu: %g %g", i, hd[i], double(hf[i]));
     if (npes < 9) CHECK(hh[i] == small_halves[npes], "%zu: half 0x%x", i, hh[i]);
     CHECK(hb[i] == want_b, "%zu: bfloat16 0x%x", i, hb[i]);
-    CHECK(hz[2 * i] == powers[npes % 4][0] && hz[2 * i + 1] == powers[npes % 4][1], "%zu: %g %g", i, hz[2 * i], hz[2 * i + 1]);
+    CHECK(hz[2 * i] == powers[npes % 4][0] && hz[2 * i + 1] == powers[npes % 4][1], "%zu: %g %g", i,
+          hz[2 * i], hz[2 * i + 1]);
   }
   CHECK(hd[n] == npes, "%g", hd[n]);
-  for (void *p : {static_cast<void *>(b), static_cast<void *>(h), static_cast<void *>(f), static_cast<void *>(z), static_cast<void *>(d)})
+  for (void *p : {static_cast<void *>(b), static_cast<void *>(h), static_cast<void *>(f),
+                  static_cast<void *>(z), static_cast<void *>(d)})
     shmem_free(p);
 }
 
-const struct pe_test tests[] = {{"collectives of all scopes", every_scope}, {"floating-point reductions", floating}};
+const struct pe_test tests[] = {{"collectives of all scopes", every_scope},
+                                {"floating-point reductions", floating}};
 
 } // namespace
 

@@ -15,7 +15,8 @@ constexpr int line = 16; // 64-bit words
 
 // Message passing: data by p, fence, then a flag by p. Who sees the flag sees the data; the answer
 // goes the same way back, so that rounds do not overlap.
-__global__ void __launch_bounds__(1024) message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
   const bool first = shmem_my_pe() < peer;
   for (unsigned r = 1; r <= unsigned(count); r++) {
     be_late(r, late);
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(1024) message_passing(uint64_t *data, uint64_t
 
 // Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both may
 // see nothing of the other.
-__global__ void __launch_bounds__(1024) store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
+__global__ void __launch_bounds__(1024)
+    store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     shmem_sync_all();
     be_late(r, late);
@@ -47,7 +49,9 @@ __global__ void __launch_bounds__(1024) store_buffering(uint64_t *word, uint64_t
 
 // Put, then signal, across three PEs: 0 puts to 2 and quiets, then signals 1, which signals 2. Who
 // sees the second signal sees the put.
-__global__ void __launch_bounds__(1024) three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count,
+              int late, unsigned *bad) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     be_late(r, late);
     if (role == 0) {
@@ -69,14 +73,17 @@ __global__ void __launch_bounds__(1024) three_pes(uint64_t *data, uint64_t *sig,
 
 // A put of a whole workgroup, a fence and a signal of one lane, then every lane of the other side
 // looks. The buffer is one of two, by turns.
-__global__ void __launch_bounds__(1024) workgroup_put(uint32_t *dest, uint32_t *source, int n, uint64_t *sig, int peer, int count, int late, int form, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    workgroup_put(uint32_t *dest, uint32_t *source, int n, uint64_t *sig, int peer, int count,
+                  int late, int form, unsigned *bad) {
   const bool first = shmem_my_pe() < peer;
   for (unsigned r = 1; r <= unsigned(count); r++) {
     if (threadIdx.x == 0) be_late(r, late);
     uint32_t *d = dest + (r & 1) * n;
     for (int turn = 0; turn < 2; turn++)
       if (first == (turn == 0)) {
-        for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = r * 1000 + unsigned(i);
+        for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+          source[i] = r * 1000 + unsigned(i);
         if (form == 0) {
           shmemx_uint32_put_signal_wg(d, source, size_t(n), sig, r, SHMEM_SIGNAL_SET, peer);
         } else if (form == 1) {
@@ -87,7 +94,8 @@ __global__ void __launch_bounds__(1024) workgroup_put(uint32_t *dest, uint32_t *
           }
         } else { // by hand: each thread its own stores, each quiets, the workgroup meets
           __syncthreads();
-          for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) shmem_uint32_p(d + i, source[i], peer);
+          for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+            shmem_uint32_p(d + i, source[i], peer);
           shmem_quiet();
           __syncthreads();
           if (threadIdx.x == 0) shmem_signal_add(sig, 1, peer);
@@ -105,7 +113,9 @@ __global__ void __launch_bounds__(1024) workgroup_put(uint32_t *dest, uint32_t *
 
 // A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of the
 // other see after it; and what they stored here, the other gets.
-__global__ void __launch_bounds__(1024) across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count,
+                   int late, unsigned *bad) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     if (threadIdx.x == 0) be_late(r, late);
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {
@@ -123,7 +133,8 @@ __global__ void __launch_bounds__(1024) across_barrier(uint32_t *dest, uint32_t 
 }
 
 // A get sees what a peer has changed, though the getter has seen it before and nothing told it.
-__global__ void __launch_bounds__(1024) gets(uint32_t *data, uint64_t *sig, int peer, int count, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    gets(uint32_t *data, uint64_t *sig, int peer, int count, unsigned *bad) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     if (shmem_my_pe() < peer) {
       be_late(r, shmem_my_pe());
@@ -147,10 +158,12 @@ __global__ void __launch_bounds__(1024) gets(uint32_t *data, uint64_t *sig, int 
 }
 
 // A sum of what all threads stored, which all threads look at, and what all stored, as peers put it here.
-__global__ void __launch_bounds__(1024) sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
   for (int r = 1; r <= count; r++) {
     if (threadIdx.x == 0) be_late(unsigned(r), late);
-    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) source[i] = (shmem_my_pe() + 1) * r + i;
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      source[i] = (shmem_my_pe() + 1) * r + i;
     shmemx_int_sum_reduce_wg(SHMEM_TEAM_WORLD, dest, source, size_t(n));
     int wanted = 0;
     for (int pe = 0; pe < shmem_n_pes(); pe++) wanted += (pe + 1) * r;
@@ -167,20 +180,23 @@ __global__ void __launch_bounds__(1024) sums(int *dest, int *source, int *all, i
 
 // Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored and
 // settled, or one thread did.
-__global__ void __launch_bounds__(1024) last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
   __shared__ bool last;
   const unsigned all = gridDim.x * blockDim.x;
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
     if (data[i] > round) *bad = round;
   __syncthreads();
   if (alone) {
-    for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++) data[blockIdx.x * blockDim.x + i] = round;
+    for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++)
+      data[blockIdx.x * blockDim.x + i] = round;
   } else {
     data[blockIdx.x * blockDim.x + threadIdx.x] = round;
     shmem::settle();
   }
   if (threadIdx.x == 0)
-    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) == gridDim.x * round - 1;
+    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) ==
+           gridDim.x * round - 1;
   __syncthreads();
   if (!last) return;
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x)
@@ -224,7 +240,8 @@ void messages(void) {
   Buffers b;
   int peer;
   if (paired(&peer))
-    hipLaunchKernelGGL(message_passing, dim3(1), dim3(1), 0, stream, b.words, b.sig, peer, rounds(), 1, b.bad);
+    hipLaunchKernelGGL(message_passing, dim3(1), dim3(1), 0, stream, b.words, b.sig, peer, rounds(),
+                       1, b.bad);
   b.done("message passing");
 }
 void three(void) {
@@ -233,7 +250,9 @@ void three(void) {
   for (int late = 0; late < 3; late++) {
     HIP(hipMemsetAsync(b.sig, 0, 8, stream));
     finish_all();
-    if (me < 3) hipLaunchKernelGGL(three_pes, dim3(1), dim3(1), 0, stream, b.words, b.sig, me, 0, 1, 2, rounds(), late, b.bad);
+    if (me < 3)
+      hipLaunchKernelGGL(three_pes, dim3(1), dim3(1), 0, stream, b.words, b.sig, me, 0, 1, 2,
+                         rounds(), late, b.bad);
     finish_all();
   }
   b.done("put, then signal by way of a third PE");
@@ -244,54 +263,63 @@ void workgroups(void) {
     for (int n : {3, 257, 2048}) {
       Buffers b;
       if (paired(&peer))
-        hipLaunchKernelGGL(workgroup_put, dim3(1), dim3(256), 0, stream, b.data, b.data + 2 * n, n, b.sig, peer, rounds() / 20, form % 2,
-                           form, b.bad);
-      b.done(form == 0 ? "put with signal of a workgroup" : form == 1 ? "put of a workgroup, signal of a lane" : "p of a workgroup");
+        hipLaunchKernelGGL(workgroup_put, dim3(1), dim3(256), 0, stream, b.data, b.data + 2 * n, n,
+                           b.sig, peer, rounds() / 20, form % 2, form, b.bad);
+      b.done(form == 0   ? "put with signal of a workgroup"
+             : form == 1 ? "put of a workgroup, signal of a lane"
+                         : "p of a workgroup");
     }
 }
 void barriers(void) {
   const int peer = npes % 2 && me == npes - 1 ? me : me ^ 1; // all take part
   for (int n : {5, 700}) {
     Buffers b;
-    hipLaunchKernelGGL(across_barrier, dim3(1), dim3(256), 0, stream, b.data, b.data + n, b.data + 2 * n, n, peer, rounds() / 20, 1, b.bad);
+    hipLaunchKernelGGL(across_barrier, dim3(1), dim3(256), 0, stream, b.data, b.data + n,
+                       b.data + 2 * n, n, peer, rounds() / 20, 1, b.bad);
     b.done("a barrier of workgroups");
   }
 }
 void getting(void) {
   Buffers b;
   int peer;
-  if (paired(&peer)) hipLaunchKernelGGL(gets, dim3(1), dim3(1), 0, stream, b.data, b.sig, peer, rounds() / 20, b.bad);
+  if (paired(&peer))
+    hipLaunchKernelGGL(gets, dim3(1), dim3(1), 0, stream, b.data, b.sig, peer, rounds() / 20,
+                       b.bad);
   b.done("gets of what changes");
 }
 void reducing(void) {
   for (int n : {3, 1500}) {
     Buffers b;
-    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data), reinterpret_cast<int *>(b.data) + n,
-                       reinterpret_cast<int *>(b.data) + 2 * n, n,
-                       rounds() / 20, 0, b.bad);
+    hipLaunchKernelGGL(sums, dim3(1), dim3(256), 0, stream, reinterpret_cast<int *>(b.data),
+                       reinterpret_cast<int *>(b.data) + n, reinterpret_cast<int *>(b.data) + 2 * n,
+                       n, rounds() / 20, 0, b.bad);
     b.done("a sum and a collection of workgroups");
   }
 }
 void counting(void) {
   Buffers b;
   for (unsigned r = 1; r <= unsigned(rounds()) / 20; r++)
-    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data, reinterpret_cast<unsigned *>(b.sig), r, r % 2 == 0, b.bad);
+    hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data,
+                       reinterpret_cast<unsigned *>(b.sig), r, r % 2 == 0, b.bad);
   b.done("the last workgroup to count");
 }
 void buffering(void) {
   const int count = rounds();
-  uint64_t *word = static_cast<uint64_t *>(device_alloc(8, 0)), *seen = static_cast<uint64_t *>(device_alloc(size_t(count) * 8, 0));
+  uint64_t *word = static_cast<uint64_t *>(device_alloc(8, 0)),
+           *seen = static_cast<uint64_t *>(device_alloc(size_t(count) * 8, 0));
   const int peer = npes % 2 && me == npes - 1 ? me : me ^ 1; // all take part in the sync
   hipLaunchKernelGGL(store_buffering, dim3(1), dim3(1), 0, stream, word, seen, peer, count, 0);
   HIP(hipGetLastError());
   finish_all();
   if (peer != me) {
     // The host's get reads what the peer saw.
-    uint64_t *mine = static_cast<uint64_t *>(malloc(size_t(count) * 8)), *theirs = static_cast<uint64_t *>(malloc(size_t(count) * 8));
+    uint64_t *mine = static_cast<uint64_t *>(malloc(size_t(count) * 8)),
+             *theirs = static_cast<uint64_t *>(malloc(size_t(count) * 8));
     HIP(hipMemcpy(mine, seen, size_t(count) * 8, hipMemcpyDeviceToHost));
     shmem_uint64_get(theirs, seen, size_t(count), peer);
     for (int r = 1; r <= count; r++)
-      CHECK(mine[r - 1] == uint64_t(r) || theirs[r - 1] == uint64_t(r), "round %d: neither PE saw the other's store", r);
+      CHECK(mine[r - 1] == uint64_t(r) || theirs[r - 1] == uint64_t(r),
+            "round %d: neither PE saw the other's store", r);
     free(theirs);
     free(mine);
   }

@@ -27,7 +27,9 @@ __global__ void poison_lines(Poison p, bool look) {
   auto *lines = reinterpret_cast<uint64_t *>(part + unsigned(w.channels) * w.head_bytes +
                                              size_t(blockIdx.x) * 4 * unsigned(state.n) * w.room);
   const uint64_t flag = look ? p.marks[blockIdx.x] : *head << 32;
-  const size_t slot = w.room / 4, to = 4 * (size_t(p.packs) + poison_tail) < slot ? 4 * (size_t(p.packs) + poison_tail) : slot;
+  const size_t slot = w.room / 4, to = 4 * (size_t(p.packs) + poison_tail) < slot
+                                           ? 4 * (size_t(p.packs) + poison_tail)
+                                           : slot;
   unsigned wrong = 0;
   for (size_t s = 0; s < 2 * size_t(state.n); s++)
     for (size_t i = threadIdx.x + (look ? 4 * size_t(p.packs) : 0); i < to; i += blockDim.x) {
@@ -44,13 +46,16 @@ __global__ void poison_lines(Poison p, bool look) {
 // To use: put before and look after, with the host's wait for the stream between.
 inline uint64_t *poison_marks() {
   static uint64_t *marks;
-  if (!marks && hipMalloc(reinterpret_cast<void **>(&marks), (poison_channels + 1) * sizeof *marks) != hipSuccess) abort();
+  if (!marks && hipMalloc(reinterpret_cast<void **>(&marks),
+                          (poison_channels + 1) * sizeof *marks) != hipSuccess)
+    abort();
   return marks;
 }
 inline void poison_launch(shmem_team_t team, size_t packs, bool look, hipStream_t stream) {
   const auto handle = reinterpret_cast<uintptr_t>(team);
   const unsigned id = team == SHMEM_TEAM_WORLD ? 0 : unsigned(handle >> shmem::device::id_shift);
-  hipLaunchKernelGGL(poison_lines, dim3(poison_channels), dim3(64), 0, stream, Poison{id, unsigned(packs), poison_marks()}, look);
+  hipLaunchKernelGGL(poison_lines, dim3(poison_channels), dim3(64), 0, stream,
+                     Poison{id, unsigned(packs), poison_marks()}, look);
   if (hipGetLastError() != hipSuccess) abort();
 }
 inline void poison(shmem_team_t team, size_t packs, hipStream_t stream) {
@@ -61,7 +66,9 @@ inline uint64_t poison_spoilt(shmem_team_t team, size_t packs, hipStream_t strea
   uint64_t wrong = ~uint64_t(0);
   poison_launch(team, packs, true, stream);
   if (hipStreamSynchronize(stream) != hipSuccess) abort();
-  if (hipMemcpy(&wrong, poison_marks() + poison_channels, sizeof wrong, hipMemcpyDeviceToHost) != hipSuccess) abort();
+  if (hipMemcpy(&wrong, poison_marks() + poison_channels, sizeof wrong, hipMemcpyDeviceToHost) !=
+      hipSuccess)
+    abort();
   return wrong;
 }
 

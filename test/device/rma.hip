@@ -27,16 +27,21 @@ void make_buffers() {
   seen = static_cast<unsigned char *>(malloc(room));
   for (size_t i = 0; i < room; i++) model[i] = byte_of(me, i);
   to_device(source, model, room);
-  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0, "split");
+  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0,
+        "split");
   CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
 }
 
-void run(Call c, size_t size, size_t d_at, size_t s_at, unsigned threads, void (*launch)(const Call &, unsigned)) {
-  const bool get = c.op == op_get || c.op == op_get_nbi || c.op == op_iget || c.op == op_ibget || c.op == op_g;
-  const bool strided = c.op >= op_iput && c.op <= op_ibget, blocks = c.op == op_ibput || c.op == op_ibget;
+void run(Call c, size_t size, size_t d_at, size_t s_at, unsigned threads,
+         void (*launch)(const Call &, unsigned)) {
+  const bool get =
+      c.op == op_get || c.op == op_get_nbi || c.op == op_iget || c.op == op_ibget || c.op == op_g;
+  const bool strided = c.op >= op_iput && c.op <= op_ibget,
+             blocks = c.op == op_ibput || c.op == op_ibget;
   const bool with_signal = c.op == op_put_signal || c.op == op_put_signal_nbi;
   // PE me works with to; whoever works with me is from.
-  const int shift = 1 + int(sent % unsigned(npes)), to = (me + shift) % npes, from = (me + npes - shift % npes) % npes;
+  const int shift = 1 + int(sent % unsigned(npes)), to = (me + shift) % npes,
+            from = (me + npes - shift % npes) % npes;
   c.pe = c.with_ctx ? npes - 1 - to : to;
   c.dest = dest + d_at;
   c.source = source + s_at;
@@ -58,12 +63,15 @@ void run(Call c, size_t size, size_t d_at, size_t s_at, unsigned threads, void (
       model[d_at + i * dst * size + b] = byte_of(writer, s_at + i * sst * size + b);
   HIP(hipMemcpy(seen, dest, room, hipMemcpyDeviceToHost));
   for (size_t i = 0; i < room; i++)
-    CHECK(seen[i] == model[i], "op %d scope %d ctx %d size %zu n %zu block %zu dest +%zu source +%zu threads %u: byte %zu is %d, not %d",
+    CHECK(seen[i] == model[i],
+          "op %d scope %d ctx %d size %zu n %zu block %zu dest +%zu source +%zu threads %u: byte "
+          "%zu is %d, not %d",
           c.op, c.scope, c.with_ctx, size, c.n, block, d_at, s_at, threads, i, seen[i], model[i]);
   if (with_signal) {
     uint64_t got;
     HIP(hipMemcpy(&got, sig, 8, hipMemcpyDeviceToHost));
-    CHECK(got == sent, "op %d scope %d: signal %lu, not %lu", c.op, c.scope, (unsigned long)got, (unsigned long)sent);
+    CHECK(got == sent, "op %d scope %d: signal %lu, not %lu", c.op, c.scope, (unsigned long)got,
+          (unsigned long)sent);
   }
 }
 
@@ -87,8 +95,9 @@ void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, u
         c.sst = ptrdiff_t(c.block + pe_random(&random) % 3);
         if (strided && c.n > 333) c.n = 333;
         const size_t d_at = pe_random(&random) % 33 * align, s_at = pe_random(&random) % 33 * align;
-        const unsigned threads = scope == thread ? 1 : scope == wave ? (k % 2 ? shmem::arch::wave_size : 13)
-                                                                     : (unsigned[]){1, 50, 64, 257, 1024}[k % 5];
+        const unsigned threads = scope == thread ? 1
+                                 : scope == wave ? (k % 2 ? shmem::arch::wave_size : 13)
+                                                 : (unsigned[]){1, 50, 64, 257, 1024}[k % 5];
         run(c, size, d_at, s_at, threads, launch);
       }
 }

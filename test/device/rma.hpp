@@ -11,7 +11,20 @@ struct bits128_t {
   uint64_t word[2];
 };
 
-enum Op { op_put, op_put_nbi, op_get, op_get_nbi, op_put_signal, op_put_signal_nbi, op_iput, op_iget, op_ibput, op_ibget, op_p, op_g };
+enum Op {
+  op_put,
+  op_put_nbi,
+  op_get,
+  op_get_nbi,
+  op_put_signal,
+  op_put_signal_nbi,
+  op_iput,
+  op_iget,
+  op_ibput,
+  op_ibget,
+  op_p,
+  op_g
+};
 enum Form { thread, wave, wg };
 
 struct Call {

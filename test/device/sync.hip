@@ -66,7 +66,8 @@ template <class F> __device__ void as(int scope, F f) {
 // Each member puts the round's number at all others; after the barrier all must be there, and none
 // of the next round before a second barrier.
 template <class S>
-__device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, int late, unsigned *bad) {
+__device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, int late,
+                       unsigned *bad) {
   const int n = shmem_team_n_pes(team), mine = shmem_team_my_pe(team);
   for (int r = 1; r <= count; r++) {
     if (late == mine && scope.rank() == 0 && r % 50 == 1) {
@@ -81,7 +82,9 @@ __device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, i
     shmem::sync(team, scope);
   }
 }
-__global__ void __launch_bounds__(1024) barrier_kernel(int scope, shmem_team_t team, uint64_t *slots, int count, int late, unsigned *bad) {
+__global__ void __launch_bounds__(1024)
+    barrier_kernel(int scope, shmem_team_t team, uint64_t *slots, int count, int late,
+                   unsigned *bad) {
   as(scope, [&](auto s) { rounds(s, team, slots, count, late, bad); });
 }
 __global__ void __launch_bounds__(1024) named_barriers(int scope) {
@@ -114,7 +117,8 @@ void barriers(void) {
       // Two launches with nothing between: epochs go on.
       if (teams[t].me >= 0)
         for (int launch = 0; launch < 2; launch++)
-          hipLaunchKernelGGL(barrier_kernel, dim3(1), dim3(scope == wg ? 130 : shmem::arch::wave_size), 0, stream, scope,
+          hipLaunchKernelGGL(barrier_kernel, dim3(1),
+                             dim3(scope == wg ? 130 : shmem::arch::wave_size), 0, stream, scope,
                              teams[t].team, slots, 100, int(t) % teams[t].n, bad);
       HIP(hipGetLastError());
       finish_all();
@@ -131,11 +135,13 @@ void barriers(void) {
 }
 
 struct Answers {
-  int my_pe, n_pes, old_my_pe, team_me, team_n, to_world, from_world, outside, accessible, not_accessible, addr, not_addr, major, minor;
+  int my_pe, n_pes, old_my_pe, team_me, team_n, to_world, from_world, outside, accessible,
+      not_accessible, addr, not_addr, major, minor;
   void *ptr, *no_ptr, *bad_pe, *team_ptr;
   char name[SHMEM_MAX_NAME_LEN];
 };
-__global__ void __launch_bounds__(1024) query_kernel(shmem_team_t team, int *object, int *private_memory, Answers *a) {
+__global__ void __launch_bounds__(1024)
+    query_kernel(shmem_team_t team, int *object, int *private_memory, Answers *a) {
   a->my_pe = shmem_my_pe(), a->n_pes = shmem_n_pes(), a->old_my_pe = _my_pe();
   a->team_me = shmem_team_my_pe(team), a->team_n = shmem_team_n_pes(team);
   a->to_world = shmem_team_translate_pe(team, 0, SHMEM_TEAM_WORLD);
@@ -143,7 +149,8 @@ __global__ void __launch_bounds__(1024) query_kernel(shmem_team_t team, int *obj
   a->outside = shmem_team_translate_pe(team, 1000, SHMEM_TEAM_WORLD);
   const int right = (shmem_my_pe() + 1) % shmem_n_pes();
   a->accessible = shmem_pe_accessible(right), a->not_accessible = shmem_pe_accessible(-1);
-  a->addr = shmem_addr_accessible(object, right), a->not_addr = shmem_addr_accessible(private_memory, right);
+  a->addr = shmem_addr_accessible(object, right),
+  a->not_addr = shmem_addr_accessible(private_memory, right);
   a->ptr = shmem_ptr(object, right), a->no_ptr = shmem_ptr(private_memory, right);
   a->bad_pe = shmem_ptr(object, shmem_n_pes()), a->team_ptr = shmem_team_ptr(team, object, 0);
   shmem_info_get_version(&a->major, &a->minor);
@@ -161,7 +168,8 @@ void queries(void) {
   const size_t n = pe_teams(teams, COUNT(teams));
   for (size_t t = 0; t < n; t++) {
     if (teams[t].me >= 0) {
-      hipLaunchKernelGGL(query_kernel, dim3(1), dim3(1), 0, stream, teams[t].team, object, local, answers);
+      hipLaunchKernelGGL(query_kernel, dim3(1), dim3(1), 0, stream, teams[t].team, object, local,
+                         answers);
       HIP(hipGetLastError());
     }
     finish_all();
@@ -169,13 +177,17 @@ void queries(void) {
     Answers a;
     HIP(hipMemcpy(&a, answers, sizeof a, hipMemcpyDeviceToHost));
     CHECK(a.my_pe == me && a.n_pes == npes && a.old_my_pe == me, "%d of %d", a.my_pe, a.n_pes);
-    CHECK(a.team_me == teams[t].me && a.team_n == teams[t].n, "%s: %d of %d", teams[t].name, a.team_me, a.team_n);
-    CHECK(a.to_world == teams[t].pe[0] && a.from_world == teams[t].me && a.outside == -1, "%s: %d %d %d", teams[t].name,
-          a.to_world, a.from_world, a.outside);
-    CHECK(a.accessible && !a.not_accessible && a.addr && !a.not_addr, "%d %d %d %d", a.accessible, a.not_accessible, a.addr, a.not_addr);
-    CHECK(a.ptr && !a.no_ptr && !a.bad_pe && a.team_ptr, "%p %p %p %p", a.ptr, a.no_ptr, a.bad_pe, a.team_ptr);
-    CHECK(a.major == SHMEM_MAJOR_VERSION && a.minor == SHMEM_MINOR_VERSION && strcmp(a.name, SHMEM_VENDOR_STRING) == 0, "%d.%d %s",
-          a.major, a.minor, a.name);
+    CHECK(a.team_me == teams[t].me && a.team_n == teams[t].n, "%s: %d of %d", teams[t].name,
+          a.team_me, a.team_n);
+    CHECK(a.to_world == teams[t].pe[0] && a.from_world == teams[t].me && a.outside == -1,
+          "%s: %d %d %d", teams[t].name, a.to_world, a.from_world, a.outside);
+    CHECK(a.accessible && !a.not_accessible && a.addr && !a.not_addr, "%d %d %d %d", a.accessible,
+          a.not_accessible, a.addr, a.not_addr);
+    CHECK(a.ptr && !a.no_ptr && !a.bad_pe && a.team_ptr, "%p %p %p %p", a.ptr, a.no_ptr, a.bad_pe,
+          a.team_ptr);
+    CHECK(a.major == SHMEM_MAJOR_VERSION && a.minor == SHMEM_MINOR_VERSION &&
+              strcmp(a.name, SHMEM_VENDOR_STRING) == 0,
+          "%d.%d %s", a.major, a.minor, a.name);
     int got;
     HIP(hipMemcpy(&got, object, sizeof got, hipMemcpyDeviceToHost));
     if (teams[t].n == npes) CHECK(got == 1000 + (me + npes - 1) % npes, "%d", got);
@@ -187,19 +199,23 @@ void queries(void) {
 }
 
 // The overloads with a scope of the caller's own, beside threads that take no part.
-__global__ void __launch_bounds__(1024) own_scope_kernel(int *dest, const int *source, size_t n, uint64_t *sig, int right, unsigned *counter) {
+__global__ void __launch_bounds__(1024)
+    own_scope_kernel(int *dest, const int *source, size_t n, uint64_t *sig, int right,
+                     unsigned *counter) {
   if (threadIdx.x >= 2 * shmem::arch::wave_size) return;
   const Pair pair{counter};
   shmem::put(dest, source, n, right, pair);
   shmem::get<shmem::Cache::stream>(dest + n, source + n, n, right, pair);
-  shmem::put_signal<shmem::Cache::stream>(dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD, right, pair);
+  shmem::put_signal<shmem::Cache::stream>(dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD,
+                                          right, pair);
   if (pair.rank() == 0) shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
   pair.sync();
   shmem::barrier(SHMEM_TEAM_WORLD, pair);
 }
 void own_scopes(void) {
   constexpr size_t n = 1000;
-  int *source = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0)), *dest = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0));
+  int *source = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0)),
+      *dest = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0));
   uint64_t *sig = static_cast<uint64_t *>(device_alloc(8, 0));
   unsigned *counter = static_cast<unsigned *>(device_alloc(4, 0));
   static int host[3 * n];
@@ -207,7 +223,8 @@ void own_scopes(void) {
   to_device(source, host, sizeof host);
   finish_all();
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
-  hipLaunchKernelGGL(own_scope_kernel, dim3(1), dim3(3 * shmem::arch::wave_size), 0, stream, dest, source, n, sig, right, counter);
+  hipLaunchKernelGGL(own_scope_kernel, dim3(1), dim3(3 * shmem::arch::wave_size), 0, stream, dest,
+                     source, n, sig, right, counter);
   HIP(hipGetLastError());
   finish_all();
   HIP(hipMemcpy(host, dest, sizeof host, hipMemcpyDeviceToHost));
@@ -222,7 +239,8 @@ void own_scopes(void) {
 }
 
 // The generic names, and a host function that calls the same names beside the kernel.
-__global__ void __launch_bounds__(1024) generic_kernel(int *dest, double *d, uint64_t *sig, int right) {
+__global__ void __launch_bounds__(1024)
+    generic_kernel(int *dest, double *d, uint64_t *sig, int right) {
   const int v = 42;
   shmem_p(dest, v, right);
   shmem_put(d, d + 1, 1, right);
@@ -251,7 +269,8 @@ void generics(void) {
   double y[4];
   HIP(hipMemcpy(i, dest, sizeof i, hipMemcpyDeviceToHost));
   HIP(hipMemcpy(y, d, sizeof y, hipMemcpyDeviceToHost));
-  CHECK(i[0] == 42 && i[1] == 5 && i[2] == 900 + right && i[4] == 900 + right, "%d %d %d %d", i[0], i[1], i[2], i[4]);
+  CHECK(i[0] == 42 && i[1] == 5 && i[2] == 900 + right && i[4] == 900 + right, "%d %d %d %d", i[0],
+        i[1], i[2], i[4]);
   CHECK(y[0] == 1.5 + left && y[2] == 2.5 + left, "%g %g", y[0], y[2]);
   shmem_free(sig);
   shmem_free(d);

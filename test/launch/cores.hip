@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // On the cpu platform: the cores of the threads that run a kernel, and the PE's own.
-#include <shmem/device/shmem.hpp>
 #include <cstdio>
 #include <sched.h>
+#include <shmem/device/shmem.hpp>
 
 __global__ void count(int *cores) {
   cpu_set_t set;

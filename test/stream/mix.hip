@@ -11,7 +11,8 @@
 
 namespace {
 
-constexpr size_t most = 2500, calls = 18, part = 40 << 10; // bytes for one member; of a batch and stream
+constexpr size_t most = 2500, calls = 18,
+                 part = 40 << 10; // bytes for one member; of a batch and stream
 char *source, *dest;
 unsigned char host[4 * part], want[4 * part];
 std::vector<unsigned char> memory; // a stream's parts on all members, as they must be
@@ -19,8 +20,8 @@ std::vector<unsigned char> memory; // a stream's parts on all members, as they m
 struct Call {
   int kind, root;
   size_t n, shift, from; // bytes for one member, of elements of 4 for sums; of dest and source
-  bool direct, goes_on; // source is the part that is not written
-  size_t which;         // part
+  bool direct, goes_on;  // source is the part that is not written
+  size_t which;          // part
   unsigned workgroups, threads;
 };
 enum Kind { broadcast, fcollect, collect, alltoall, sum, block_sum, exscan, exchange, meet, kinds };
@@ -33,8 +34,11 @@ Call by_chance(uint64_t *seed, const struct pe_team &t) {
   c.root = int(below(uint64_t(t.n)));
   c.n = below(3) ? below(200) : below(most);
   c.shift = below(40), c.from = below(40);
-  c.direct = below(2), c.goes_on = below(2), c.which = below(2), c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
-  const size_t unit = c.kind == sum || c.kind == block_sum || c.kind == exscan ? 4 : c.kind == exchange ? 2 : 1;
+  c.direct = below(2), c.goes_on = below(2), c.which = below(2),
+  c.workgroups = unsigned(1 + below(2)), c.threads = below(2) ? 64 : 128;
+  const size_t unit = c.kind == sum || c.kind == block_sum || c.kind == exscan ? 4
+                      : c.kind == exchange                                     ? 2
+                                                                               : 1;
   c.n -= c.n % unit, c.shift -= c.shift % unit, c.from -= c.from % unit;
   return c;
 }
@@ -47,16 +51,25 @@ int queue(const Call &c, const struct pe_team &t, char *d, const char *other, hi
   auto *of = reinterpret_cast<const unsigned *>(from);
   choose(!c.direct ? "lines" : c.n & 8 ? "phases" : "direct", c.workgroups, c.threads);
   switch (c.kind) {
-  case broadcast: return shmemx_broadcastmem_on_stream(t.team, d, from, c.n, c.root, s);
-  case fcollect: return shmemx_fcollectmem_on_stream(t.team, d, from, c.n, s);
-  case collect: return shmemx_collectmem_on_stream(t.team, d, from, length(c, t.me), s);
-  case alltoall: return shmemx_alltoallmem_on_stream(t.team, d, from, c.n, s);
-  case sum: return shmemx_sum_reduce_on_stream(t.team, words, of, c.n / 4, s);
-  case block_sum: return shmemx_sum_reduce_scatter_on_stream(t.team, words, of, c.n / 4, s);
-  case exscan: return shmemx_sum_exscan_on_stream(t.team, words, of, c.n / 4, s);
+  case broadcast:
+    return shmemx_broadcastmem_on_stream(t.team, d, from, c.n, c.root, s);
+  case fcollect:
+    return shmemx_fcollectmem_on_stream(t.team, d, from, c.n, s);
+  case collect:
+    return shmemx_collectmem_on_stream(t.team, d, from, length(c, t.me), s);
+  case alltoall:
+    return shmemx_alltoallmem_on_stream(t.team, d, from, c.n, s);
+  case sum:
+    return shmemx_sum_reduce_on_stream(t.team, words, of, c.n / 4, s);
+  case block_sum:
+    return shmemx_sum_reduce_scatter_on_stream(t.team, words, of, c.n / 4, s);
+  case exscan:
+    return shmemx_sum_exscan_on_stream(t.team, words, of, c.n / 4, s);
   case exchange:
-    return shmemx_alltoalls_on_stream(t.team, reinterpret_cast<short *>(d), reinterpret_cast<const short *>(from), 2, 1, c.n / 2, s);
-  default: return shmemx_sync_on_stream(t.team, s);
+    return shmemx_alltoalls_on_stream(t.team, reinterpret_cast<short *>(d),
+                                      reinterpret_cast<const short *>(from), 2, 1, c.n / 2, s);
+  default:
+    return shmemx_sync_on_stream(t.team, s);
   }
 }
 unsigned char *part_of(int member, size_t which) {
@@ -65,7 +78,9 @@ unsigned char *part_of(int member, size_t which) {
 // Of one member.
 void model(const Call &c, const struct pe_team &t, int who, int salt) {
   unsigned char *d = part_of(who, c.which) + 64 + c.shift;
-  auto byte = [&](int m, size_t i) { return c.goes_on ? part_of(m, !c.which)[c.from + i] : sample(t.pe[m], salt, c.from + i); };
+  auto byte = [&](int m, size_t i) {
+    return c.goes_on ? part_of(m, !c.which)[c.from + i] : sample(t.pe[m], salt, c.from + i);
+  };
   auto add = [&](int end, size_t at) {
     for (size_t i = 0; i < c.n / 4; i++) {
       unsigned acc = 0;
@@ -91,21 +106,30 @@ void model(const Call &c, const struct pe_team &t, int who, int salt) {
     for (int m = 0; m < t.n; m++)
       for (size_t i = 0; i < c.n; i++) *d++ = byte(m, mine + i);
     break;
-  case sum: add(t.n, 0); break;
-  case block_sum: add(t.n, mine); break;
-  case exscan: add(who, 0); break;
+  case sum:
+    add(t.n, 0);
+    break;
+  case block_sum:
+    add(t.n, mine);
+    break;
+  case exscan:
+    add(who, 0);
+    break;
   case exchange:
     for (int m = 0; m < t.n; m++)
-      for (size_t i = 0; i < c.n; i++) d[size_t(m) * 2 * c.n + i / 2 * 4 + i % 2] = byte(m, mine + i);
+      for (size_t i = 0; i < c.n; i++)
+        d[size_t(m) * 2 * c.n + i / 2 * 4 + i % 2] = byte(m, mine + i);
     break;
-  default: break;
+  default:
+    break;
   }
 }
 
 // The teams of the first and the second stream, of which this PE is a member.
 void batches(const struct pe_team (&teams)[2], int salt) {
   constexpr int rounds = 16;
-  uint64_t seeds[2] = {uint64_t(salt) * 77 + 1, uint64_t(salt) * 99 + uint64_t(teams[1].pe[0]) * 7 + 2};
+  uint64_t seeds[2] = {uint64_t(salt) * 77 + 1,
+                       uint64_t(salt) * 99 + uint64_t(teams[1].pe[0]) * 7 + 2};
   for (int r = 0; r < rounds; r++, salt++) {
     for (size_t i = 0; i < part; i++) host[i] = sample(me, salt, i);
     to_device(source, host, part);
@@ -119,13 +143,15 @@ void batches(const struct pe_team (&teams)[2], int salt) {
     for (size_t k = 0; k < calls; k++)
       for (int i = 0; i < 2; i++) batch[i][k] = by_chance(&seeds[i], teams[i]);
     for (size_t k = 0; k < calls; k++)
-      for (int i = 0; i < 2; i++) { // each stream's in its order; which is first differs among the PEs
+      for (int i = 0; i < 2;
+           i++) { // each stream's in its order; which is first differs among the PEs
         const int s = (i + me + r) % 2;
         const Call &c = batch[s][k];
         char *parts = dest + size_t(s) * 2 * part;
         if (me == r % npes && k % 6 == size_t(r) % 6 && i == r / 2 % 2) usleep(10000);
-        CHECK(queue(c, teams[s], parts + c.which * part + 64 + c.shift, parts + !c.which * part, s ? second : stream) == 0, "kind %d",
-              c.kind);
+        CHECK(queue(c, teams[s], parts + c.which * part + 64 + c.shift, parts + !c.which * part,
+                    s ? second : stream) == 0,
+              "kind %d", c.kind);
       }
     for (int s = 0; s < 2; s++) {
       memory.assign(size_t(teams[s].n) * 2 * part, 0x55);
@@ -140,10 +166,12 @@ void batches(const struct pe_team (&teams)[2], int salt) {
       if (host[i] != want[i]) {
         const size_t s = i / part / 2;
         for (const Call &c : batch[s])
-          fprintf(stderr, "kind %d, part %zu, n %zu, shift %zu, from %zu, %s %u x %u%s\n", c.kind, c.which, c.n, c.shift, c.from, c.direct ? "direct" : "lines",
-                  c.workgroups, c.threads, c.goes_on ? ", goes on" : "");
-        CHECK(host[i] == want[i], "batch %d, stream %zu, team %s, part %zu, byte %zd is %u, want %u", r, s, teams[s].name, i / part % 2,
-              ptrdiff_t(i % part) - 64, host[i], want[i]);
+          fprintf(stderr, "kind %d, part %zu, n %zu, shift %zu, from %zu, %s %u x %u%s\n", c.kind,
+                  c.which, c.n, c.shift, c.from, c.direct ? "direct" : "lines", c.workgroups,
+                  c.threads, c.goes_on ? ", goes on" : "");
+        CHECK(host[i] == want[i],
+              "batch %d, stream %zu, team %s, part %zu, byte %zd is %u, want %u", r, s,
+              teams[s].name, i / part % 2, ptrdiff_t(i % part) - 64, host[i], want[i]);
       }
     finish_all();
   }
@@ -180,7 +208,8 @@ void halves(void) {
   });
 }
 
-struct pe_test tests[] = {{"two teams of all PEs", same_members}, {"the world and its halves", halves}};
+struct pe_test tests[] = {{"two teams of all PEs", same_members},
+                          {"the world and its halves", halves}};
 
 } // namespace
 

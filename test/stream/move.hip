@@ -25,8 +25,14 @@ template <class F> void cases(F f) {
   for (const char *algorithm : {"lines", "direct"})
     for (size_t n : sizes)
       for (int k = 0; k < 2; k++, turn++)
-        f(Case{algorithm, turn & 1 ? 2u : 1u, n > 2000 ? 256u : 64u, n, size_t(turn % 5 == 1 ? 4 : turn % 5 == 2 ? 3 : 0),
-               size_t(turn % 7 == 1 ? 4 : turn % 7 == 3 ? 1 : turn % 7 == 2 ? 3 : 0)});
+        f(Case{algorithm, turn & 1 ? 2u : 1u, n > 2000 ? 256u : 64u, n,
+               size_t(turn % 5 == 1   ? 4
+                      : turn % 5 == 2 ? 3
+                                      : 0),
+               size_t(turn % 7 == 1   ? 4
+                      : turn % 7 == 3 ? 1
+                      : turn % 7 == 2 ? 3
+                                      : 0)});
 }
 void fill(const struct pe_team &t, const Case &c, size_t bytes, int salt) {
   for (size_t i = 0; i < bytes; i++) host[i] = sample(me, salt, i);
@@ -42,11 +48,13 @@ void compare(const char *what, const struct pe_team &t, const Case &c, size_t by
   const char *team = t.name;
   HIP(hipStreamSynchronize(stream));
   const uint64_t spoilt = poison_spoilt(t.team, packs, stream);
-  CHECK(spoilt == 0, "%s, %s, team %s, n %zu: %llu words behind the message", what, c.algorithm, team, c.n, (unsigned long long)spoilt);
+  CHECK(spoilt == 0, "%s, %s, team %s, n %zu: %llu words behind the message", what, c.algorithm,
+        team, c.n, (unsigned long long)spoilt);
   from_device(host, dest, bytes + c.shift + 32);
   for (size_t i = 0; i < bytes + c.shift + 32; i++)
-    CHECK(host[i] == want[i], "%s, %s, team %s, %u x %u, n %zu, shifts %zu %zu: byte %zu is %u, want %u", what, c.algorithm, team,
-          c.workgroups, c.threads, c.n, c.shift, c.other, i, host[i], want[i]);
+    CHECK(host[i] == want[i],
+          "%s, %s, team %s, %u x %u, n %zu, shifts %zu %zu: byte %zu is %u, want %u", what,
+          c.algorithm, team, c.workgroups, c.threads, c.n, c.shift, c.other, i, host[i], want[i]);
   finish_all();
 }
 
@@ -93,7 +101,9 @@ void on_team(const struct pe_team &t) {
     // alltoall
     fill(t, c, n_pes * c.n, salt + 300);
     for (size_t m = 0; m < n_pes; m++)
-      for (size_t i = 0; i < c.n; i++) want[c.shift + m * c.n + i] = sample(t.pe[m], salt + 300, size_t(std::max(t.me, 0)) * c.n + i);
+      for (size_t i = 0; i < c.n; i++)
+        want[c.shift + m * c.n + i] =
+            sample(t.pe[m], salt + 300, size_t(std::max(t.me, 0)) * c.n + i);
     if (t.me >= 0) {
       CHECK(shmemx_alltoallmem_on_stream(t.team, d, s, c.n, stream) == 0, "alltoall");
       compare("alltoall", t, c, n_pes * c.n, packs);
@@ -115,9 +125,11 @@ void on_team(const struct pe_team &t) {
     compare("alltoalls", t, c, n_pes * n * size_t(dst) * unit, 0);
   };
 #define STRIDED(T, name, ...)                                                                      \
-  strided(sizeof(T), __VA_ARGS__, [&](char *d, const char *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) { \
-    return shmemx_##name##_on_stream(t.team, reinterpret_cast<T *>(d), reinterpret_cast<const T *>(s), dst, sst, n, stream); \
-  })
+  strided(sizeof(T), __VA_ARGS__,                                                                  \
+          [&](char *d, const char *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {                    \
+            return shmemx_##name##_on_stream(t.team, reinterpret_cast<T *>(d),                     \
+                                             reinterpret_cast<const T *>(s), dst, sst, n, stream); \
+          })
   STRIDED(int, int_alltoalls, 2, 3, 0);
   STRIDED(int, int_alltoalls, 2, 3, 1);
   STRIDED(int, int_alltoalls, 2, 3, 333);
@@ -148,7 +160,8 @@ void rma(void) {
   uint64_t *sig = words, *counter = words + 8, *seen = words + 16, *out = words + 100;
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   std::vector<unsigned char> data(large);
-  for (size_t n : {size_t(1), size_t(3000), size_t(200000), large}) { // by kernels, and by the copy engine
+  for (size_t n :
+       {size_t(1), size_t(3000), size_t(200000), large}) { // by kernels, and by the copy engine
     for (size_t i = 0; i < n; i++) data[i] = sample(me, int(n % 97), i);
     to_device(source, data.data(), n);
     HIP(hipMemset(words, 0, 4096));
@@ -160,7 +173,8 @@ void rma(void) {
     shmemx_getmem_on_stream(dest, source, n, right, stream); // what was here
     HIP(hipStreamSynchronize(stream));
     from_device(data.data(), dest, n);
-    for (size_t i = 0; i < n; i++) CHECK(data[i] == sample(me, int(n % 97), i), "%zu bytes: %zu", n, i);
+    for (size_t i = 0; i < n; i++)
+      CHECK(data[i] == sample(me, int(n % 97), i), "%zu bytes: %zu", n, i);
     finish_all();
   }
   HIP(hipMemset(words, 0, 4096));
@@ -184,22 +198,26 @@ void rma(void) {
   shmemx_uint64_atomic_fetch_on_stream(seen + 1, counter + 1, 0, stream);
   shmemx_uint64_atomic_fetch_on_stream(seen + 2, counter + 2, 0, stream);
   CHECK(shmemx_team_sync_on_stream(SHMEM_TEAM_WORLD, stream) == 0, "sync");
-  shmemx_int_atomic_swap_on_stream(reinterpret_cast<int *>(out), reinterpret_cast<int *>(words + 40), 77, right, stream);
-  shmemx_int_atomic_compare_swap_on_stream(reinterpret_cast<int *>(out + 1), reinterpret_cast<int *>(words + 40), 77, 78, right, stream);
-  shmemx_int_atomic_fetch_add_on_stream(reinterpret_cast<int *>(out + 2), reinterpret_cast<int *>(words + 40), 2, right, stream);
+  shmemx_int_atomic_swap_on_stream(reinterpret_cast<int *>(out),
+                                   reinterpret_cast<int *>(words + 40), 77, right, stream);
+  shmemx_int_atomic_compare_swap_on_stream(
+      reinterpret_cast<int *>(out + 1), reinterpret_cast<int *>(words + 40), 77, 78, right, stream);
+  shmemx_int_atomic_fetch_add_on_stream(reinterpret_cast<int *>(out + 2),
+                                        reinterpret_cast<int *>(words + 40), 2, right, stream);
   shmemx_float_atomic_set_on_stream(reinterpret_cast<float *>(words + 42), 2.5f, right, stream);
   shmemx_barrier_all_on_stream(stream);
   HIP(hipStreamSynchronize(stream));
   uint64_t got[128];
   from_device(got, words, sizeof got);
   const auto n = uint64_t(npes);
-  CHECK(got[16] == 60 * n && got[17] == 0 && got[18] == (uint64_t(1) << n) - 1, "%llu %llu %llu", (unsigned long long)got[16],
-        (unsigned long long)got[17], (unsigned long long)got[18]);
+  CHECK(got[16] == 60 * n && got[17] == 0 && got[18] == (uint64_t(1) << n) - 1, "%llu %llu %llu",
+        (unsigned long long)got[16], (unsigned long long)got[17], (unsigned long long)got[18]);
   float f;
   short s;
   memcpy(&f, got + 42, 4), memcpy(&s, got + 41, 2);
-  CHECK(int(got[40]) == 80 && int(got[100]) == 1000 + me && int(got[101]) == 77 && int(got[102]) == 78, "%d %d %d %d", int(got[40]),
-        int(got[100]), int(got[101]), int(got[102]));
+  CHECK(int(got[40]) == 80 && int(got[100]) == 1000 + me && int(got[101]) == 77 &&
+            int(got[102]) == 78,
+        "%d %d %d %d", int(got[40]), int(got[100]), int(got[101]), int(got[102]));
   CHECK(f == 2.5f && s == 7 + left, "%g %d", double(f), s);
   shmem_free(words);
   shmem_free(dest);
@@ -207,7 +225,7 @@ void rma(void) {
 }
 
 struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},
-                                {"RMA, signals, atomics, barriers", rma}};
+                          {"RMA, signals, atomics, barriers", rma}};
 
 } // namespace
 

@@ -2,8 +2,8 @@
 // Collectives on streams that follow each other with nothing between, in graphs, late, in two teams and on
 // two streams at once, in teams that come and go.
 #include <shmem/device/shmem.hpp> // before cmocka.h, which has a macro fail
-#include "stream.hpp"
 
+#include "stream.hpp"
 #include <atomic>
 #include <thread>
 #include <unistd.h>
@@ -44,11 +44,13 @@ void check(const int *x, size_t count, int rounds, const char *what) {
 }
 void round_on(int *x, int *sum, size_t count, hipStream_t s) {
   shmemx_int_sum_reduce_on_stream(SHMEM_TEAM_WORLD, sum, x, count, s);
-  hipLaunchKernelGGL(step, dim3(1), dim3(64), 0, s, x, static_cast<const int *>(sum), count, me + 1);
+  hipLaunchKernelGGL(step, dim3(1), dim3(64), 0, s, x, static_cast<const int *>(sum), count,
+                     me + 1);
 }
 
 void back_to_back(void) {
-  int *x = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)), *sum = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
+  int *x = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)),
+      *sum = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
   // Small, large, by turns; the host is ahead of the device.
   for (int mode = 0; mode < 3; mode++) {
     start(x, n);
@@ -83,7 +85,8 @@ void in_place(void) {
     shmemx_int_sum_exscan_on_stream(SHMEM_TEAM_WORLD, x, x, n - 1, stream); // npes * (0 + ... + me)
     HIP(hipStreamSynchronize(stream));
     from_device(host, x, n * sizeof(int));
-    for (size_t i = 0; i < n - 1; i++) CHECK(host[i] == npes * (me * (me + 1) / 2), "%s: %zu: %d", algorithm, i, host[i]);
+    for (size_t i = 0; i < n - 1; i++)
+      CHECK(host[i] == npes * (me * (me + 1) / 2), "%s: %zu: %d", algorithm, i, host[i]);
     CHECK(host[n - 1] == npes * (me + 1), "%s: %d", algorithm, host[n - 1]);
     finish_all();
   }
@@ -103,11 +106,13 @@ void broadcasts(void) {
   choose("lines", 1, 64);
   if (me == npes - 1) usleep(10000);
   for (int r = 0; r < rounds; r++)
-    shmemx_uint64_broadcast_on_stream(SHMEM_TEAM_WORLD, all + 8 * r, all + 8 * r, 1, r / 7 % npes, stream);
+    shmemx_uint64_broadcast_on_stream(SHMEM_TEAM_WORLD, all + 8 * r, all + 8 * r, 1, r / 7 % npes,
+                                      stream);
   HIP(hipStreamSynchronize(stream));
   from_device(values, all, rounds * 64);
   for (int r = 0; r < rounds; r++)
-    CHECK(values[8 * r] == uint64_t(r / 7 % npes) * 1000000 + uint64_t(r) + 1, "round %d: %llu", r, (unsigned long long)values[8 * r]);
+    CHECK(values[8 * r] == uint64_t(r / 7 % npes) * 1000000 + uint64_t(r) + 1, "round %d: %llu", r,
+          (unsigned long long)values[8 * r]);
   finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
   shmem_free(all);
@@ -118,8 +123,10 @@ void broadcasts(void) {
 void graphs(void) {
   const int replays = getenv("TEST_REPLAYS") ? atoi(getenv("TEST_REPLAYS")) : 60;
   constexpr size_t few = 200;
-  int *x = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)), *sum = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0));
-  int *other = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)), *gathered = reinterpret_cast<int *>(device_alloc(64 * sizeof(int), 0));
+  int *x = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)),
+      *sum = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0));
+  int *other = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)),
+      *gathered = reinterpret_cast<int *>(device_alloc(64 * sizeof(int), 0));
   auto *sig = reinterpret_cast<uint64_t *>(device_alloc(8, 0));
   start(x, few);
   hipGraph_t graph;
@@ -166,7 +173,8 @@ void graphs(void) {
 void two_at_once(void) {
   shmem_team_t team = SHMEM_TEAM_INVALID;
   CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &team) == 0, "split");
-  int *a = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)), *b = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
+  int *a = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0)),
+      *b = reinterpret_cast<int *>(device_alloc(n * sizeof(int), 0));
   for (const char *algorithm : {"lines", "direct"}) {
     for (size_t i = 0; i < n; i++) host[i] = 1;
     to_device(a, host, n * sizeof(int));
@@ -177,8 +185,8 @@ void two_at_once(void) {
     for (int r = 0; r < rounds; r++)
       for (int k = 0; k < 2; k++) {
         const bool first = (k + me + r) % 2;
-        shmemx_int_sum_reduce_on_stream(first ? SHMEM_TEAM_WORLD : team, first ? a : b, first ? a : b, first ? n : n / 2,
-                                        first ? stream : second);
+        shmemx_int_sum_reduce_on_stream(first ? SHMEM_TEAM_WORLD : team, first ? a : b,
+                                        first ? a : b, first ? n : n / 2, first ? stream : second);
       }
     HIP(hipStreamSynchronize(stream));
     HIP(hipStreamSynchronize(second));
@@ -187,7 +195,8 @@ void two_at_once(void) {
     from_device(host, a, n * sizeof(int));
     for (size_t i = 0; i < n; i++) CHECK(unsigned(host[i]) == want, "first, %s: %zu", algorithm, i);
     from_device(host, b, n * sizeof(int));
-    for (size_t i = 0; i < n; i++) CHECK(unsigned(host[i]) == (i < n / 2 ? want : 1), "second, %s: %zu", algorithm, i);
+    for (size_t i = 0; i < n; i++)
+      CHECK(unsigned(host[i]) == (i < n / 2 ? want : 1), "second, %s: %zu", algorithm, i);
     finish_all();
   }
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
@@ -224,8 +233,9 @@ void new_teams(void) {
 
 void tables(void) {
   CHECK(shmemx_tune("# nothing\n\nreduce * 8 4096 lines 4 256 # a row\n") == 0, "a table");
-  for (const char *wrong : {"reduce * 8 4096 lines 4", "reduce * 8 4096 tree 4 64", "sort * 8 4096 lines 4 64", "* * 8 4096 lines 0 64",
-                            "* * 8 4096 lines 4 1024", "* * 8 4096 lines 4 64 extra"})
+  for (const char *wrong :
+       {"reduce * 8 4096 lines 4", "reduce * 8 4096 tree 4 64", "sort * 8 4096 lines 4 64",
+        "* * 8 4096 lines 0 64", "* * 8 4096 lines 4 1024", "* * 8 4096 lines 4 64 extra"})
     CHECK(shmemx_tune(wrong) != 0, "%s", wrong);
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
 }
@@ -233,13 +243,15 @@ void tables(void) {
 // What the program's own call left behind is no launch's, and stays for the program; of the library's own
 // calls that may fail, in init say, nothing is left. Runs first.
 void own_errors(void) {
-  CHECK(hipPeekAtLastError() == hipSuccess, "init leaves an error: %s", hipGetErrorString(hipPeekAtLastError()));
+  CHECK(hipPeekAtLastError() == hipSuccess, "init leaves an error: %s",
+        hipGetErrorString(hipPeekAtLastError()));
   int *x = reinterpret_cast<int *>(device_alloc(2 * sizeof(int), 0));
   const hipError_t error = hipSetDevice(12345);
   CHECK(error != hipSuccess, "a device 12345");
   int device;
   HIP(hipGetDevice(&device));
-  const bool kept = hipPeekAtLastError() == error; // before HIP 7 any call that succeeds takes its place
+  const bool kept =
+      hipPeekAtLastError() == error; // before HIP 7 any call that succeeds takes its place
   const int right = (me + 1) % npes;
   shmemx_int_put_on_stream(x + 1, x, 1, right, stream);
   shmemx_int_sum_reduce_on_stream(SHMEM_TEAM_WORLD, x, x, 1, stream);
@@ -259,7 +271,8 @@ __global__ void hold(const int *flag, const int *over) {
 void many_waiting(void) {
   constexpr int count = 6;
   hipStream_t waiting[count];
-  int *flags = reinterpret_cast<int *>(device_alloc((count + 1) * sizeof(int), 0)), *over, *over_there;
+  int *flags = reinterpret_cast<int *>(device_alloc((count + 1) * sizeof(int), 0)), *over,
+      *over_there;
   HIP(hipHostMalloc(reinterpret_cast<void **>(&over), sizeof *over, hipHostMallocMapped));
   HIP(hipHostGetDevicePointer(reinterpret_cast<void **>(&over_there), over, 0));
   *over = 0;
@@ -267,7 +280,8 @@ void many_waiting(void) {
   to_device(flags + count, &one, sizeof one);
   for (hipStream_t &s : waiting) HIP(hipStreamCreateWithFlags(&s, hipStreamNonBlocking));
   for (int k = 0; k < count; k++)
-    hipLaunchKernelGGL(hold, dim3(1), dim3(1), 0, waiting[k], static_cast<const int *>(flags + k), static_cast<const int *>(over_there));
+    hipLaunchKernelGGL(hold, dim3(1), dim3(1), 0, waiting[k], static_cast<const int *>(flags + k),
+                       static_cast<const int *>(over_there));
   std::atomic<bool> done{false}, late{false};
   std::thread alarm([&] {
     for (int k = 0; k < 1000 && !done; k++) usleep(10000);

@@ -22,12 +22,14 @@ template <class T, int exponent_bits> struct Small { // a sign, an exponent, a p
   static constexpr int part_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   using Wide = float;
   static float widen(T v) {
-    const int e = v.bits >> part_bits & ((1 << exponent_bits) - 1), part = v.bits & ((1 << part_bits) - 1);
+    const int e = v.bits >> part_bits & ((1 << exponent_bits) - 1),
+              part = v.bits & ((1 << part_bits) - 1);
     const double size = e ? std::ldexp((1 << part_bits) + part, e - bias - part_bits)
                           : std::ldexp(part, 1 - bias - part_bits);
     return float(v.bits & 0x8000 ? -size : size);
   }
-  static T narrow(float f) { // finite and in range; the current rounding is to nearest, ties to even
+  static T
+  narrow(float f) { // finite and in range; the current rounding is to nearest, ties to even
     int e;
     const double size = std::fabs(double(f));
     std::frexp(size, &e);
@@ -74,15 +76,23 @@ char *source, *dest;
 char host[room];
 
 template <class T, class Op>
-void check_case(const char *name, Shape shape, const struct pe_team &t, char *d, size_t n, size_t shift) {
+void check_case(const char *name, Shape shape, const struct pe_team &t, char *d, size_t n,
+                size_t shift) {
   const size_t bytes = (n + shift + 2) * sizeof(T);
   from_device(host, d, bytes);
   const T *got = reinterpret_cast<const T *>(host) + shift;
   for (size_t i = 0; i < n; i++) {
     const T want = expected<T, Op>(shape, t, n, i);
-    CHECK(!memcmp(got + i, &want, sizeof want), "%s, team %s: element %zu of %zu, shift %zu: 0x%llx, want 0x%llx", name, t.name,
-          i, n, shift, *reinterpret_cast<const unsigned long long *>(got + i) & (~0ull >> (64 - 8 * (sizeof(T) < 8 ? sizeof(T) : 8))),
-          [&] { unsigned long long w = 0; memcpy(&w, &want, sizeof w < sizeof want ? sizeof w : sizeof want); return w; }());
+    CHECK(!memcmp(got + i, &want, sizeof want),
+          "%s, team %s: element %zu of %zu, shift %zu: 0x%llx, want 0x%llx", name, t.name, i, n,
+          shift,
+          *reinterpret_cast<const unsigned long long *>(got + i) &
+              (~0ull >> (64 - 8 * (sizeof(T) < 8 ? sizeof(T) : 8))),
+          [&] {
+            unsigned long long w = 0;
+            memcpy(&w, &want, sizeof w < sizeof want ? sizeof w : sizeof want);
+            return w;
+          }());
   }
   for (size_t i = 0; i < bytes; i++)
     if (i < shift * sizeof(T) || i >= (shift + n) * sizeof(T))
@@ -111,10 +121,13 @@ void run(const char *name, Call call, Shape shape, const struct pe_team &t, int 
     ns[k] = sizes[(k / 2 + turn) % 4];
     shifts[k] = size_t(turn + k) % 3;
     const char *from = (turn + k) & 4 ? source : source + room + sizeof(T);
-    CHECK(call(t.team, dest + size_t(k) * part + shifts[k] * sizeof(T), from, ns[k], stream) == 0, "%s", name);
+    CHECK(call(t.team, dest + size_t(k) * part + shifts[k] * sizeof(T), from, ns[k], stream) == 0,
+          "%s", name);
   }
   HIP(hipStreamSynchronize(stream));
-  if (t.me >= 0) CHECK(poison_spoilt(t.team, packs, stream) == 0, "%s, team %s: words behind the messages", name, t.name);
+  if (t.me >= 0)
+    CHECK(poison_spoilt(t.team, packs, stream) == 0, "%s, team %s: words behind the messages", name,
+          t.name);
   for (int k = 0; k < cases && t.me >= 0; k++)
     check_case<T, Op>(name, shape, t, dest + size_t(k) * part, ns[k], shifts[k]);
   finish_all();
@@ -128,14 +141,19 @@ struct Row {
 };
 template <class T, bool = std::is_integral<T>::value> struct Same { using type = T; };
 template <class T> struct Same<T, true> { // one instance for all integers of a size and sign
-  template <class S, class U> using pick = typename std::conditional<std::is_signed<T>::value, S, U>::type;
-  using type = typename std::conditional<sizeof(T) == 1, pick<int8_t, uint8_t>,
+  template <class S, class U>
+  using pick = typename std::conditional<std::is_signed<T>::value, S, U>::type;
+  using type = typename std::conditional<
+      sizeof(T) == 1, pick<int8_t, uint8_t>,
       typename std::conditional<sizeof(T) == 2, pick<int16_t, uint16_t>,
-      typename std::conditional<sizeof(T) == 4, pick<int32_t, uint32_t>, pick<int64_t, uint64_t>>::type>::type>::type;
+                                typename std::conditional<sizeof(T) == 4, pick<int32_t, uint32_t>,
+                                                          pick<int64_t, uint64_t>>::type>::type>::
+      type;
 };
 const Row rows[] = {
 #define ROW(name, T, Op, shape)                                                                    \
-  {#name, reinterpret_cast<Call>(reinterpret_cast<void *>(name)), shape, run<Same<T>::type, shmem::Op>},
+  {#name, reinterpret_cast<Call>(reinterpret_cast<void *>(name)), shape,                           \
+   run<Same<T>::type, shmem::Op>},
 #include "stream_table.inc"
 #undef ROW
 };
@@ -165,13 +183,14 @@ void every_team(void) {
     struct pe_team teams[16];
     const size_t n = pe_teams(teams, COUNT(teams));
     for (size_t t = 0; t < n; t++)
-      for (size_t r = t % 7; r < COUNT(rows); r += 61) rows[r].run(rows[r].name, rows[r].call, rows[r].shape, teams[t], int(r));
+      for (size_t r = t % 7; r < COUNT(rows); r += 61)
+        rows[r].run(rows[r].name, rows[r].call, rows[r].shape, teams[t], int(r));
     pe_teams_free(teams, n);
   });
 }
 
 struct pe_test tests[] = {{"every reduction and scan of every type", every_reduction},
-                                {"reductions of all kinds of teams", every_team}};
+                          {"reductions of all kinds of teams", every_team}};
 
 } // namespace
 

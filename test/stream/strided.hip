@@ -14,23 +14,39 @@ struct Case {
   size_t block, n, off; // off: where the private side begins, of sized routines at any byte
 };
 const Case cases[] = {
-    {1, 2, 1, 1, 700, 0},     {1, 3, 5, 1, 1, 0},        {1, 1, 1, 1, 333, 3},       {2, 3, 2, 1, 301, 0},
-    {2, 2, 7, 1, 64, 1},      {4, 2, 3, 1, 1000, 0},     {4, 5, 1, 1, 65, 2},        {8, 2, 2, 1, 2000, 0},
-    {8, 9, 4, 1, 17, 4},      {16, 2, 3, 1, 257, 0},     {16, 2, 1, 1, 31, 8},       {16, 3, 2, 1, 9, 5},
-    {4, 1, 1, 1, 0, 0},       {1, 5, 7, 3, 97, 0},       {1, 40, 33, 32, 40, 1},     {2, 4, 5, 3, 50, 0},
-    {4, 4, 4, 4, 30, 0},      {4, 7, 5, 4, 99, 0},       {4, 33, 40, 33, 20, 0},     {8, 3, 2, 2, 200, 0},
-    {8, 301, 300, 299, 9, 0}, {8, 20000, 20001, 20000, 2, 0}, {16, 3, 3, 2, 33, 8},  {1, 70001, 70003, 70001, 3, 2},
+    {1, 2, 1, 1, 700, 0},     {1, 3, 5, 1, 1, 0},
+    {1, 1, 1, 1, 333, 3},     {2, 3, 2, 1, 301, 0},
+    {2, 2, 7, 1, 64, 1},      {4, 2, 3, 1, 1000, 0},
+    {4, 5, 1, 1, 65, 2},      {8, 2, 2, 1, 2000, 0},
+    {8, 9, 4, 1, 17, 4},      {16, 2, 3, 1, 257, 0},
+    {16, 2, 1, 1, 31, 8},     {16, 3, 2, 1, 9, 5},
+    {4, 1, 1, 1, 0, 0},       {1, 5, 7, 3, 97, 0},
+    {1, 40, 33, 32, 40, 1},   {2, 4, 5, 3, 50, 0},
+    {4, 4, 4, 4, 30, 0},      {4, 7, 5, 4, 99, 0},
+    {4, 33, 40, 33, 20, 0},   {8, 3, 2, 2, 200, 0},
+    {8, 301, 300, 299, 9, 0}, {8, 20000, 20001, 20000, 2, 0},
+    {16, 3, 3, 2, 33, 8},     {1, 70001, 70003, 70001, 3, 2},
     {4, 5, 5, 0, 7, 0},       {1, 9, 9, 9, 40, 5},
 };
 constexpr size_t room = 512 << 10;
 
 #define SIZED(name, bytes, ...)                                                                    \
   switch (bytes) {                                                                                 \
-  case 1: shmemx_##name##8_on_stream(__VA_ARGS__); break;                                          \
-  case 2: shmemx_##name##16_on_stream(__VA_ARGS__); break;                                         \
-  case 4: shmemx_##name##32_on_stream(__VA_ARGS__); break;                                         \
-  case 8: shmemx_##name##64_on_stream(__VA_ARGS__); break;                                         \
-  default: shmemx_##name##128_on_stream(__VA_ARGS__); break;                                       \
+  case 1:                                                                                          \
+    shmemx_##name##8_on_stream(__VA_ARGS__);                                                       \
+    break;                                                                                         \
+  case 2:                                                                                          \
+    shmemx_##name##16_on_stream(__VA_ARGS__);                                                      \
+    break;                                                                                         \
+  case 4:                                                                                          \
+    shmemx_##name##32_on_stream(__VA_ARGS__);                                                      \
+    break;                                                                                         \
+  case 8:                                                                                          \
+    shmemx_##name##64_on_stream(__VA_ARGS__);                                                      \
+    break;                                                                                         \
+  default:                                                                                         \
+    shmemx_##name##128_on_stream(__VA_ARGS__);                                                     \
+    break;                                                                                         \
   }
 
 void by_size(bool put, void *dest, const void *source, const Case &c, int pe) {
@@ -85,7 +101,8 @@ void run(bool put, bool typed) {
     const size_t s_at = put ? c.off : 0, d_at = put ? 64 : 64 + c.off;
     for (size_t i = 0; i < c.n; i++)
       for (size_t b = 0; b < bytes; b++)
-        want[d_at + i * size_t(c.dst) * c.unit + b] = sample(put ? left : right, salt, s_at + i * size_t(c.sst) * c.unit + b);
+        want[d_at + i * size_t(c.dst) * c.unit + b] =
+            sample(put ? left : right, salt, s_at + i * size_t(c.sst) * c.unit + b);
     finish_all();
     if (!typed)
       by_size(put, d, s, c, right);
@@ -103,7 +120,8 @@ void run(bool put, bool typed) {
     else
       memcpy(got.data(), own, room);
     for (size_t i = 0; i < room; i++)
-      CHECK(got[i] == want[i], "%s, unit %zu, strides %td %td, %zu blocks of %zu, offset %zu: byte %zu is %u, want %u",
+      CHECK(got[i] == want[i],
+            "%s, unit %zu, strides %td %td, %zu blocks of %zu, offset %zu: byte %zu is %u, want %u",
             put ? "put" : "get", c.unit, c.dst, c.sst, c.n, c.block, c.off, i, got[i], want[i]);
     finish_all();
   }
@@ -127,15 +145,17 @@ void get_typed(void) {
 // In a graph: nothing of the call is on the host when it runs.
 void replayed(void) {
   constexpr size_t n = 50;
-  int *x = reinterpret_cast<int *>(device_alloc(3 * n * sizeof(int), 0)), *y = reinterpret_cast<int *>(device_alloc(2 * n * sizeof(int), 0));
+  int *x = reinterpret_cast<int *>(device_alloc(3 * n * sizeof(int), 0)),
+      *y = reinterpret_cast<int *>(device_alloc(2 * n * sizeof(int), 0));
   std::vector<int> host(3 * n);
   hipGraph_t graph;
   hipGraphExec_t exec;
   const int right = (me + 1) % npes;
   HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
-  shmemx_iput_on_stream(y, x, 2, 3, n, right, stream);        // of the left one, every third
+  shmemx_iput_on_stream(y, x, 2, 3, n, right, stream); // of the left one, every third
   shmemx_barrier_all_on_stream(stream);
-  shmemx_ibget_on_stream(x + 1, y, 3, 2, 1, n, right, stream); // of this one, by the right one, behind what it came from
+  shmemx_ibget_on_stream(x + 1, y, 3, 2, 1, n, right,
+                         stream); // of this one, by the right one, behind what it came from
   shmemx_barrier_all_on_stream(stream);
   HIP(hipStreamEndCapture(stream, &graph));
   HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
@@ -159,10 +179,10 @@ void replayed(void) {
 }
 
 struct pe_test tests[] = {{"iput and ibput by size", put_sized},
-                                {"iput and ibput by type", put_typed},
-                                {"iget and ibget by size", get_sized},
-                                {"iget and ibget by type", get_typed},
-                                {"strided in a graph", replayed}};
+                          {"iput and ibput by type", put_typed},
+                          {"iget and ibget by size", get_sized},
+                          {"iget and ibget by type", get_typed},
+                          {"strided in a graph", replayed}};
 
 } // namespace
 
