@@ -224,13 +224,51 @@ def case_left():
         pids = [(TMP / str(r)).read_text().strip() for r in range(3)]
         left = [p for p in pids if os.path.exists(f"/proc/{p}")]
         assert not left and done.returncode == status, (how, left, done)
-        if "prte" not in launcher_kind():
-            one_line(done.stderr, "PE 1 ", "status 3" if status == 3 else f"signal {status - 128} ")
+        one_line(done.stderr, "PE 1 ", "status 3" if status == 3 else f"signal {status - 128} ")
         for r in range(3):
             (TMP / str(r)).unlink()
-    if launcher_kind() == "orte": # all that it says, for whoever asks
-        said = run(OSHRUN, "-n", 2, "sh", "-c", "sleep 0.1; exit 3", status=3, SHMEM_DEBUG="1")
-        assert "-----" in said and "oshrun:" not in said, said
+    # All that the launcher says, for whoever asks.
+    said = run(OSHRUN, "-n", 2, "sh", "-c", "sleep 0.1; exit 3", status=3, SHMEM_DEBUG="1")
+    assert "-----" in said and "oshrun:" not in said, said
+
+
+def case_notices():
+    """PRRTE tells of a failure among what PEs write: that alone becomes our line, the rest comes through as it is."""
+    rule = "-" * 74 + "\n"
+    status = ("prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. "
+              "The first process to do so was:\n\n   Process name: [prterun-vm-{}@1,12]\n   Exit code:    5\n")
+    signaled = "prterun noticed that process rank 3 with PID 2020 on node vm exited on\nsignal 9 (Killed).\n"
+    other = rule + "There are not enough slots available in the system\n" + rule
+    table = "a table\n" + rule + "1 2 3\n" + rule + rule + "---- 4 -----\n\n" + rule
+    for n, (block, line) in enumerate([
+        (status, "PE 12 ended with status 5"), ("\n" + status, "PE 12 ended with status 5"), # PRRTE 3, PRRTE 5
+        (signaled, "PE 3 was ended by signal 9 (Killed)"), ("\n" + signaled, "PE 3 was ended by signal 9 (Killed)"),
+    ]):
+        for text in "", "text\n", table, other + table, "unfinished", table + "unfinished -- ", rule[:40]:
+            for cut in 0, 1, 30, 60, 100, 160: # written in two parts
+                whole = text + rule + block + rule
+                (TMP / "one").write_text(whole[:cut])
+                (TMP / "two").write_text(whole[cut:])
+                script(TMP / "bin" / "prterun", f"cat {TMP}/one >&2; sleep 0.0{cut % 4}; cat {TMP}/two >&2; exit 5\n")
+                if cut and n and text != table:
+                    continue
+                said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
+                assert said == text + "\n" * (text[-1:] not in ("", "\n")) + f"oshrun: {line}\n", (text, block, cut, said)
+    # What never becomes a notice comes before the end.
+    script(TMP / "bin" / "prterun", f"printf '%s' '{rule}' >&2; sleep 60\n")
+    job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(TMP / "bin" / "prterun")},
+                           stderr=subprocess.PIPE, text=True)
+    assert job.stderr.readline() == rule
+    # Nobody reads any more: the job goes on, and a signal still ends it.
+    job.stderr.close()
+    job.terminate()
+    assert job.wait(20) != 0
+    much = script(TMP / "bin" / "prterun", f"dd if=/dev/zero bs=1M count=4 2>/dev/null | tr '\\0' x >&2; echo >{TMP}/through\n")
+    job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(much)}, stderr=subprocess.PIPE)
+    time.sleep(0.3)
+    assert not (TMP / "through").exists() and job.poll() is None # a full pipe, not memory, holds it
+    job.stderr.close()
+    assert job.wait(20) == 0 and (TMP / "through").exists()
 
 
 def case_killed():

@@ -2,8 +2,9 @@
 // One job. oshrun stays beside the launcher for two things that launchers do not do: when it
 // returns, no process of a job that failed is left, and one line says what happened, as the last.
 #include "oshrun.hpp"
-#include <cctype>
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -37,74 +39,104 @@ struct Pipe {
   }
 };
 
-void write_all(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
-    if (n < 0 && errno != EINTR) return;
-    if (n > 0) text.remove_prefix(size_t(n));
-  }
-}
-
-// What mpirun itself says, as opposed to the PEs. Most of it passes; of a PE that failed, which it
-// tells in two blocks between rules, it is read who it was and why.
-class Notes {
+// Standard error, which may be a pipe that nobody reads for a while: signals are heard all the same.
+class Output {
 public:
-  std::string text;
-  bool failure = false;     // one of those blocks was there
-  std::string who = "a PE"; // mpirun leaves it out when the PE fails while others start
-  std::string cause;
-
-  void sort(bool end) {
-    while (!text.empty()) {
-      const bool block = starts_with_rule(text);
-      size_t stop = block ? end_of_block() : text.find('\n');
-      if (stop == text.npos) {
-        if (!end) return;
-        stop = text.size() - 1;
-      }
-      const std::string_view part(text.data(), stop + 1);
-      if (!block || !read_failure(part)) write_all(part);
-      text.erase(0, stop + 1);
-    }
+  bool waits() const { return !text.empty(); }
+  void add(std::string_view more) {
+    text.append(more);
+    if (!more.empty()) open = more.back() != '\n';
+  }
+  void add_line(const std::string &line) { add((open ? "\n" : "") + line + "\n"); }
+  // As much as does not block once poll has said that there is room.
+  void write_some() {
+    const ssize_t n = write(STDERR_FILENO, text.data(), std::min(text.size(), size_t(PIPE_BUF)));
+    if (n < 0 && errno != EINTR && errno != EAGAIN) text.clear(); // nobody will ever read it
+    if (n > 0) text.erase(0, size_t(n));
+  }
+  void write_all() {
+    for (pollfd room{STDERR_FILENO, POLLOUT, 0}; waits(); write_some()) poll(&room, 1, -1);
   }
 
 private:
-  static bool starts_with_rule(std::string_view s) {
-    return s.starts_with("--------------------------------------------------");
-  }
-  size_t end_of_block() const {
-    for (size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
-      if (starts_with_rule(std::string_view(text).substr(at + 1))) return text.find('\n', at + 1);
-    return text.npos;
-  }
-  // The number behind a word of the block, or -1.
-  static int after(std::string_view block, std::string_view word) {
-    const size_t at = block.find(word);
-    return at == block.npos ? -1 : atoi(std::string(block.substr(at + word.size(), 16)).c_str());
-  }
-  void pe(int rank) {
-    if (rank >= 0) who = "PE " + std::to_string(rank);
-  }
-  bool read_failure(std::string_view block) {
-    auto has = [&](std::string_view words) { return block.find(words) != block.npos; };
-    if (has(" noticed that process rank ")) {
-      pe(after(block, "process rank "));
-      const size_t on = block.find("exited on signal ");
-      if (on != block.npos)
-        cause = "was ended by" + std::string(block.substr(on + 9, block.find(").", on) - on - 8));
-    } else if (has(" detected that one or more processes exited with non-zero status")) {
-      const size_t name = block.find("Process name: [["), comma = block.find("],", name);
-      if (comma != block.npos) pe(after(block.substr(comma), "],"));
-      if (const int status = after(block, "Exit code:"); status > 0)
-        cause = "ended with status " + std::to_string(status);
-    } else if (has(" has exited due to process rank ")) {
-      pe(after(block, "process rank "));
-      cause = "ended without shmem_finalize";
-    } else if (!has(" job  terminated normally, but ") &&
-               !has(" noticed that the job aborted, but has no info ")) {
-      return false;
+  std::string text;
+  bool open = false; // the last line, of a PE
+};
+
+// What a launcher itself says, alone or among the lines of the PEs. All of it passes but what it
+// tells of a PE that failed, in one or two blocks between rules: there it is read who it was and why.
+class Notes {
+public:
+  std::string text;         // what came last, as far as it is not sorted
+  bool failure = false;     // one of those blocks was there
+  std::string who = "a PE"; // launchers leave it out when the PE fails while others start
+  std::string cause;
+
+  bool holds() const { return !block.empty() || !text.empty(); }
+
+  // A rule may begin a block: what follows it decides. `over`: nothing follows.
+  void sort(Output &out, bool over) {
+    size_t end;
+    for (; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
+      take_line(std::string_view(text).substr(0, end + 1), out);
+    // An unfinished line passes at once, but for what may be the beginning of a rule.
+    size_t pass = block.empty() ? text.find_last_not_of('-') + 1 : 0;
+    if (over) {
+      out.add(std::exchange(block, ""));
+      pass = text.size();
     }
-    return failure = true;
+    out.add(std::string_view(text).substr(0, pass));
+    text.erase(0, pass);
+  }
+
+private:
+  static constexpr size_t rule_length = 74; // Open MPI 4, PRRTE 3 and 5
+  std::string block; // a rule, and the lines after it when they tell of a failure
+
+  void take_line(std::string_view line, Output &out) {
+    // The end of a line is a rule; what comes before it is of a PE that did not end its own.
+    const size_t dashes = line.size() - 1 - (line.find_last_not_of("-\n") + 1);
+    const bool rule = dashes >= rule_length;
+    const size_t words = rule ? line.size() - 1 - rule_length : 0;
+    const bool inside = block.find_first_not_of("-\n") != block.npos;
+    if (inside || (!block.empty() && (line == "\n" || tells_failure(line)))) {
+      block += line;
+      if (inside && rule) read_failure(std::exchange(block, ""));
+      return;
+    }
+    out.add(std::exchange(block, ""));
+    out.add(line.substr(0, rule ? words : line.npos));
+    if (rule) block = line.substr(words);
+  }
+  static bool tells_failure(std::string_view line) {
+    for (const char *words :
+         {" noticed that process rank ", " noticed that the job aborted, but has no info ",
+          " detected that one or more processes exited with non-zero status",
+          " has exited due to process rank ", " has exited because process rank ",
+          " terminated normally, but "})
+      if (line.find(words) != line.npos) return true;
+    return false;
+  }
+  void read_failure(std::string told) {
+    failure = true;
+    // The number behind a word, or -1.
+    auto after = [&](const char *word) {
+      const size_t at = told.find(word);
+      return at == told.npos ? -1 : atoi(told.c_str() + at + strlen(word));
+    };
+    int rank = after("process rank ");
+    // [[job,1],rank] of Open MPI 4, [job,rank] of PRRTE
+    if (const size_t name = told.find("Process name:"); name != told.npos)
+      rank = atoi(told.c_str() + told.rfind(',', told.find('\n', name)) + 1);
+    if (rank >= 0) who = "PE " + std::to_string(rank);
+    const int status = after("Exit code:");
+    std::replace(told.begin(), told.end(), '\n', ' '); // lines break anywhere
+    if (const size_t on = told.find("exited on signal "); on != told.npos)
+      cause = "was ended by " + told.substr(on + 10, told.find(").", on) - on - 9);
+    else if (status > 0)
+      cause = "ended with status " + std::to_string(status);
+    else if (told.find(" exiting improperly") != told.npos)
+      cause = "ended without shmem_finalize";
   }
 };
 
@@ -162,6 +194,7 @@ struct Job {
   bool input;
   double asked = 0; // to end, when
   Notes notes;
+  Output out;
   std::string word; // what the library says of the end, see last_word in lib/log.hpp
 
   void pass_on(const signalfd_siginfo &info) {
@@ -184,14 +217,14 @@ struct Job {
       if (word.empty()) return; // as the program wanted it
       const size_t by = notes.cause.find("signal ");
       if (by != std::string::npos) word += ": " + notes.cause.substr(by);
-      write_all(word + "\n");
+      out.add_line(word);
     } else if (notes.failure) {
       if (notes.cause.empty() && status > 128)
         notes.cause = "was ended by signal " + std::to_string(status - 128) + " (" +
                       strsignal(status - 128) + ")";
       else if (notes.cause.empty())
         notes.cause = "ended with status " + std::to_string(status);
-      write_all("oshrun: " + notes.who + " " + notes.cause + "\n");
+      out.add_line("oshrun: " + notes.who + " " + notes.cause);
     }
   }
 };
@@ -210,17 +243,17 @@ void become(const std::vector<std::string> &words) {
   fail(126, "%s: %s", words[0].c_str(), strerror(errno));
 }
 
-int run_job(const std::vector<std::string> &given, bool quiet, bool input) {
+int run_job(const std::vector<std::string> &given, Notices notices, bool input) {
   std::vector<std::string> words = given;
   Pipe notes, word;
-  if (quiet && notes.open()) {
+  if (notices != Notices::pass && notes.open() && notices == Notices::apart) {
     // mpirun's own words go there. It closes it in the PEs, so an MPI in them needs the default.
     setenv("OPAL_OUTPUT_STDERR_FD", std::to_string(notes.in).c_str(), 1);
     words.insert(words.begin() + 1, {"-x", "OPAL_OUTPUT_STDERR_FD=2"});
   }
   struct stat s;
   unsetenv("OSHRUN_WORD");
-  if (quiet && word.open() && fstat(word.in, &s) == 0) {
+  if (notes.in >= 0 && word.open() && fstat(word.in, &s) == 0) {
     // Launchers close all files in a PE, so it opens this one by name; the number makes sure of it.
     const std::string name = "/proc/" + std::to_string(getpid()) + "/fd/" +
                              std::to_string(word.in) + " " + std::to_string(s.st_ino);
@@ -230,8 +263,9 @@ int run_job(const std::vector<std::string> &given, bool quiet, bool input) {
   if (waitpid(-1, nullptr, WNOHANG) == 0) before = children(); // of a shell that has become oshrun
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const sigset_t taken = taken_signals();
-  sigset_t outer;
-  sigprocmask(SIG_BLOCK, &taken, &outer);
+  sigset_t outer, blocked = taken;
+  sigaddset(&blocked, SIGPIPE); // who reads what the job says may go, the job goes on
+  sigprocmask(SIG_BLOCK, &blocked, &outer);
   const int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   const pid_t self = getpid(), launcher = fork();
   if (launcher < 0) fail(1, "starting %s: %s", words[0].c_str(), strerror(errno));
@@ -243,24 +277,35 @@ int run_job(const std::vector<std::string> &given, bool quiet, bool input) {
     if (!input) setpgid(0, 0);
     signal(SIGTTOU, SIG_IGN); // it writes to the terminal all the same
     sigprocmask(SIG_SETMASK, &outer, nullptr);
-    if (notes.in >= 0) fcntl(notes.in, F_SETFD, 0);
+    if (notes.in >= 0 && notices == Notices::among)
+      dup2(notes.in, STDERR_FILENO);
+    else if (notes.in >= 0)
+      fcntl(notes.in, F_SETFD, 0);
     become(words);
   }
-  Job job{launcher, input, 0, {}, {}};
+  Job job{launcher, input, 0, {}, {}, {}};
   int status = 0;
   for (bool ended = false; !ended;) {
-    pollfd fds[] = {{signals, POLLIN, 0}, {notes.out, POLLIN, 0}, {word.out, POLLIN, 0}};
-    if (poll(fds, 3, -1) < 0 && errno != EINTR) break;
+    pollfd fds[] = {{signals, POLLIN, 0},
+                    {job.out.waits() ? STDERR_FILENO : -1, POLLOUT, 0},
+                    {job.out.waits() ? -1 : notes.out, POLLIN, 0},
+                    {word.out, POLLIN, 0}};
+    // A block comes at once: a rule that nothing follows was a program's.
+    const int found = poll(fds, 4, job.notes.holds() ? 100 : -1);
+    if (found < 0 && errno != EINTR) break;
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)
       if (info.ssi_signo != SIGCHLD) job.pass_on(info);
+    if (fds[1].revents) job.out.write_some();
     ended = waitpid(launcher, &status, WNOHANG) == launcher;
-    notes.read_to(job.notes.text);
-    job.notes.sort(ended);
+    if (ended || fds[2].revents) notes.read_to(job.notes.text);
+    job.notes.sort(job.out, ended || found == 0);
     word.read_to(job.word);
   }
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code != 0) end_the_rest(before);
   job.say_why(code);
+  sigprocmask(SIG_UNBLOCK, &taken, nullptr); // there is no job left that they could end
+  job.out.write_all();
   return code;
 }

@@ -81,7 +81,8 @@ struct Line { // the command line, as far as the program
   long pes = 0;
   std::string input; // --stdin
   bool which = false;
-  bool bound = false;   // the user chooses the binding
+  bool bound = false;   // the user chooses the binding,
+  bool mapped = false;  // the mapping
   bool plain = true;    // the program is where the words say
   bool several = false; // programs, as --app and : have
 };
@@ -99,7 +100,18 @@ bool chooses_binding(std::string_view option, const std::string &value) {
          any_of(option, "-rf", "--rankfile", "--cpu-list", "--cpu-set", "-cpu-set", "-cpu-list",
                 "-cpus-per-proc", "--cpus-per-proc") ||
          (any_of(option, "-map-by", "--map-by") && strcasestr(value.c_str(), ":pe")) ||
-         (option.ends_with("mca") && value.find("binding_policy") != value.npos);
+         (option.ends_with("mca") &&
+          (value.find("binding_policy") != value.npos || value == "bindto"));
+}
+
+bool chooses_mapping(std::string_view option, const std::string &value) {
+  return option.starts_with("--map-by") || option.starts_with("--npernode") ||
+         any_of(option, "-map-by", "-rf", "--rankfile", "-N", "-npernode", "-pernode", "--pernode",
+                "-npersocket", "--npersocket", "-bynode", "--bynode", "-byslot", "--byslot",
+                "-cpus-per-proc", "--cpus-per-proc", "-oversubscribe", "--oversubscribe",
+                "-nooversubscribe", "--nooversubscribe") ||
+         (option.ends_with("mca") &&
+          (value.find("mapping_policy") != value.npos || value == "mapby"));
 }
 
 // The command line is read only as far as the program. An option not known here counts as one
@@ -129,7 +141,9 @@ Line read_line(char **word) {
       puts("oshrun (libshmem) " VERSION);
       exit(0);
     }
-    if (chooses_binding(w, word[1] ? word[1] : "")) line.bound = true;
+    const std::string next = word[1] ? word[1] : "";
+    line.bound = line.bound || chooses_binding(w, next);
+    line.mapped = line.mapped || chooses_mapping(w, next);
     if (w == "--which") {
       line.which = true;
     } else if (w == "--") {
@@ -299,13 +313,20 @@ bool has_all_cores() {
 // NUMA node, or not at all when cores are short. So the launcher is asked for a NUMA node, which
 // keeps memory near and threads free, and each PE takes one core of it in shmem_init, where it
 // knows whether its program has threads (lib/bind.cpp).
-void set_defaults(const Launcher &launcher, const Line &line) {
+Words set_defaults(const Launcher &launcher, const Line &line) {
   // PMIx keeps what it tells of the job in files mapped by every PE, which costs a PE 10 ms at its
   // start; in memory it is 2 (PMIx 4.2.2, 2026-11-21: PMIx_Init 12.5 ms, 2.5 so; one PE). It also
   // leaves no file in /tmp to a launcher that is killed.
   set("PMIX_MCA_gds", "hash");
   const char *binding = has_all_cores() ? "numa:if-supported" : "none";
   const char *policy = nullptr;
+  bool bound = line.bound, mapped = line.mapped;
+  for (size_t i = 0; i < launcher.extra.size(); i++) {
+    const std::string next = i + 1 < launcher.extra.size() ? launcher.extra[i + 1] : "";
+    bound = bound || chooses_binding(launcher.extra[i], next);
+    mapped = mapped || chooses_mapping(launcher.extra[i], next);
+  }
+  Words options;
   switch (launcher.kind) {
   case Kind::orte:
     for (const char *name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
@@ -322,11 +343,15 @@ void set_defaults(const Launcher &launcher, const Line &line) {
     for (const char *name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                              "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
       setenv(name, "1", 1);
-    set("PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE");
     set("PRTE_MCA_odls_base_sigkill_timeout", "0");
-    policy = "PRTE_MCA_hwloc_default_binding_policy";
-    // From PRRTE 5 on "if supported" does not mean more PEs than cores any more.
+    // By options: variables are called otherwise from PRRTE 4 on, which complains about the older
+    // names in eight lines each, and PRRTE 3 does not know the newer ones (2026-11: 3.0.8, 5.0.0).
+    if (!mapped && !getenv("PRTE_MCA_rmaps_default_mapping_policy") && !getenv("PRTE_MCA_mapby"))
+      options.insert(options.end(), {"--map-by", ":OVERSUBSCRIBE"});
+    bound = bound || getenv("PRTE_MCA_hwloc_default_binding_policy") || getenv("PRTE_MCA_bindto");
+    // From PRRTE 3 on "if supported" does not mean more PEs than cores any more.
     if (has_all_cores()) binding = "numa:if-supported:overload-allowed";
+    if (!bound) options.insert(options.end(), {"--bind-to", binding});
     break;
   case Kind::srun: {
     set("SLURM_MPI_TYPE", "pmix");
@@ -342,17 +367,13 @@ void set_defaults(const Launcher &launcher, const Line &line) {
   default:
     break;
   }
-  bool bound = line.bound;
-  for (size_t i = 0; i < launcher.extra.size(); i++)
-    bound = bound || chooses_binding(launcher.extra[i],
-                                     i + 1 < launcher.extra.size() ? launcher.extra[i + 1] : "");
   unsetenv("OSHRUN_BIND"); // of an oshrun around this one
-  if (policy && !bound && !getenv(policy)) {
-    setenv("OSHRUN_BIND", "core", 1);
-    setenv(policy, binding, 1);
-  } else if (policy) {
+  if (policy) {
+    bound = bound || getenv(policy);
     set(policy, binding);
   }
+  if (!bound && (policy || launcher.kind == Kind::prte)) setenv("OSHRUN_BIND", "core", 1);
+  return options;
 }
 
 // PEs on other nodes get only the variables that are named (srun sends all).
@@ -379,7 +400,7 @@ int main(int, char **argv) {
   }
   const bool pmix = launcher.kind == Kind::orte || launcher.kind == Kind::prte;
   if (launcher.kind != Kind::unknown) check_program(line);
-  set_defaults(launcher, line);
+  const Words defaults = set_defaults(launcher, line);
   Words words{launcher.path};
   words.insert(words.end(), launcher.extra.begin(), launcher.extra.end());
   if (pmix) name_variables(words);
@@ -394,10 +415,15 @@ int main(int, char **argv) {
     close(STDIN_FILENO);
     open("/dev/null", O_RDONLY);
   }
-  const bool quiet = launcher.kind == Kind::orte && !line.several && !getenv("SHMEM_DEBUG") &&
-                     !getenv("SMA_DEBUG") && !getenv("OMPI_MCA_mca_base_env_list"); // it forbids -x
+  Notices notices = Notices::pass;
+  if (!line.several && !getenv("SHMEM_DEBUG") && !getenv("SMA_DEBUG")) {
+    if (launcher.kind == Kind::prte) notices = Notices::among;
+    if (launcher.kind == Kind::orte && !getenv("OMPI_MCA_mca_base_env_list")) // it forbids -x
+      notices = Notices::apart;
+  }
+  words.insert(words.end(), defaults.begin(), defaults.end());
   words.insert(words.end(), line.options.begin(), line.options.end());
   words.insert(words.end(), line.program.begin(), line.program.end());
-  if (pmix) return run_job(words, quiet, !line.input.empty());
+  if (pmix) return run_job(words, notices, !line.input.empty());
   become(words);
 }

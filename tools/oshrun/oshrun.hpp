@@ -9,6 +9,10 @@
 // Replaces this process by a command.
 [[noreturn]] void become(const std::vector<std::string> &words);
 
+// Where a launcher says that a PE has failed: pass, as it is; or, to be one line of oshrun, by a way
+// apart from what PEs write, or among that.
+enum class Notices { pass, apart, among };
+
 // Runs a PMIx launcher that starts its PEs itself, and returns its exit status when all of them are
-// gone. quiet: what it says of a PE that has failed becomes one line. input: it reads stdin.
-int run_job(const std::vector<std::string> &words, bool quiet, bool input);
+// gone. input: it reads stdin.
+int run_job(const std::vector<std::string> &words, Notices notices, bool input);
