@@ -2,6 +2,7 @@
 #include "sync.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -114,16 +115,63 @@ void part(long now) {
   if (now - last.exchange(now, std::memory_order_relaxed) > 10000000 && cores_idle()) change_core();
 }
 
+// A yield that comes back later than this, in ns, gave the core to somebody. One that nobody takes
+// costs a system call and a little, which differs from kernel to kernel: so it is told in calls that do
+// nothing (2026-11, an EPYC, ns: such a call 60, a lone yield 130, one with another that polls 1,050).
+long time_of_lone_yield() {
+  long least = 1000000;
+  for (int i = 0; i < 8; i++) {
+    const long before = now_ns();
+    syscall(SYS_getppid);
+    least = std::min(least, now_ns() - before);
+  }
+  return 5 * std::max(least, 20l); // a coarse clock
+}
+
 // A yield that comes right back tells that nobody else wants this core: poll for longer the next
-// time. One that does not, that somebody else makes better use of it. (2026-11, an EPYC: alone 130 ns,
-// with another that polls as often 1,230.) Returns when it is now.
+// time. One that does not, that somebody else makes better use of it. Returns when it is now.
 long yield_core(long before) {
+  static const long lone = time_of_lone_yield();
   sched_yield();
   const long after = now_ns();
-  const bool back = after - before < 500;
+  const bool back = after - before < lone;
   self.spins.store(back ? most_spins : least_spins, std::memory_order_relaxed);
   if (!back) part(after);
   return after;
+}
+
+// One wait of a thread, as far as it sleeps.
+struct Sleep {
+  Location where;
+  long start, nap = 50000, since = 0; // ns
+  bool told = false;
+};
+
+// Sleeps until it is not blocked any more, or is rung too early, as by the first of many signals: then
+// it stays awake for a while, as a sleeper costs each of the others a system call (256 KiB with a
+// signal each, 2026-11: 2.24 us for 1.98).
+bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
+  Slot &slot = self.slots[self.me];
+  asleep(slot, +1, sleep.where);
+  // What this thread has stored so far by puts and atomics, others may be asleep for. Told once, or
+  // two would keep each other awake.
+  if (self.job->sleepers.fetch_add(1) && !sleep.told) ring_sleepers({nullptr, false});
+  sleep.told = true;
+  bool waits;
+  for (;;) {
+    const uint32_t bell = slot.bell.load();
+    if (!(waits = blocked(context))) break;
+    const timespec t{0, sleep.nap};
+    syscall(SYS_futex, &slot.bell, FUTEX_WAIT, bell, &t, nullptr, 0);
+    if (!(waits = blocked(context))) break;
+    if (sleep.nap < 1000000) sleep.nap *= 2;
+    check_departed(&sleep.since);
+    check_limit(sleep.where, sleep.start);
+    if (slot.bell.load() != bell) break;
+  }
+  self.job->sleepers.fetch_sub(1);
+  asleep(slot, -1, sleep.where);
+  return waits;
 }
 
 } // namespace
@@ -148,37 +196,13 @@ void polled(const void *p, const void *value, size_t bytes) {
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
-  const long start = now_ns();
-  Slot &slot = self.slots[self.me];
-  long nap = 50000, since = 0; // ns
-  bool told = false;
-  for (long awake = start;; awake = now_ns()) {
+  Sleep sleep{where, now_ns()};
+  for (long awake = sleep.start;; awake = now_ns()) {
     for (long before = awake; before - awake < yield_ns;) {
       before = yield_core(before);
       if (!blocked(context)) return;
     }
-    asleep(slot, +1, where);
-    // What this thread has stored so far by puts and atomics, others may be asleep for. Told once, or
-    // two would keep each other awake.
-    if (self.job->sleepers.fetch_add(1) && !told) ring_sleepers({nullptr, false});
-    told = true;
-    bool waits, rung = false;
-    while (!rung) {
-      uint32_t bell = slot.bell.load();
-      if (!(waits = blocked(context))) break;
-      timespec t{0, nap};
-      syscall(SYS_futex, &slot.bell, FUTEX_WAIT, bell, &t, nullptr, 0);
-      if (!(waits = blocked(context))) break;
-      if (nap < 1000000) nap *= 2;
-      check_departed(&since);
-      check_limit(where, start);
-      // Woken too early, as by the first of many signals, it stays awake for a while: a sleeper costs
-      // each of the others a system call (256 KiB with a signal each, 2026-11: 2.24 us for 1.98).
-      rung = slot.bell.load() != bell;
-    }
-    self.job->sleepers.fetch_sub(1);
-    asleep(slot, -1, where);
-    if (!waits) return;
+    if (!still_blocked(sleep, blocked, context)) return;
   }
 }
 
