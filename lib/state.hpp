@@ -43,6 +43,7 @@ struct alignas(line) Slot {
   std::atomic<int> pid;
   std::atomic<uint32_t> unmapped;  // how often this PE is done with the others' device heaps
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
+  std::atomic<int> core;           // + 1, where it waits awake; 0 asleep, or before the first wait
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   alignas(
       line) std::atomic<uint64_t> awaits; // what sleeping threads of this PE wait for, see sync.cpp
@@ -101,7 +102,8 @@ struct Job {
       exit; // 1 << 32 | status, once shmem_global_exit or a fatal error was called
   alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
   std::atomic<uint64_t> team_used[max_teams / 64];
-  uint64_t active_set[max_teams]; // of a team that serves an active set: the set
+  uint64_t active_set[max_teams];        // of a team that serves an active set: the set
+  alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
 
 struct Context;

@@ -93,26 +93,39 @@ bool cores_idle() {
   return running > 0 && running <= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-// Goes to another core, if this thread may.
-void change_core() {
-  cpu_set_t all, others;
-  const int here = sched_getcpu();
-  if (here < 0 || sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return;
-  others = all;
-  CPU_CLR(here, &others);
-  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
-}
-
-// The scheduler leaves two PEs on one core that yield to each other, though the one beside it idles
-// (flags to and fro, 2026-11: 900 ns one way so, 60 to 260 apart). Called after each yield that gave
-// the core away; after many, at most every 10 ms, it looks. The second PE does so later, or both
+// The kernel leaves PEs that yield to each other where they are: two on one core beside an idle one
+// (flags to and fro, 2026-11: 900 ns one way so, 60 to 260 apart), or, as sleepers were woken there,
+// seven of eight (broadcast of 8 B, 8 PEs on 2 cores: 4 to 8 us so, 1.8 to 2.8 by fours). So a PE
+// whose core has two waiting PEs more than another, that it may use, goes there. Called after each
+// yield that gave the core away; looks once in a millisecond, in which one PE of the job goes, or all
 // would meet again.
-void part(long now) {
-  static std::atomic<int> times;
-  static std::atomic<long> last;
-  if (times.fetch_add(1, std::memory_order_relaxed) < 64 << (self.me & 3)) return;
-  times.store(0, std::memory_order_relaxed);
-  if (now - last.exchange(now, std::memory_order_relaxed) > 10000000 && cores_idle()) change_core();
+void spread(long now) {
+  static std::atomic<long> next;
+  Slot &slot = self.slots[self.me];
+  const int here = sched_getcpu();
+  if (here < 0 || here >= CPU_SETSIZE) return;
+  if (slot.core.load(std::memory_order_relaxed) != here + 1)
+    slot.core.store(here + 1, std::memory_order_relaxed);
+  if (now < next.load(std::memory_order_relaxed)) return;
+  constexpr long millisecond = 1000000;
+  next.store(now + millisecond, std::memory_order_relaxed);
+  cpu_set_t all, one;
+  if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return;
+  uint16_t pes[CPU_SETSIZE] = {};
+  for (int pe = 0; pe < self.n; pe++)
+    if (const int core = self.slots[pe].core.load(std::memory_order_relaxed)) pes[core - 1]++;
+  int to = here;
+  for (int core = 0; core < CPU_SETSIZE; core++)
+    if (CPU_ISSET(core, &all) && pes[core] < pes[to]) to = core;
+  if (pes[here] < pes[to] + 2) return;
+  if (!pes[to])
+    next.store(now + 10 * millisecond, std::memory_order_relaxed); // this look costs more
+  if (!pes[to] && !cores_idle()) return;                           // somebody else's
+  long last = self.job->moved.load();
+  if (now - last < millisecond || !self.job->moved.compare_exchange_strong(last, now)) return;
+  CPU_ZERO(&one);
+  CPU_SET(to, &one);
+  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof all, &all);
 }
 
 // A yield that comes back later than this, in ns, gave the core to somebody. One that nobody takes
@@ -136,7 +149,7 @@ long yield_core(long before) {
   const long after = now_ns();
   const bool back = after - before < lone;
   self.spins.store(back ? most_spins : least_spins, std::memory_order_relaxed);
-  if (!back) part(after);
+  if (!back) spread(after);
   return after;
 }
 
@@ -152,6 +165,7 @@ struct Sleep {
 // signal each, 2026-11: 2.24 us for 1.98).
 bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
   Slot &slot = self.slots[self.me];
+  slot.core.store(0, std::memory_order_relaxed);
   asleep(slot, +1, sleep.where);
   // What this thread has stored so far by puts and atomics, others may be asleep for. Told once, or
   // two would keep each other awake.

@@ -26,9 +26,14 @@ inline void release_fence() {
 #endif
 }
 
+// Between two polls. By the clock, as its read lets the load before it finish: a flag to and fro takes
+// less time than by `pause` (2026-11, one way, ns: an EPYC, two threads of a core 40 for 54, two cores
+// 188 for 314; a Xeon, two cores 160 for 165).
 inline void pause_core() {
 #if defined __x86_64__
-  __builtin_ia32_pause();
+  const unsigned long long start = __builtin_ia32_rdtsc();
+  while (__builtin_ia32_rdtsc() - start < 60) {
+  }
 #elif defined __aarch64__
   asm volatile("isb" ::: "memory");
 #endif
