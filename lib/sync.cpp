@@ -3,6 +3,7 @@
 #include "gpu.hpp"
 #include "log.hpp"
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -83,14 +84,14 @@ void check_departed(long *since) {
   }
 }
 
-// Fewer threads want to run, on the whole machine, than it has cores.
-bool cores_idle() {
-  int running = 0;
+// Threads that want to run, on the whole machine.
+int running() {
+  int n = 0;
   if (FILE *f = fopen("/proc/loadavg", "re")) {
-    if (fscanf(f, "%*s %*s %*s %d/", &running) != 1) running = 0;
+    if (fscanf(f, "%*s %*s %*s %d/", &n) != 1) n = 0;
     fclose(f);
   }
-  return running > 0 && running <= sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? n : INT_MAX;
 }
 
 // The kernel leaves PEs that yield to each other where they are: two on one core beside an idle one
@@ -109,23 +110,29 @@ void spread(long now) {
   if (now < next.load(std::memory_order_relaxed)) return;
   constexpr long millisecond = 1000000;
   next.store(now + millisecond, std::memory_order_relaxed);
-  cpu_set_t all, one;
+  cpu_set_t all, some;
   if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return;
   uint16_t pes[CPU_SETSIZE] = {};
+  int awake = 0, taken = 0;
   for (int pe = 0; pe < self.n; pe++)
-    if (const int core = self.slots[pe].core.load(std::memory_order_relaxed)) pes[core - 1]++;
-  int to = here;
+    if (const int core = self.slots[pe].core.load(std::memory_order_relaxed)) {
+      taken += !pes[core - 1]++;
+      awake++;
+    }
+  int least = pes[here];
   for (int core = 0; core < CPU_SETSIZE; core++)
-    if (CPU_ISSET(core, &all) && pes[core] < pes[to]) to = core;
-  if (pes[here] < pes[to] + 2) return;
-  if (!pes[to])
-    next.store(now + 10 * millisecond, std::memory_order_relaxed); // this look costs more
-  if (!pes[to] && !cores_idle()) return;                           // somebody else's
+    if (CPU_ISSET(core, &all) && pes[core] < least) least = pes[core];
+  if (pes[here] < least + 2) return;
+  if (least == 0) { // is that core idle, or another program's?
+    next.store(now + 5 * millisecond, std::memory_order_relaxed); // the answer takes 20 us
+    if (std::max(running() - awake, 0) >= CPU_COUNT(&all) - taken) return;
+  }
   long last = self.job->moved.load();
   if (now - last < millisecond || !self.job->moved.compare_exchange_strong(last, now)) return;
-  CPU_ZERO(&one);
-  CPU_SET(to, &one);
-  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof all, &all);
+  CPU_ZERO(&some);
+  for (int core = 0; core < CPU_SETSIZE; core++)
+    if (CPU_ISSET(core, &all) && pes[core] == least) CPU_SET(core, &some);
+  if (sched_setaffinity(0, sizeof some, &some) == 0) sched_setaffinity(0, sizeof all, &all);
 }
 
 // A yield that comes back later than this, in ns, gave the core to somebody. One that nobody takes
