@@ -46,6 +46,9 @@ for name, value in ("SHMEM_DEVICE_SIZE", "16m"), ("SHMEM_HEAP", "device"):
     job(f"no IPC, but {name}", no_ipc, [r"PE \d: GPU \d: hipIpcGetMemHandle of the symmetric heap"], fine=False, exe=kernels, **{name: value})
 job("no IPC, and none wanted", no_ipc, [], SHMEM_DEVICE_SIZE="0")
 job("no IPC, but one PE needs none", no_ipc, [], exe=kernels, n=1)
+if "libkfd" in os.environ.get("LD_PRELOAD", ""):  # ROCr from 6.3 on can do without, by dmabufs that go over a socket
+    for nodes in no_ipc, "":
+        job(f"no IPC, but dmabufs ({nodes})", nodes, [], exe=kernels, HSA_ENABLE_IPC_MODE_LEGACY="0", SHMEM_HEAP="device")
 doctor("no IPC", no_ipc, r"hipIpcGetMemHandle: .*\n.*the driver does not export GPU memory")
 # A user who may not open the device sees no GPU, and host programs run.
 job("no right to the device", "open 0", [])
