@@ -38,7 +38,8 @@ SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
 // listens, the kernel is ended.
 SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   size_t i = 0;
-  for (; from[i] && i + 1 < room; i++) to[i] = from[i];
+  // The text is a constant of the code object; clang 17 forgets that where its address was on a stack (2026-11, reduce.hip).
+  for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }
 [[noreturn]] SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,

@@ -163,16 +163,18 @@ void close_peers() {
     for (int pe = 0; pe < self.n; pe++)
       if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
 }
-// What this PE has, once nobody else has it mapped.
-void drop(bool call = true) {
+// The job goes on without: what this PE has, which nobody else has mapped. A later init does not try again.
+bool given_up;
+void drop() {
   for (Mapped *m : {&heap, &flags}) {
-    if (call) MUST(hipFree(m->raw), "hipFree");
+    MUST(hipFree(m->raw), "hipFree");
     delete[] m->peer;
     delete[] m->opened;
     *m = {};
   }
   self.far = self.device_main = false;
   chosen = -1;
+  given_up = true;
 }
 
 // The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls, a
@@ -234,7 +236,8 @@ bool exchange_handles(const Place &place) {
   mine.start = size_t(heap.own - heap.raw);
   for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
                                  std::tuple(&mine.flags, &flags, "flags")}) {
-    hipError_t error = hipIpcGetMemHandle(handle, m->raw);
+    // A PE alone shares nothing, and has its heap where the system refuses to share.
+    hipError_t error = self.n > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
     const auto n = unsigned(self.n); // of size_t gcc 16 says that it may be all of the memory
@@ -369,18 +372,9 @@ void open_tuning() {
   tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)));
 }
 
-} // namespace
-
-void open() {
-  const bool main = self.env.heap == Env::device;
-  if (!main && self.env.device_size == 0) return;
-  if (self.n > max_device_pes) {
-    if (main)
-      fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
-                max_device_pes);
-    return debug("no device heap: more than %d PEs", max_device_pes);
-  }
-  if (!choose()) return;
+// Chooses a device, allocates, and maps what the others have; false where there is to be no device heap.
+bool map(Region &device) {
+  if (!choose()) return false;
   Place place{};
   size_t total;
   MUST(identify(chosen, place), "hipDeviceGetPCIBusId");
@@ -389,17 +383,44 @@ void open() {
   const size_t bytes = heap_bytes(place);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
   allocate(room);
-  if (!exchange_handles(place)) return;
+  if (!exchange_handles(place)) return false;
   try_out(room);
-
   auto *delta = new ptrdiff_t[size_t(self.n)];
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
-  self.device = {uintptr_t(heap.own), bytes, delta};
+  device = {uintptr_t(heap.own), bytes, delta};
+  debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
+        chosen, place.bus, near ? ", as near as host memory" : "");
+  return true;
+}
+
+} // namespace
+
+// The heap and the mappings live as long as the process. Memory that was exported stays pinned after hipFree (ROCm 7.2), so that a job that
+// inits again would have it twice; and what a peer still has mapped must not be freed at all, nor another heap be mapped in its place.
+void open() {
+  static Region mapped;
+  static bool is_main;
+  const bool main = self.env.heap == Env::device;
+  if (given_up || (!main && self.env.device_size == 0)) return;
+  if (self.n > max_device_pes) {
+    if (main)
+      fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
+                max_device_pes);
+    return debug("no device heap: more than %d PEs", max_device_pes);
+  }
+  if (!heap.raw) {
+    if (!map(mapped)) return;
+    is_main = self.device_main;
+  } else {
+    MUST(hipSetDevice(chosen), "hipSetDevice");
+    MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");
+    copies_arrive();
+    self.device_main = is_main;
+  }
+  self.device = mapped;
   publish({flags.own, flags.peer});
   open_tuning();
   if (self.device_main) use();
-  debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
-        chosen, place.bus, near ? ", as near as host memory" : "");
 }
 
 void use() {
@@ -408,28 +429,15 @@ void use() {
   choose_spans();
 }
 
-// Between barriers: nobody uses any PE's heap.
+// Nobody uses any PE's heap. In exit() the runtime may have taken itself down already; the process's end closes all.
 void close() {
-  if (chosen < 0) return;
-  // In exit() the runtime may have taken itself down already; the process's end closes all.
-  const bool call = !self.exiting;
-  if (call) {
+  if (!self.device.delta) return;
+  if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
     drop_stream();
-    close_peers();
   }
-  // Memory that a peer has mapped must not be freed. A PE in exit() frees nothing, and does not
-  // wait: the others may still be elsewhere, and must find that it has left.
-  auto &mine = self.slots[self.me].unmapped;
-  const uint32_t times = mine.fetch_add(1) + 1;
-  ring({&mine, true});
-  for (int pe = 0; pe < self.n && call; pe++) {
-    auto &theirs = self.slots[pe].unmapped;
-    wait_while({&theirs, true}, [&] { return int32_t(theirs.load() - times) < 0; });
-  }
-  drop(call);
-  delete[] self.device.delta;
+  self.far = self.device_main = false;
   self.device = {};
 }
 

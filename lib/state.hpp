@@ -41,7 +41,6 @@ struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
-  std::atomic<uint32_t> unmapped;  // how often this PE is done with the others' device heaps
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
   std::atomic<int> core;           // + 1, where it waits awake; 0 asleep, or before the first wait
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each

@@ -13,6 +13,10 @@ namespace amdgpu {
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
            clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64, sdma = 0;
+  // What the driver refuses, or not: open is 0 where this user may not open /dev/kfd, ipc where the
+  // kernel has no calls for it, as mainline's, and pins is 1 where exported memory is not given back
+  // when it is freed (ROCm 7.2).
+  unsigned open = 1, ipc = 1, pins = 0;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;
   std::string name, product;

@@ -26,7 +26,7 @@ bool gpu(HSAuint32 node) {
 extern "C" {
 
 HSAKMT_STATUS hsaKmtOpenKFD() {
-  return HSAKMT_STATUS_SUCCESS;
+  return nodes().open ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
 }
 HSAKMT_STATUS hsaKmtCloseKFD() {
   return HSAKMT_STATUS_SUCCESS;

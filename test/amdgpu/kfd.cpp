@@ -7,6 +7,7 @@
 #include "driver.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "sharing.hpp"
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -33,6 +34,8 @@ struct Buffer {
   Place place;   // of no bytes: memory that the program has already, under the same address
   unsigned node; // whose it is; 0 for the host's
   bool imported, coarse;
+  bool exported = false;
+  int fd = -1; // of imported memory: of its file, which says that it is mapped here
 };
 auto &buffers = *new std::map<uint64_t, Buffer>;      // by handle
 auto &by_address = *new std::map<uint64_t, uint64_t>; // the handle of a GPU's address
@@ -101,7 +104,10 @@ int free_memory(uint64_t handle) {
   Buffer *b = find(handle);
   if (!b) return EINVAL;
   // Its place in the file stays: another process may have it mapped.
-  if (b->node && !b->imported) used[b->node] -= std::min(used[b->node], b->bytes);
+  const bool pinned = b->exported && (nodes().pins || marked(file, b->place.at, Mark::mapped));
+  if (b->node && !b->imported && !pinned) used[b->node] -= std::min(used[b->node], b->bytes);
+  if (b->exported) mark(file, b->place.at, Mark::lives, false);
+  if (b->fd >= 0) close(b->fd);
   version++;
   if (const auto at = by_address.find(b->va); at != by_address.end() && at->second == handle)
     by_address.erase(at);
@@ -112,7 +118,13 @@ int free_memory(uint64_t handle) {
 
 int import_place(uint64_t va, unsigned node, const Place &place, bool coarse, uint64_t &handle) {
   if (!node || node > nodes().gpus) return EINVAL;
-  const Buffer b = {va, place.bytes, place, node, true, coarse};
+  Buffer b = {va, place.bytes, place, node, true, coarse};
+  if (place.pid != getpid()) {
+    b.fd = open_place(place);
+    if (b.fd < 0 || !marked(b.fd, place.at, Mark::lives))
+      return close(b.fd), EINVAL; // it has been freed
+    mark(b.fd, place.at, Mark::mapped);
+  }
   handle = add(b);
   return 0;
 }
@@ -128,13 +140,28 @@ struct ipc_import_args {
   uint32_t share[4];
   uint32_t gpu_id, flags;
 };
+void export_of(Buffer &b) {
+  if (b.place.pid != getpid()) return;
+  b.exported = true;
+  mark(file, b.place.at, Mark::lives);
+}
+// A dmabuf is a small file that says where the memory is.
+int export_place(uint64_t handle) {
+  Buffer *b = find(handle);
+  if (!b || !b->place.bytes) return -EINVAL;
+  const int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+  if (fd < 0 || pwrite(fd, &b->place, sizeof b->place, 0) != sizeof b->place) return -ENOMEM;
+  export_of(*b);
+  return fd;
+}
 constexpr uint64_t page = 4096;
 constexpr uint32_t coarse_grain = 1 << 13; // of the thunk's flags
 
 int ipc_export(ipc_export_args &a) {
-  const Buffer *b = find(a.handle);
-  if (!b || !b->place.bytes) return EINVAL;
+  Buffer *b = find(a.handle);
+  if (!nodes().ipc || !b || !b->place.bytes) return EINVAL;
   if (b->place.fd >= 1 << 10) return EINVAL; // a process has 22 bits
+  export_of(*b);
   a.share[0] = uint32_t(b->place.pid) | uint32_t(b->place.fd) << 22, a.share[1] = a.flags;
   a.share[2] = uint32_t(uint64_t(b->place.at) / page), a.share[3] = uint32_t(b->place.bytes / page);
   return 0;
@@ -142,6 +169,9 @@ int ipc_export(ipc_export_args &a) {
 int ipc_import(ipc_import_args &a) {
   const Place place = {int(a.share[0] & 0x3fffff), int(a.share[0] >> 22),
                        int64_t(a.share[2] * page), a.share[3] * page};
+  if (!nodes().ipc || place.pid == getpid()) return EINVAL;
+  for (const auto &[_, b] : buffers) // nor is anything mapped twice
+    if (b.imported && b.place.pid == place.pid && b.place.at == place.at) return EINVAL;
   a.flags = a.share[1];
   // What is mapped at this offset is mapped over when the GPU's turn comes; from 0 the thunk would
   // take it that the memory is nobody's.
@@ -284,6 +314,7 @@ uint64_t memory_version() {
 }
 
 int open_device() {
+  if (!nodes().open) return errno = EACCES, -1;
   std::lock_guard guard(lock);
   if (file < 0) file = memfd_create("amdgpu", MFD_CLOEXEC);
   return file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0);
@@ -295,15 +326,6 @@ int open_place(const Place &place) {
   return open(path, O_RDWR | O_CLOEXEC);
 }
 
-// A dmabuf is a small file that says where the memory is.
-int export_place(uint64_t handle) {
-  std::lock_guard guard(lock);
-  const Buffer *b = find(handle);
-  if (!b || !b->place.bytes) return -EINVAL;
-  const int fd = memfd_create("dmabuf", MFD_CLOEXEC);
-  if (fd < 0 || pwrite(fd, &b->place, sizeof b->place, 0) != sizeof b->place) return -ENOMEM;
-  return fd;
-}
 bool place_in(int fd, Place &place) {
   return pread(fd, &place, sizeof place, 0) == sizeof place;
 }
@@ -395,6 +417,13 @@ int device_call(unsigned long request, void *p) {
     const int status = import_place(a.va_addr, a.gpu_id, place, true, handle);
     a.handle = handle;
     return status;
+  }
+  case AMDKFD_IOC_EXPORT_DMABUF: {
+    auto &a = as<kfd_ioctl_export_dmabuf_args>(p);
+    const int fd = export_place(a.handle);
+    if (fd < 0) return -fd;
+    a.dmabuf_fd = uint32_t(fd);
+    return 0;
   }
   case AMDKFD_IOC_GET_DMABUF_INFO: {
     auto &a = as<kfd_ioctl_get_dmabuf_info_args>(p);

@@ -15,7 +15,6 @@ struct Place {
   uint64_t bytes = 0;
 };
 int open_place(const Place &place);  // a descriptor of that file, or -1
-int export_place(uint64_t handle);   // a descriptor that another process can have, or -errno
 bool place_in(int fd, Place &place); // what such a descriptor says
 
 int open_device();                                  // of /dev/kfd or a render node, or -1

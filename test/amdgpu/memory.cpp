@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Allocations. An address of a GPU is the same address of the host. All memory is a part of one memfd
 // of the process, so that another process can map it: a handle is the process, its descriptor, the
-// place and the size.
+// place and the size. Of what another process has freed, nothing is mapped any more, and nothing twice by one process.
 #include "memory.hpp"
 #include "driver.hpp"
 #include "hsakmt.hpp"
+#include "sharing.hpp"
 #include <atomic>
 #include <cstdio>
 #include <fcntl.h>
@@ -28,6 +29,7 @@ struct Memory {
   bool exported;
   void *user;
   std::vector<HSAuint32> mapped;
+  int from = 0, fd = -1; // of imported memory: the process, and a descriptor of its file
 };
 
 // Not destroyed when the process ends: threads of the runtime, and the processor, are still there.
@@ -125,9 +127,12 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
   const Memory &m = at->second;
   munmap(address, m.bytes);
   // Another process that has it mapped keeps it.
-  if (!m.exported)
+  const bool pinned = m.exported && (nodes().pins || marked(file, m.place, Mark::mapped));
+  if (m.exported)
+    mark(file, m.place, Mark::lives, false);
+  else
     fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.place, int64_t(m.bytes));
-  if (m.node && !m.flags.ui32.Scratch) used[m.node] -= m.bytes;
+  if (m.node && !m.flags.ui32.Scratch && !pinned) used[m.node] -= m.bytes;
   memory.erase(at);
   version++;
   code_changed();
@@ -149,18 +154,23 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *address) {
   version++;
   const auto at = memory.find(uintptr_t(address));
   if (at == memory.end()) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
-  if (at->second.type == HSA_POINTER_REGISTERED_SHARED) munmap(address, at->second.bytes);
+  if (at->second.type == HSA_POINTER_REGISTERED_SHARED) {
+    munmap(address, at->second.bytes);
+    close(at->second.fd);
+  }
   if (at->second.type != HSA_POINTER_ALLOCATED) memory.erase(at);
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryHandle *handle) {
+  if (!nodes().ipc) return HSAKMT_STATUS_ERROR;
   std::lock_guard guard(lock);
   const auto at = memory.find(uintptr_t(address));
   // Whole allocations of this process only, as the kernel has it.
   if (at == memory.end() || at->second.type != HSA_POINTER_ALLOCATED || at->second.bytes != bytes)
     return HSAKMT_STATUS_INVALID_PARAMETER;
   at->second.exported = true;
+  mark(file, at->second.place, Mark::lives);
   const Handle h = {
       getpid(), file, at->second.place, bytes, 0, at->second.node, at->second.flags.Value};
   memcpy(handle, &h, sizeof h);
@@ -175,15 +185,28 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
   snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
   const int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return HSAKMT_STATUS_INVALID_HANDLE; // that process has ended
-  void *at = map(nullptr, h.bytes, fd, h.place);
-  close(fd);
-  if (!at) return HSAKMT_STATUS_NO_MEMORY;
+  std::lock_guard guard(lock);
+  bool refused = h.pid == getpid() || !marked(fd, h.place, Mark::lives);
+  for (const auto &[_, m] : memory) refused |= m.from == h.pid && m.place == h.place;
+  void *at = refused ? nullptr : map(nullptr, h.bytes, fd, h.place);
+  if (!at) {
+    close(fd);
+    return refused ? HSAKMT_STATUS_INVALID_HANDLE : HSAKMT_STATUS_NO_MEMORY;
+  }
+  mark(fd, h.place, Mark::mapped);
   HsaMemFlags flags;
   flags.Value = h.flags;
-  std::lock_guard guard(lock);
   version++;
-  memory[uintptr_t(at)] = {
-      HSA_POINTER_REGISTERED_SHARED, h.bytes, no_place, h.node, flags, false, nullptr, {}};
+  memory[uintptr_t(at)] = {HSA_POINTER_REGISTERED_SHARED,
+                           h.bytes,
+                           h.place,
+                           h.node,
+                           flags,
+                           false,
+                           nullptr,
+                           {},
+                           h.pid,
+                           fd};
   *address = at;
   *bytes = h.bytes;
   return HSAKMT_STATUS_SUCCESS;

@@ -49,7 +49,8 @@ Nodes read() {
           is("memory_mib", n.memory_mib) || is("memory_width", n.memory_width) ||
           is("memory_mhz", n.memory_mhz) || is("l1_kib", n.l1_kib) || is("l2_kib", n.l2_kib) ||
           is("xgmi", n.xgmi) || is("pcie", n.pcie) || is("xccs", n.xccs) ||
-          is("partitions", n.partitions) || is("lds_kib", n.lds_kib) || is("sdma", n.sdma)))
+          is("partitions", n.partitions) || is("lds_kib", n.lds_kib) || is("sdma", n.sdma) ||
+          is("open", n.open) || is("ipc", n.ipc) || is("pins", n.pins)))
       stop(nullptr, "%s: %s: unknown word", path.c_str(), line.c_str());
   }
   if (n.name != "gfx90a" && n.name != "gfx942" && n.name != "gfx950")

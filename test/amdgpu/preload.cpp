@@ -163,6 +163,24 @@ int amdgpu_device_get_fd(amdgpu_device_handle handle) {
 const char *amdgpu_get_marketing_name(amdgpu_device_handle) {
   return nodes().product.c_str();
 }
+// A buffer of another process, of which ROCr wants to know no more than that it is there: what it maps
+// has come through /dev/kfd.
+struct amdgpu_bo {
+  int fd;
+};
+int amdgpu_bo_import(amdgpu_device_handle, amdgpu_bo_handle_type type, uint32_t shared,
+                     amdgpu_bo_import_result *out) {
+  Place place;
+  if (type != amdgpu_bo_handle_type_dma_buf_fd || !place_in(int(shared), place)) return -EINVAL;
+  out->buf_handle = new amdgpu_bo{fcntl(int(shared), F_DUPFD_CLOEXEC, 0)};
+  out->alloc_size = place.bytes;
+  return 0;
+}
+int amdgpu_bo_free(amdgpu_bo_handle bo) {
+  close(bo->fd);
+  delete bo;
+  return 0;
+}
 int amdgpu_query_gpu_info(amdgpu_device_handle, amdgpu_gpu_info *info) {
   *info = {};
   info->asic_id = nodes().device;

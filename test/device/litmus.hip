@@ -184,8 +184,9 @@ __global__ void __launch_bounds__(1024)
     last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
   __shared__ bool last;
   const unsigned all = gridDim.x * blockDim.x;
+  bool wrong = false; // to be stored at the end, as no other wave releases it
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
-    if (data[i] > round) *bad = round;
+    wrong |= data[i] > round;
   __syncthreads();
   if (alone) {
     for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++)
@@ -198,9 +199,8 @@ __global__ void __launch_bounds__(1024)
     last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) ==
            gridDim.x * round - 1;
   __syncthreads();
-  if (!last) return;
-  for (unsigned i = threadIdx.x; i < all; i += blockDim.x)
-    if (data[i] != round) *bad = round;
+  for (unsigned i = threadIdx.x; i < all && last; i += blockDim.x) wrong |= data[i] != round;
+  if (wrong) *bad = round;
 }
 
 int rounds(void) {

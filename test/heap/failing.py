@@ -27,7 +27,7 @@ CALLS = [("hipSetDevice", 1, "hipSetDevice"), ("hipDeviceGetPCIBusId", 1, "hipDe
          ("hipStreamSynchronize", 1, "hipStreamSynchronize"), ("hipHostMalloc", 1, "hipHostMalloc"),
          ("hipHostGetDevicePointer", 1, "hipHostGetDevicePointer"), ("hipLaunchKernel", 1, "an atomic"),
          ("hipLaunchKernel", 2, "a reduction"), ("hipMemsetAsync", 1, "hipMemsetAsync"),
-         ("hipIpcCloseMemHandle", 1, "hipIpcCloseMemHandle"), ("hipFree", 1, "hipFree"), ("hipHostFree", 1, "hipHostFree"),
+         ("hipFree", 1, "hipFree"), ("hipHostFree", 1, "hipHostFree"),
          ("hipStreamDestroy", 1, "hipStreamDestroy")]
 
 

@@ -237,7 +237,8 @@ void check_ipc(int device, int reader) {
       mend("fine-grained memory that other processes map is what the device heap is made of");
     else
       mend("the driver does not export GPU memory: kernels may lack the calls of ROCm's IPC, which "
-           "AMD's own driver (amdgpu-dkms) has; until then jobs go on without a device heap");
+           "AMD's own driver (amdgpu-dkms) has; from ROCm 6.3 on HSA_ENABLE_IPC_MODE_LEGACY=0 does "
+           "without them. Until then jobs go on without a device heap");
   } else {
     std::string hex, output;
     char two[3];
