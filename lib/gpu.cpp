@@ -2,10 +2,12 @@
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
 #include "../device/kernels.hpp"
+#include "../device/runtime.hpp"
 #include "built.h"
 #include "coll/coll.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
+#include "gpu_topology.hpp"
 #include "team.hpp"
 #include "tune.hpp"
 #include <algorithm>
@@ -69,6 +71,13 @@ template <class T, class F> void show(const T &mine, F take) {
   coll::exchange_data(*self.world, &mine, 1, [&](int pe, const T *theirs) { take(pe, *theirs); });
 }
 
+// Where each PE has its heap, and how fast this PE's GPU reaches it, MB/s, once that was asked.
+struct Seat {
+  Place place;
+  double rate;
+};
+Seat *seats;
+
 bool same_gpu(const Place &a, const Place &b) {
   return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
 }
@@ -89,13 +98,6 @@ int device_here(const Place &theirs) {
   for (int i = 0; i < count; i++)
     if (same_gpu(all[i], theirs)) return i;
   return -1;
-}
-
-const char *link_name(int a, int b) {
-  uint32_t kind = ~0u, hops = 0;
-  if (!tried(hipExtGetLinkTypeAndHopCount(a, b, &kind, &hops))) kind = ~0u;
-  static const char *const names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", "xGMI"};
-  return kind < 5 ? names[kind] : "unknown";
 }
 
 // Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
@@ -128,29 +130,14 @@ size_t heap_bytes(const Place &mine) {
   return (text ? want : std::min(want, least / 4)) & ~(page - 1);
 }
 
-// The flags that kernels poll lie in memory that no cache keeps, on gfx942 and gfx950: a poll needs
-// no invalidate there, and a peer's store is seen at once. On gfx90a a GPU's own fine-grained
-// memory is coherent with its peers, and uncached would only be slower. An older runtime has no
-// such kind.
-hipError_t flags_malloc(void **p, size_t bytes) {
-#ifdef hipDeviceMallocUncached
-  hipDeviceProp_t prop;
-  if (tried(hipGetDeviceProperties(&prop, chosen)) &&
-      (strstr(prop.gcnArchName, "gfx942") || strstr(prop.gcnArchName, "gfx950")) &&
-      tried(hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached)))
-    return hipSuccess;
-#endif
-  return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
-}
-
 void allocate(size_t bytes) {
   void *p = nullptr;
   MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
        "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
   heap.raw = static_cast<char *>(p);
   heap.own = reinterpret_cast<char *>((uintptr_t(p) + max_align - 1) & ~(max_align - 1));
-  MUST(flags_malloc(&p, flag_bytes()), "hipExtMallocWithFlags of %zu bytes for flags",
-       flag_bytes());
+  MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
+       "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
   // The cpu platform's memory is new pages of a file: zero, and not there until they are touched.
   if (strcmp(SHMEM_GPU, "cpu") != 0) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
@@ -172,6 +159,8 @@ void drop() {
     delete[] m->opened;
     *m = {};
   }
+  delete[] seats;
+  seats = nullptr;
   self.far = self.device_main = false;
   chosen = -1;
   given_up = true;
@@ -196,7 +185,10 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
   const int peer = device_here(theirs.place);
   int can = 1;
   const auto link = [&] {
-    return peer >= 0 ? link_name(chosen, peer) : "unknown, that GPU is not visible here";
+    if (peer < 0) return "unknown, that GPU is not visible here";
+    uint32_t kind = ~0u, hops = 0;
+    if (!tried(hipExtGetLinkTypeAndHopCount(chosen, peer, &kind, &hops))) kind = ~0u;
+    return runtime::link_name(kind);
   };
   const char *format = "the %s of PE %d on GPU %d (%s) cannot be mapped for this PE's GPU %d (%s): "
                        "%s: %s (link: %s)";
@@ -248,7 +240,11 @@ bool exchange_handles(const Place &place) {
   if (!all_share()) return drop(), false;
   // Copied out first: opening a handle takes long, and the others wait for nobody.
   auto *all = new Export[size_t(self.n)];
-  show(mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
+  seats = new Seat[size_t(self.n)]();
+  show(mine, [&](int pe, const Export &theirs) {
+    all[pe] = theirs;
+    seats[pe].place = theirs.place;
+  });
   for (int pe = 0; pe < self.n && !*refused; pe++) {
     if (pe == self.me) continue;
     heap.opened[pe] = open_of(pe, all[pe], mine, all[pe].heap, "symmetric heap");
@@ -394,6 +390,21 @@ bool map(Region &device) {
 }
 
 } // namespace
+
+double rate_to(int pe) {
+  const double usual = runtime::link_rate(chosen);
+  if (!seats || usual == 0) return 0;
+  Seat &there = seats[pe];
+  const char *const bus = seats[self.me].place.bus;
+  // PEs on one GPU, or its partitions, share its memory: of an MI300X's 5,300 GB/s eight read and
+  // write 330 each.
+  if (!strcmp(bus, there.place.bus)) return 330e3;
+  if (there.rate == 0) {
+    const double told = link_rate(topology, bus, there.place.bus);
+    there.rate = told > 0 ? told : usual;
+  }
+  return there.rate;
+}
 
 // The heap and the mappings live as long as the process. Memory that was exported stays pinned after hipFree (ROCm 7.2), so that a job that
 // inits again would have it twice; and what a peer still has mapped must not be freed at all, nor another heap be mapped in its place.

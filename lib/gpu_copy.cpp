@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
-#include "../device/copy_2d.hpp"
 #include "../device/kernels.hpp"
+#include "../device/runtime.hpp"
 #include "copy.hpp"
 #include "gpu_hip.hpp"
 #include "sync.hpp"
@@ -96,7 +96,7 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height) {
   if (width == 0 || height == 0) return;
   OnDevice on;
-  MUST(shmem::copy_2d(dest, dest_pitch, source, source_pitch, width, height, stream()),
+  MUST(runtime::copy_2d(dest, dest_pitch, source, source_pitch, width, height, stream()),
        "hipMemcpy2DAsync of %zu times %zu bytes from %p to %p", height, width, source, dest);
   wait(stream());
 }

@@ -47,6 +47,10 @@ public:
 hipStream_t stream(); // the library's own, which waits for no other
 void drop_stream();
 
+// MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves it
+// goes through a switch.
+double rate_to(int pe);
+
 // The visible devices that this PE may take, one bit each: SHMEM_DEVICE, or the nearest.
 uint64_t nearest_devices(int visible);
 

@@ -97,40 +97,21 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
   return call;
 }
 
-// One way, where the topology is silent, as older drivers and containers are: what AMD says of a link
-// of MI355X, MI300X and MI250X.
-double usual_rate() {
-  hipDeviceProp_t prop;
-  MUST(hipGetDeviceProperties(&prop, chosen), "hipGetDeviceProperties");
-  return strncmp(prop.gcnArchName, "gfx950", 6) == 0   ? 76800
-         : strncmp(prop.gcnArchName, "gfx942", 6) == 0 ? 64000
-                                                       : 50000;
-}
-
-// From this PE's GPU to those of all other members together; called by all PEs of the world. AMD's
-// GPUs are joined in pairs. A switch of NVLinks gives a GPU all its links, whoever it talks to.
-gemm::Links links(const Team *t) {
-  if (chosen < 0 || strcmp(SHMEM_GPU, "amd") != 0) return {};
-  struct Bus {
-    char id[16];
-  } mine{};
-  MUST(hipDeviceGetPCIBusId(mine.id, sizeof mine.id, chosen), "hipDeviceGetPCIBusId");
+// From this PE's GPU to those of all other members together.
+gemm::Links links(const Team &t) {
   double slowest = 0;
-  int others = 0;
-  coll::exchange_data(*self.world, &mine, 1, [&](int pe, const Bus *theirs) {
-    bool member = false;
-    for (int i = 0; t && i < t->n; i++) member |= t->pe(i) == pe;
-    if (!member || !strcmp(theirs->id, mine.id)) return;
-    double rate = gpu::link_rate(gpu::topology, mine.id, theirs->id);
-    if (rate <= 0) rate = usual_rate();
-    slowest = others++ ? std::min(slowest, rate) : rate;
-  });
+  for (int i = 0; i < t.n; i++) {
+    if (i == t.me) continue;
+    const double rate = gpu::rate_to(t.pe(i));
+    if (rate == 0) return {}; // an H200's: it was not measured on another with a switch
+    slowest = slowest == 0 ? rate : std::min(slowest, rate);
+  }
   // Each of the others gets as much. Of a link kernels and copy engines use what they used of an
   // H200's, which has 450 GB/s.
   gemm::Links all;
-  if (others) {
-    all.kernels *= others * slowest / 450e3;
-    all.engines *= others * slowest / 450e3;
+  if (slowest > 0) {
+    all.kernels *= (t.n - 1) * slowest / 450e3;
+    all.engines *= (t.n - 1) * slowest / 450e3;
   }
   return all;
 }
@@ -186,8 +167,8 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
   w->block = most ? api::malloc_with_hints(fn, most + 128, SHMEMX_MALLOC_DEVICE) : nullptr;
   if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
-  w->links = links(t);
   if (t) {
+    w->links = links(*t);
     // Blocks start on 64 bytes, flags on 128.
     char *const flags = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
     w->memory = flags + sizeof(gemm::Signals);

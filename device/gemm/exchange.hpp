@@ -4,8 +4,8 @@
 #include <hip/hip_runtime.h>
 
 #include "../copy.hpp"
-#include "../copy_2d.hpp"
 #include "../launch.hpp"
+#include "../runtime.hpp"
 #include "epilogue.hpp"
 
 namespace shmem::gemm {
@@ -78,7 +78,8 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
   for (int k = 0; k < count && rows.n && !error; k++) {
     char *to = rows.to + copies.delta[(first + k) % members.n];
     error =
-        gaps ? copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n, copies.stream)
+        gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
+                                copies.stream)
              : hipMemcpyAsync(to, rows.from, rows.n * rows.bytes, hipMemcpyDefault, copies.stream);
   }
   return error;

@@ -291,7 +291,7 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
                     {job.out.waits() ? -1 : notes.out, POLLIN, 0},
                     {word.out, POLLIN, 0}};
     // A block comes at once: a rule that nothing follows was a program's.
-    const int found = poll(fds, 4, job.notes.holds() ? 100 : -1);
+    const int found = poll(fds, 4, job.notes.holds() ? 1000 : -1);
     if (found < 0 && errno != EINTR) break;
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)

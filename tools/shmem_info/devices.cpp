@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPUs, as HIP shows them to a program that is started here.
+#include "../../device/runtime.hpp"
 #include "built.h"
 #include "gpu_topology.hpp"
 #include "info.hpp"
@@ -33,12 +34,6 @@ std::string numa_node(const char *bus) {
   return node < 0 ? "unknown" : std::to_string(node);
 }
 
-const char *link_name(uint32_t type) {
-  static const char *const names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", "xGMI"};
-  if (type == 4 && !strcmp(SHMEM_GPU, "nvidia")) return "NVLink";
-  return type < 5 ? names[type] : "unknown";
-}
-
 void say_links(int device, const char *bus, int count) {
   begin_list("links");
   for (int peer = 0; peer < count; peer++) {
@@ -53,14 +48,15 @@ void say_links(int device, const char *bus, int count) {
     if (json) {
       begin_item();
       say("device", size_t(peer));
-      say("type", known ? link_name(type) : "unknown");
+      say("type", known ? shmem::runtime::link_name(type) : "unknown");
       if (known) say("hops", size_t(hops));
       if (rate > 0) say("megabytes_per_second", size_t(rate));
       say("peer_access", access != 0);
       end_item();
     } else {
       const std::string text =
-          (known ? link_name(type) + (", " + std::to_string(hops)) + (hops == 1 ? " hop" : " hops")
+          (known ? shmem::runtime::link_name(type) + (", " + std::to_string(hops)) +
+                       (hops == 1 ? " hop" : " hops")
                  : std::string("unknown link")) +
           (rate > 0 ? ", " + std::to_string(int(rate / 1000 + 0.5)) + " GB/s" : "") +
           (access ? "" : ", NO PEER ACCESS");

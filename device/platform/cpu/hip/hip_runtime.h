@@ -12,10 +12,6 @@
 // the program with a line that says so.
 #pragma once
 #include "hip_runtime_api.h"
-
-#ifndef __HIP_PLATFORM_CPU__
-#define __HIP_PLATFORM_CPU__
-#endif
 #include <cassert>
 #include <cstdio>
 #include <cstring>

@@ -16,6 +16,9 @@
 // What differs from a GPU: a __device__ variable is one for all devices of the process; device
 // memory and the functions of the host are within reach of kernels.
 #pragma once
+#ifndef __HIP_PLATFORM_CPU__
+#define __HIP_PLATFORM_CPU__
+#endif
 #include <cstddef>
 #include <cstdint>
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What ROCm is asked for otherwise than the other runtimes: see device/runtime.hpp.
+#pragma once
+#include <cstring>
+#include <hip/hip_runtime_api.h>
+
+namespace shmem::runtime {
+
+inline constexpr const char *fast_link = "xGMI";
+
+// On gfx942 and gfx950 a poll of memory that no cache keeps needs no invalidate, and a peer's store is
+// seen at once. On gfx90a a GPU's own fine-grained memory is coherent with its peers, and uncached
+// would only be slower. An older runtime has no such kind.
+inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int device) {
+#ifdef hipDeviceMallocUncached
+  hipDeviceProp_t prop;
+  if (hipGetDeviceProperties(&prop, device) == hipSuccess &&
+      (strstr(prop.gcnArchName, "gfx942") || strstr(prop.gcnArchName, "gfx950")) &&
+      hipExtMallocWithFlags(p, bytes, hipDeviceMallocUncached) == hipSuccess)
+    return hipSuccess;
+  (void)hipGetLastError();
+#endif
+  return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
+}
+
+// What AMD says of a link of MI355X, MI300X and MI250X.
+inline double link_rate(int device) {
+  hipDeviceProp_t prop;
+  if (hipGetDeviceProperties(&prop, device) != hipSuccess) return (void)hipGetLastError(), 50000;
+  return strncmp(prop.gcnArchName, "gfx950", 6) == 0   ? 76800
+         : strncmp(prop.gcnArchName, "gfx942", 6) == 0 ? 64000
+                                                       : 50000;
+}
+
+// HIP 5.2 asks ROCr for access to an allocation when such a copy meets it first. ROCr refuses it for
+// imported ones, because they have it; the copy fails, HIP remembers that it has asked, and the next
+// one works. There are two sides. (Seen 2026-11 with ROCm 5.2.3; ROCr says since that access is
+// there.)
+inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
+                          size_t width, size_t height, hipStream_t stream) {
+  hipError_t error = hipErrorInvalidValue;
+  for (int tries = 0; tries < 3 && error == hipErrorInvalidValue; tries++) {
+    error = hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height,
+                             hipMemcpyDefault, stream);
+    if (error != hipSuccess) (void)hipGetLastError();
+  }
+  return error;
+}
+
+} // namespace shmem::runtime

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What the runtimes of the platforms differ in, for hosts.
+#pragma once
+
+#if defined __HIP_PLATFORM_AMD__
+#include "platform/amd/runtime.hpp"
+#else
+#include <hip/hip_runtime_api.h>
+
+namespace shmem::runtime {
+
+#ifdef __HIP_PLATFORM_CPU__
+inline constexpr const char *fast_link = "xGMI"; // AMD's are what it plays
+#else
+inline constexpr const char *fast_link = "NVLink";
+#endif
+
+// Memory for flags that kernels poll.
+inline hipError_t malloc_flags(void **p, size_t bytes, int) {
+  return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
+}
+
+// MB/s one way of a link between two GPUs like this one where the driver does not tell it; 0 where a
+// switch joins them, and gives a GPU all its links, whoever it talks to.
+inline double link_rate(int) {
+  return 0;
+}
+
+// A copy of rows by the GPU's engines.
+inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
+                          size_t width, size_t height, hipStream_t stream) {
+  return hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height, hipMemcpyDefault,
+                          stream);
+}
+
+} // namespace shmem::runtime
+#endif
+
+namespace shmem::runtime {
+
+// What a kind of link of hipExtGetLinkTypeAndHopCount is called.
+inline const char *link_name(unsigned kind) {
+  constexpr const char *names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", fast_link};
+  return kind < 5 ? names[kind] : "unknown";
+}
+
+} // namespace shmem::runtime
