@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """Each call of HIP fails once on PE 1, on the cpu platform: one line names the PE, the GPU and the cause, the job ends with
 a status, and nothing is left. Usage: failing.py [kernels], with OSHRUN and VICTIM in the environment."""
-import os
 import pathlib
 import re
 import sys
@@ -34,7 +33,7 @@ CALLS = [("hipSetDevice", 1, "hipSetDevice"), ("hipDeviceGetPCIBusId", 1, "hipDe
 def one(item):
     call, nth, named = item
     job = faults.Job(2, f"{call}:{nth}:hipErrorOutOfMemory", env=FAR)
-    pattern = rf"shmem: PE 1: .*GPU 0.*: .*out of memory" if "PE 0" in named else rf"shmem: PE 1: GPU 0: {named}.*: out of memory"
+    pattern = r"shmem: PE 1: .*GPU 0.*: .*out of memory" if "PE 0" in named else rf"shmem: PE 1: GPU 0: {named}.*: out of memory"
     job.expect(job.rc not in (0, 9), f"status {job.rc}")
     job.expect(len(job.lines) == 1 and re.search(pattern, job.lines[0]) and re.search(named, job.lines[0]),
                f"no single line with {named}: {job.lines}")

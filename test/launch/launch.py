@@ -210,7 +210,7 @@ def launcher_kind():
 def case_stdin():
     """A loop around oshrun keeps its lines; --stdin gives them to a PE."""
     lines = "a\nb\nc\n"
-    loop = f'while read -r line; do "$OSHRUN" -n 2 sh -c "cat; echo got $line"; done'
+    loop = 'while read -r line; do "$OSHRUN" -n 2 sh -c "cat; echo got $line"; done'
     done = subprocess.run(["sh", "-c", loop], input=lines, text=True, capture_output=True, env={**ENV, "OSHRUN": OSHRUN})
     assert sorted(done.stdout.split("\n")[:-1]) == sorted(f"got {x}" for x in "aabbcc"), done
     for option in "--stdin", "-stdin":
