@@ -125,8 +125,8 @@ struct Mfma {
     }
     SHMEM_D_ Line line_at(unsigned k0, unsigned i) const {
       const T *const from = p + (turned ? (k0 + i) * ld : k0); // in scalars
-      return *reinterpret_cast<const Line *>(reinterpret_cast<const char *>(from) +
-                                             offset[turned ? 0 : i]);
+      return arch::load_global(reinterpret_cast<const Line *>(reinterpret_cast<const char *>(from) +
+                                                              offset[turned ? 0 : i]));
     }
     SHMEM_D_ void load(unsigned k0) {
       if constexpr (wide) {
@@ -157,7 +157,8 @@ struct Mfma {
           for (unsigned e = 0; e < each; e++)
             if (r < rows && from + e < k)
               line[i][e * sizeof(T) / 4] |=
-                  uint32_t(arch::to_bits(p[along_k ? r * ld + from + e : (from + e) * ld + r]))
+                  uint32_t(arch::to_bits(
+                      arch::load_global(p + (along_k ? r * ld + from + e : (from + e) * ld + r))))
                   << e * sizeof(T) % 4 * 8;
         }
       }
@@ -223,7 +224,7 @@ struct Mfma {
   }
 
   template <class Order, class Epilogue>
-  static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
+  static SHMEM_D_ void run(const Operands &operands, const Order &order, const Epilogue &epilogue) {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
     Tile tile;
@@ -235,6 +236,7 @@ struct Mfma {
       tile.end = __builtin_amdgcn_readfirstlane(tile.end);
       tile.shard = __builtin_amdgcn_readfirstlane(tile.shard);
       tile.at = __builtin_amdgcn_readfirstlane(tile.at);
+      const Operands &x = arch::again(operands);
       mfma::Sums sums[blocks_m * blocks_n] = {};
       Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
       Loader<lines_b, how == Load::lines_turned> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
@@ -276,7 +278,7 @@ struct Mfma {
         multiply_stage(sums, shared);
       }
       __syncthreads();
-      hand_over(x, shared, tile, sums, epilogue);
+      hand_over(x, shared, tile, sums, arch::again(epilogue));
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }
