@@ -18,7 +18,7 @@ namespace shmem::gemm {
 template <int = 0>
 __global__ void __launch_bounds__(512)
     send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
-  push.send(order, Workgroup{});
+  arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
 
 // The product of m rows, as the order and the epilogue have it but for what depends on the core.
