@@ -69,6 +69,18 @@ NEVER = {
 }
 # Of the team's numbers, once a call; of collectives, of what is not aligned, too.
 ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"}, "fcollect_wg": {"flat_load", "flat_store"}}
+# What kernels of the library and the examples may cost: a part of the name, the GPU, the cost, how much at most, and why.
+TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
+LEFT = (
+    (r"7kernels12_GLOBAL__N_16reduceI\w+EEvNS1_4Args", "gfx942", "sgpr_spill_count", 24, TUPLES),
+    (r"7kernels12_GLOBAL__N_16reduceI\w+EEvNS1_4Args", "gfx90a", "sgpr_spill_count", 4, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(9broadcast|8fcollect|8alltoall)ENS", "gfx942", "sgpr_spill_count", 24, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(9broadcast|8fcollect|8alltoall)ENS", "gfx90a", "sgpr_spill_count", 18, TUPLES),
+    (r"4gemm6reduceI", "gfx942", "sgpr_spill_count", 8, TUPLES),
+    (r"4gemm6reduceI", "gfx90a", "sgpr_spill_count", 4, TUPLES),
+    (r"4ring", "gfx942", "sgpr_spill_count", 6, "a wait, a put with signal of a workgroup and four puts of an element, all in a loop"),
+    (r"4ring", "gfx90a", "sgpr_spill_count", 24, "the same"),
+)
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}

@@ -68,11 +68,17 @@ def kernels(text):
     code = {m[1]: "\n".join(line for line in (re.sub(r"\s*;.*|//.*", "", row).strip() for row in m[2].splitlines())
                             if line and line[0] not in ".;" and not line.endswith(":"))
             for m in re.finditer(r"^(\w+):\s.*?\n(.*?)^\.Lfunc_end", text, re.S | re.M)}
+    return {name: (code[name], facts) for name, facts in facts_of(text.split(".amdgpu_metadata")[1]).items()}
+
+
+def facts_of(metadata):
+    """{kernel: facts}, of an assembly or of a code object's notes"""
     facts = {}
-    for part in text.split(".amdgpu_metadata")[1].split("  - .agpr_count:")[1:]:
-        rows = dict(re.findall(r"^    \.(\w+): +(\S+)$", "    .agpr_count:" + part, re.M))
-        facts[rows["name"]] = rows
-    return {name: (code[name], facts[name]) for name in facts}
+    for part in re.split(r"^  - ", metadata.split("amdhsa.kernels:")[-1], flags=re.M)[1:]:
+        rows = dict(re.findall(r"^ {4}\.(\w+): +'?(\S+?)'?$", "    " + part, re.M))
+        if "vgpr_spill_count" in rows: # or else something behind the kernels
+            facts[rows["name"]] = rows
+    return facts
 
 
 def errors_of(name, code, facts, arch):
