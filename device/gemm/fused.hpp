@@ -26,7 +26,7 @@ template <class T, class Finish>
 hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_t stream) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  return choose(matrices<T>(call), [&](auto core, const auto &operands) {
+  return choose(matrices<T>(call, order.rows), [&](auto core, const auto &operands) {
     using Core = decltype(core);
     const Work work = work_of<Core>(call, order.rows, units);
     const size_t tiles = work.tiles * (order.shards ? order.shards : 1);

@@ -49,7 +49,8 @@ template <class T> struct Matrices {
   size_t lda, ldb;
   unsigned m, n, k;
   bool trans_a, trans_b;
-  bool small; // tiles, so that their first ones end early
+  bool small;         // tiles, so that their first ones end early
+  unsigned shard = 0; // rows of C, after each of which tiles begin anew; 0: never
 };
 template <class T> SHMEM_D_ T element_a(const Matrices<T> &x, unsigned row, unsigned k) {
   if (row >= x.m || k >= x.k) return T{};

@@ -44,6 +44,13 @@ template <class Four> Values bfloats(Four x) {
     values.v[e] = __builtin_bit_cast(float, uint32_t(uint16_t(x[e])) << 16);
   return values;
 }
+// A byte of the result for each of `bytes`: 0 to 3 are those of low.
+inline uint32_t perm(uint32_t high, uint32_t low, uint32_t bytes) {
+  const uint64_t both = uint64_t(high) << 32 | low;
+  uint32_t v = 0;
+  for (unsigned i = 0; i < 4; i++) v |= uint32_t(both >> (bytes >> 8 * i & 7) * 8 & 0xff) << 8 * i;
+  return v;
+}
 
 } // namespace mock
 
@@ -53,5 +60,6 @@ template <class Four> Values bfloats(Four x) {
   mock::mfma_32x32<4>(mock::bfloats(a), mock::bfloats(b), d)
 #define __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, d, ...)                                         \
   mock::mfma_32x32<1>(mock::Values{{a}}, mock::Values{{b}}, d)
+#define __builtin_amdgcn_perm(high, low, bytes) mock::perm(high, low, bytes)
 #define __builtin_amdgcn_readfirstlane(x) __shfl(x, 0)
 #define __builtin_amdgcn_sched_barrier(x) ((void)0)

@@ -46,7 +46,7 @@ KERNELS = {
     "signal_add": ("add", 16),
     "fence": ("store8 release store8", 16),
     "quiet": ("store8 release", 16),
-    "wait_until": ("load8 sleep load8 drain acquire cached8", 16),
+    "wait_until": ("load8 sleep load8 drain acquire cached8", 32),
     "test": ("load8 drain acquire cached8", 16),
     "atomic_add": ("add", 16),
     "atomic_fetch_add": ("fetch_add", 16),
