@@ -29,7 +29,7 @@ WORDS = {
     "meet": (r"s_barrier", r"s_barrier"),
     "sleep": (r"s_sleep", r"s_sleep"),
 }
-ARCHES = ("gfx90a", "gfx942")
+ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column above
 
 # Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to 64 a
 # compute unit of gfx90a and gfx942 holds as many waves as it can).
@@ -72,14 +72,10 @@ ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_s
 # What kernels of the library and the examples may cost: a part of the name, the GPU, the cost, how much at most, and why.
 TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
 LEFT = (
-    (r"7kernels12_GLOBAL__N_16reduceI\w+EEvNS1_4Args", "gfx942", "sgpr_spill_count", 24, TUPLES),
-    (r"7kernels12_GLOBAL__N_16reduceI\w+EEvNS1_4Args", "gfx90a", "sgpr_spill_count", 4, TUPLES),
-    (r"7kernels12_GLOBAL__N_1(9broadcast|8fcollect|8alltoall)ENS", "gfx942", "sgpr_spill_count", 24, TUPLES),
-    (r"7kernels12_GLOBAL__N_1(9broadcast|8fcollect|8alltoall)ENS", "gfx90a", "sgpr_spill_count", 18, TUPLES),
-    (r"4gemm6reduceI", "gfx942", "sgpr_spill_count", 8, TUPLES),
-    (r"4gemm6reduceI", "gfx90a", "sgpr_spill_count", 4, TUPLES),
-    (r"4ring", "gfx942", "sgpr_spill_count", 6, "a wait, a put with signal of a workgroup and four puts of an element, all in a loop"),
-    (r"4ring", "gfx90a", "sgpr_spill_count", 24, "the same"),
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 32, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a", "sgpr_spill_count", 18, TUPLES),
+    (r"4gemm6reduceI", "gfx9", "sgpr_spill_count", 8, TUPLES),
+    (r"4ring", "gfx9", "sgpr_spill_count", 24, "a wait, a put with signal of a workgroup and four of an element, all in a loop"),
 )
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.

@@ -160,7 +160,7 @@ class Code:
 def costs(arch, name, facts):
     """What a kernel takes beyond what it may."""
     for field, what in COSTS.items():
-        most = max((m for row, where, cost, m, _ in LEFT if cost == field and where == arch and re.search(row, name)), default=0)
+        most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch) and re.search(row, name)), default=0)
         if int(facts.get(field, 0)) > most:
             yield f"{facts[field]} {what}, not {most}"
 
