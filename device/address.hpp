@@ -21,7 +21,7 @@ SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
   return unsigned(reinterpret_cast<uintptr_t>(ctx) >> id_shift);
 }
 SHMEM_D_ Team team_of(unsigned id) {
-  return id ? state.teams[id] : Team{state.me, state.n, 0, 1, 0};
+  return id ? arch::load_global(&state.teams[id]) : Team{state.me, state.n, 0, 1, 0};
 }
 
 SHMEM_D_ int world_pe(World, int pe) {
@@ -30,11 +30,11 @@ SHMEM_D_ int world_pe(World, int pe) {
 SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
   const unsigned id = team_id(ctx);
   if (!id) return pe;
-  const Team t = state.teams[id];
+  const Team t = arch::load_global(&state.teams[id]);
   return unsigned(pe) < unsigned(t.n) ? t.start + pe * t.stride : max_pes - 1; // which is no PE
 }
 
-// The end of a kernel thread: tells the host why, and does nothing from then on. Where nobody
+// The end of a kernel thread: tells the host why, and does nothing from then on, see arch::stop. Where nobody
 // listens, the kernel is ended.
 SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   size_t i = 0;
@@ -42,9 +42,8 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }
-[[noreturn]] SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
-                                size_t bytes, size_t align, int pe, int cmp = 0,
-                                uint64_t wanted = 0, uint64_t seen = 0) {
+SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p, size_t bytes,
+                   size_t align, int pe, int cmp = 0, uint64_t wanted = 0, uint64_t seen = 0) {
   Report *r = state.report;
   if (!r) arch::trap();
   if (arch::exchange(state.claimed, uint32_t(1)) == 0) {
@@ -56,7 +55,7 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
     copy_text(r->argument, sizeof r->argument, arg);
     arch::store<Order::release>(&r->kind, uint32_t(kind));
   }
-  for (;;) arch::pause();
+  arch::stop();
 }
 
 // The delta of pe, tagged by the library as one to look at closer.

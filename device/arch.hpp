@@ -8,17 +8,22 @@
 //   poll(p), then polled()      what was released before the value that poll gave is loaded after
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  what earlier kernels stored before what this one stores
+//   argument<Before...>(a)        of a kernel, behind arguments of those types: as it lies in memory
+//   again(a)                      the same, or a part of it, as if nothing of it were in registers
+//   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
 //   progress()                    a poll that needs no polled() is over
 //   half_to_float  float_to_half  erf
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes
+//   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   wave_first(v)                 what the first lane has, in a whole wave
 //   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
 //                                 launch_bytes<T> of dynamic shared memory
 //   launchable(kernel)            as hipLaunchKernel takes it
-//   wave_size  wave_sync  wg_sync  clock  pause  trap
+//   trap() stop()                 end the kernel; pause for ever
+//   wave_size  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
 

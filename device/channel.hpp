@@ -26,6 +26,12 @@ struct Channel {
   SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
 };
 
+template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
+  c.t.me = anew(scope, c.t.me), c.t.n = anew(scope, c.t.n);
+  c.t.start = anew(scope, c.t.start), c.t.stride = anew(scope, c.t.stride);
+  return c;
+}
+
 template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~uintptr_t(1)));
 }
@@ -128,7 +134,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
   uint64_t w[n][4];
   Patience patience;
   for (;;) {
-    bool all = true;
+    uint32_t other = 0;
     SHMEM_UNROLL_
     for (int i = 0; i < n; i++) {
       const uint64_t *one = from + unsigned(i < last ? i : last) * step;
@@ -137,8 +143,8 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     }
     SHMEM_UNROLL_
     for (int i = 0; i < n; i++) SHMEM_UNROLL_
-    for (int k = 0; k < 4; k++) all &= uint32_t(w[i][k] >> 32) == flag;
-    if (all) break;
+    for (int k = 0; k < 4; k++) other |= uint32_t(w[i][k] >> 32) ^ flag;
+    if (!other) break;
     if (patience.over())
       fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
            w[0][0] >> 32);

@@ -46,11 +46,14 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
   for (size_t at = e.from; at < e.to; at += room) {
     const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
     begin_round(c, scope);
-    for (size_t p = scope.rank(); p < packs; p += scope.size())
-      for (int k = 0; k < c.t.n; k++) {
-        const int i = c.peer(k);
-        if (const char *from = give(i, at)) send(c, i, p, load_pack(from + 16 * p, bytes - 16 * p));
+    for (size_t p = scope.rank(); p < packs; p += scope.size()) {
+      const Channel to = anew(scope, c);
+      for (int k = 0; k < to.t.n; k++) {
+        const int i = to.peer(k);
+        if (const char *from = give(i, at))
+          send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
       }
+    }
     for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "arch.hpp"
 #include "op.hpp"
+#include "scope.hpp"
 #include <cstddef>
 #include <type_traits>
 
@@ -108,10 +109,17 @@ SHMEM_D_ Pack load_pack(const char *p, size_t left) {
     SHMEM_UNROLL_
     for (int i = 0; i < 4; i++)
       if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
-  } else {
+  } else { // the last one again beyond the end: a condition for each would be a branch, or a pair of
+           // registers, for each
+    const unsigned n = left < 16 ? unsigned(left) : 16;
     SHMEM_UNROLL_
-    for (int i = 0; i < 16; i++)
-      if (size_t(i) < left) w[i / 4] |= uint32_t(uint8_t(p[i])) << i % 4 * 8;
+    for (unsigned i = 0; i < 16; i++)
+      w[i / 4] |= uint32_t(uint8_t(p[i < n ? i : n - 1])) << i % 4 * 8;
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < 4; i++) {
+      const unsigned whole = n < 4 * i ? 0 : n - 4 * i < 4 ? n - 4 * i : 4;
+      w[i] &= uint32_t((uint64_t(1) << 8 * whole) - 1);
+    }
   }
   Pack v;
   __builtin_memcpy(&v, w, 16);
@@ -144,6 +152,10 @@ struct Chosen {
   static constexpr int deep = 1;
   Combine which;
 };
+template <class Scope, class Op> SHMEM_D_ Op anew(Scope scope, Op op) {
+  if constexpr (std::is_same_v<Op, Chosen>) op.which = Combine(anew(scope, int(op.which)));
+  return op;
+}
 template <class Op, class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Fixed<Op>) {
   SHMEM_UNROLL_
   for (int i = 0; i < Lanes<T>::n; i++) acc.v[i] = Op::op(acc.v[i], in.v[i]);

@@ -19,9 +19,18 @@ template <class T> struct Reduction {
 // The sources' elements at s, on all members, and where the results go, at d: packs of 16 bytes, or
 // one element.
 template <class T, class Op> struct Combiner {
-  const Channel &c;
+  Channel c;
   Shape shape;
   Op op;
+
+  // Or what many cases and members could know of these would be kept in registers through all loops.
+  template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
+    Combiner k = *this;
+    k.c = device::anew(scope, c);
+    k.shape = Shape(device::anew(scope, int(shape)));
+    k.op = device::anew(scope, op);
+    return k;
+  }
 
   // Four members' packs are in flight at once, and twice that with u = 2: 128 bytes a thread, 4 MiB
   // of 64 workgroups of 512.
@@ -99,10 +108,10 @@ template <class T, class Op> struct Combiner {
     const T *ps = s + head;
     size_t i = scope.rank();
     if constexpr (Op::deep == 2)
-      for (; i + size < packs_n; i += 2 * size) packs<2>(pd, ps, i, size);
-    for (; i < packs_n; i += size) packs<1>(pd, ps, i, size);
-    for (size_t k = scope.rank(); k < head; k += size) one(d + k, s + k);
-    for (size_t k = end + scope.rank(); k < n; k += size) one(d + k, s + k);
+      for (; i + size < packs_n; i += 2 * size) anew(scope).template packs<2>(pd, ps, i, size);
+    for (; i < packs_n; i += size) anew(scope).template packs<1>(pd, ps, i, size);
+    for (size_t k = scope.rank(); k < head; k += size) anew(scope).one(d + k, s + k);
+    for (size_t k = end + scope.rank(); k < n; k += size) anew(scope).one(d + k, s + k);
   }
 };
 
@@ -142,24 +151,20 @@ SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, S
   // two phases (2026-11).
   const bool phases = s.algorithm == Algorithm::phases && r.shape == Shape::all;
   const Combiner<T, Op> combiner{c, phases ? Shape::scatter : r.shape, op};
-  if (scatter) {
-    const Extent e = part(0, r.n, unit, s.index, s.count);
-    combiner.run(r.dest + e.from, r.source + size_t(c.t.me) * r.n + e.from, e.to - e.from, scope);
-    leave<Stored::nothing>(c, scope);
-  } else {
-    const Extent mine = part(0, r.n, unit, size_t(c.t.me), size_t(c.t.n));
-    const Extent e = part(mine.from, mine.to, unit, s.index, s.count);
-    combiner.run(r.dest + e.from, r.source + e.from, e.to - e.from, scope);
-    if (phases) {
-      device::settle(scope); // the others' sums are there
-      char *const dest = reinterpret_cast<char *>(r.dest);
-      spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
-        const int i = c.peer(k);
-        return i == c.t.me ? nullptr : at_peer(dest, c.pe(i));
-      });
-    }
-    leave<Stored::by_scope>(c, scope);
+  const Extent mine = scatter ? Extent{0, r.n} : part(0, r.n, unit, size_t(c.t.me), size_t(c.t.n)),
+               e = part(mine.from, mine.to, unit, s.index, s.count);
+  combiner.run(r.dest + e.from, r.source + (scatter ? size_t(c.t.me) * r.n : 0) + e.from,
+               e.to - e.from, scope);
+  if (scatter) return leave<Stored::nothing>(c, scope);
+  if (phases) {
+    device::settle(scope); // the others' sums are there
+    char *const dest = reinterpret_cast<char *>(r.dest);
+    spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
+      const int i = c.peer(k);
+      return i == c.t.me ? nullptr : at_peer(dest, c.pe(i));
+    });
   }
+  leave<Stored::by_scope>(c, scope);
 }
 
 } // namespace shmem::device

@@ -4,6 +4,7 @@
 // before sync() the others of the scope load after it.
 #pragma once
 #include "arch.hpp"
+#include <type_traits>
 
 namespace shmem {
 
@@ -34,6 +35,13 @@ struct Wave {
 };
 
 namespace device {
+
+// See arch::anew. What a call is given is the same in all threads of a scope.
+template <class Scope> SHMEM_D_ int anew(Scope, int n) {
+  if constexpr (std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>)
+    return int(arch::anew(unsigned(n)));
+  return n;
+}
 
 // Ends a cooperative transfer: every thread's stores have left, and all threads know, so that a
 // release of one of them covers the stores of all.

@@ -25,8 +25,10 @@ __host__ __device__ inline float share(int pe, int lap, size_t i) {
 
 __device__ void pass_on(Packet out, int lap, uint64_t *signal, int right) {
   if (threadIdx.x == 0) {
-    const float header[4] = {float(lap), float(shmem_my_pe()), float(out.n), 0.5f};
-    shmem_float_put(out.header, header, 4, right);
+    shmem_float_p(out.header, float(lap), right); // an array to put from would be private memory
+    shmem_float_p(out.header + 1, float(shmem_my_pe()), right);
+    shmem_float_p(out.header + 2, float(out.n), right);
+    shmem_float_p(out.header + 3, 0.5f, right);
     shmem_fence(); // the header before the signal below, as the payload is
   }
   shmemx_putmem_signal_wg(out.payload, out.payload, out.n * sizeof(float), signal, uint64_t(lap),

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <shmem/device/gemm/fused.hpp>
 
-using shmem::gemm::Bfloat16;
+using shmem::arch::load_global, shmem::gemm::Bfloat16;
 
 static const char help[] =
     "usage: residual_hip [--tokens N] [--hidden N] [--inner N] [--repeat N]\n"
@@ -20,17 +20,18 @@ static const char help[] =
     "  --repeat N  timed runs (default 5)\n";
 
 // Called for eight neighbouring sums of a row; those from n on are beyond the matrix. Rows count
-// from the first one of c, which for this product is that of the own shard.
+// from the first one of c, which for this product is that of the own shard. load_global because no
+// compiler can tell what the pointers of a finish point to: AMD's would ask the LDS, too.
 struct Residual {
   const Bfloat16 *x;
   const float *gate;
   size_t hidden;
   SHMEM_D_ void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const {
     const Bfloat16 *const at = x + row * hidden + col;
-    const float weight = gate[row];
+    const float weight = load_global(&gate[row]);
     SHMEM_UNROLL_
     for (unsigned e = 0; e < 8; e++)
-      if (e < n) v[e] = shmem::gemm::to_float(at[e]) + weight * v[e];
+      if (e < n) v[e] = shmem::gemm::to_float(load_global(&at[e])) + weight * v[e];
   }
 };
 

@@ -35,18 +35,18 @@ template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsig
   } row;
   Rounding<T>::of(v, row.at);
   if (wide && n >= chunk) {
-    *reinterpret_cast<Row *>(to) = row;
+    arch::store_global(reinterpret_cast<Row *>(to), row);
   } else {
     SHMEM_UNROLL_
     for (unsigned e = 0; e < chunk; e++)
-      if (e < n) to[e] = row.at[e];
+      if (e < n) arch::store_global(to + e, row.at[e]);
   }
 }
 
 // A finish is what becomes of sums before they are rounded and stored, a copyable object of
 //   void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const
-// v[e] goes to c[row * ldc + col + e] of the call, and only those with e < n are. This is the
-// library's own; the type is looked at for each chunk, so that one kernel serves all of them.
+// v[e] goes to c[row * ldc + col + e] of the call, and only those with e < n are. What it points to
+// it reads by arch::load_global. This is the library's own; the type is looked at for each chunk, so that one kernel serves all of them.
 struct BiasActivation {
   Type type;
   Activation act;
@@ -57,13 +57,13 @@ struct BiasActivation {
     } row;
     const T *p = static_cast<const T *>(bias) + col;
     if (n >= chunk && reinterpret_cast<uintptr_t>(p) % alignof(Row) == 0) {
-      row = *reinterpret_cast<const Row *>(p);
+      row = arch::load_global(reinterpret_cast<const Row *>(p));
       SHMEM_UNROLL_
       for (unsigned e = 0; e < chunk; e++) v[e] += to_float(row.at[e]);
     } else {
       SHMEM_NO_UNROLL_
       for (unsigned e = 0; e < chunk; e++) { // the first one, which then goes to the back
-        const float a = e < n ? v[0] + to_float(p[e]) : v[0];
+        const float a = e < n ? v[0] + to_float(arch::load_global(p + e)) : v[0];
         SHMEM_UNROLL_
         for (unsigned f = 1; f < chunk; f++) v[f - 1] = v[f];
         v[chunk - 1] = a;
@@ -171,10 +171,10 @@ template <class Finish> struct Store {
     return {*this, away ? push.there(tile) : c};
   }
   template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
-    push.done(tile, scope);
+    arch::again(push).done(tile, scope);
   }
   template <class Order, class Scope> SHMEM_D_ void over(const Order &order, Scope scope) const {
-    push.over(order, scope);
+    arch::again(push).over(arch::again(order), scope);
   }
 
   SHMEM_D_ void put(unsigned row, unsigned col, float (&v)[chunk]) const {

@@ -92,7 +92,7 @@ inline hipError_t end_copies(const Copies &copies, hipStream_t stream) {
 template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
   const T *p = reinterpret_cast<const T *>(from);
   SHMEM_UNROLL_
-  for (unsigned e = 0; e < chunk; e++) sum[e] += to_float(p[e]);
+  for (unsigned e = 0; e < chunk; e++) sum[e] += to_float(arch::load_global(p + e));
 }
 SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
   switch (type) {
@@ -113,8 +113,10 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
 template <class Finish>
 __global__ void __launch_bounds__(512)
     reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
-           size_t odd, unsigned first, unsigned rows, Store<Finish> store, Meeting last,
+           size_t odd, unsigned first, unsigned rows, Store<Finish> to, Meeting last,
            Meeting second) {
+  const Store<Finish> &store = arch::argument<Members, const char *, const char *, size_t, size_t,
+                                              size_t, unsigned, unsigned>(to);
   boxes += epoch_of(members) % 2 ? odd : 0;
   const unsigned across = (store.n + chunk - 1) / chunk;
   const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(512)
     for (int k = 0; k < members.n; k++)
       add_as(store.type, sum,
              (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
-    store.put(first + row, col, sum);
+    arch::again(store).put(first + row, col, sum);
   }
   // The last workgroup ends the call for all of them.
   __shared__ bool ends;

@@ -18,7 +18,7 @@ namespace shmem::gemm {
 template <int = 0>
 __global__ void __launch_bounds__(512)
     send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
-  push.send(order, Workgroup{});
+  arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
 
 // The product of m rows, as the order and the epilogue have it but for what depends on the core.
@@ -26,7 +26,7 @@ template <class T, class Finish>
 hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_t stream) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  return choose(matrices<T>(call), [&](auto core, const auto &operands) {
+  return choose(matrices<T>(call, order.rows), [&](auto core, const auto &operands) {
     using Core = decltype(core);
     const Work work = work_of<Core>(call, order.rows, units);
     const size_t tiles = work.tiles * (order.shards ? order.shards : 1);

@@ -10,7 +10,8 @@
 //   bound                 the same as the second number of __launch_bounds__ says it there
 //   speed                 of a workgroup, operations a microsecond, about
 //   Operands              the arrays as it takes them
-//   run(operands, order, epilogue)                        by all threads of the workgroup
+//   run(operands, order, epilogue)                        by all threads of the workgroup, with what
+//                         arch::argument gave
 //   launch(kernel, blocks, stream, operands, order, epilogue)      by the host
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
@@ -48,15 +49,16 @@ template <class T> struct Matrices {
   size_t lda, ldb;
   unsigned m, n, k;
   bool trans_a, trans_b;
-  bool small; // tiles, so that their first ones end early
+  bool small;         // tiles, so that their first ones end early
+  unsigned shard = 0; // rows of C, after each of which tiles begin anew; 0: never
 };
 template <class T> SHMEM_D_ T element_a(const Matrices<T> &x, unsigned row, unsigned k) {
   if (row >= x.m || k >= x.k) return T{};
-  return x.a[x.trans_a ? k * x.lda + row : row * x.lda + k];
+  return arch::load_global(x.a + (x.trans_a ? k * x.lda + row : row * x.lda + k));
 }
 template <class T> SHMEM_D_ T element_b(const Matrices<T> &x, unsigned k, unsigned col) {
   if (col >= x.n || k >= x.k) return T{};
-  return x.b[x.trans_b ? col * x.ldb + k : k * x.ldb + col];
+  return arch::load_global(x.b + (x.trans_b ? col * x.ldb + k : k * x.ldb + col));
 }
 
 // The tiles of a workgroup, one after the other.
@@ -67,6 +69,7 @@ template <class Order> class Tiles {
 public:
   SHMEM_D_ explicit Tiles(const Order &o) : order(o), at(blockIdx.x) {}
   SHMEM_D_ bool next(Tile &tile) {
+    const Order &order = arch::again(this->order);
     do {
       if (!order(at, tile)) return false;
       tile.at = at;
@@ -86,11 +89,15 @@ template <class Core, class Order, class Epilogue>
 __global__ void __launch_bounds__(Core::threads, Core::bound)
     multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
              SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
-  if (blockIdx.x < order.workers) {
-    epilogue.start();
-    Core::run(operands, order, epilogue);
+  using Operands = typename Core::Operands;
+  const Operands &x = arch::argument<>(operands);
+  const Order &tiles = arch::argument<Operands>(order);
+  const Epilogue &e = arch::argument<Operands, Order>(epilogue);
+  if (blockIdx.x < tiles.workers) {
+    e.start();
+    Core::run(x, tiles, e);
   } else {
-    epilogue.over(order, Workgroup{});
+    e.over(tiles, Workgroup{});
   }
 }
 

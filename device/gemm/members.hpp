@@ -10,11 +10,11 @@ namespace shmem::gemm {
 
 // Of the call that runs.
 SHMEM_D_ uint64_t epoch_of(const Members &members) {
-  return members.own->epoch + 1;
+  return arch::load_global(&members.own->epoch) + 1;
 }
 template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
-                               uintptr_t(members.own->delta[i]));
+                               uintptr_t(arch::load_global(&members.own->delta[i])));
 }
 // By the first n threads of a workgroup, after all stores that the flag stands for are complete
 // and known to these threads.

@@ -27,7 +27,7 @@ inline hipError_t compute_units(unsigned *units) {
   return error;
 }
 
-template <class T> Matrices<T> matrices(const Matmul &call) {
+template <class T> Matrices<T> matrices(const Matmul &call, size_t shard) {
   return {static_cast<const T *>(call.a),
           static_cast<const T *>(call.b),
           call.lda,
@@ -37,7 +37,8 @@ template <class T> Matrices<T> matrices(const Matmul &call) {
           unsigned(call.k),
           call.trans_a,
           call.trans_b,
-          call.small_tiles};
+          call.small_tiles,
+          shard < call.m ? unsigned(shard) : 0};
 }
 // What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
 // the pool sends 20 GB/s; a launch costs 5 us.
@@ -75,7 +76,7 @@ template <class Core> Work work_of(const Matmul &call, size_t m, unsigned units)
 template <class T> hipError_t work_for(const Matmul &call, size_t m, Work *work) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  return choose(matrices<T>(call), [&](auto core, const auto &) {
+  return choose(matrices<T>(call, m), [&](auto core, const auto &) {
     *work = work_of<decltype(core)>(call, m, units);
     return hipSuccess;
   });

@@ -29,7 +29,8 @@ struct Push {
   unsigned element; // bytes
   bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
 
-  static constexpr unsigned part = 32; // rows that a wave sends at once
+  static constexpr unsigned part = 32;               // rows that a wave sends at once
+  static constexpr unsigned lanes = arch::wave_size; // scopes are of whole waves
 
   // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
   // and at its owner.
@@ -59,32 +60,35 @@ struct Push {
   }
 
   // Waves take parts of tiles in their order, each the next one that no other has.
-  template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &order, Scope scope) const {
-    auto &own = members.own->call;
-    const unsigned parts = (order.high + part - 1) / part, lane = scope.rank() % arch::wave_size;
-    const unsigned lanes = scope.size() < arch::wave_size ? scope.size() : arch::wave_size;
-    const auto take = [&] {
-      return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&own.ticket, 1u);
-    };
-    unsigned after = take();
+  template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &tiles, Scope scope) const {
+    const unsigned lane = scope.rank() % lanes;
+    unsigned after = take(lane);
     for (;;) {
-      const unsigned next = arch::wave_first(after);
-      Tile tile;
-      const unsigned at = next / parts;
-      if (at >= tiles || !order(at, tile)) return;
-      after = take(); // on its way meanwhile
-      const unsigned first = tile.row + next % parts * part;
-      unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
-      if (first >= end) continue;
-      if (end - first > part) end = first + part;
-      if (waits) wait_until(own.progress[at % order.workers], at + 1);
-      send_rows(tile, first, end, order.wide, next, lane, lanes);
+      const Tiles &order = arch::again(tiles);
+      if (!arch::again(*this).send_part(order, arch::wave_first(after), after, lane)) return;
     }
   }
 
 private:
+  SHMEM_D_ unsigned take(unsigned lane) const {
+    return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
+  }
+  template <class Tiles>
+  SHMEM_D_ bool send_part(const Tiles &order, unsigned next, unsigned &after, unsigned lane) const {
+    const unsigned parts = (order.high + part - 1) / part, at = next / parts;
+    Tile tile;
+    if (at >= tiles || !order(at, tile)) return false;
+    after = take(lane); // on its way meanwhile
+    const unsigned first = tile.row + next % parts * part;
+    unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
+    if (first >= end) return true;
+    if (end - first > part) end = first + part;
+    if (waits) wait_until(members.own->call.progress[at % order.workers], at + 1);
+    send_rows(tile, first, end, order.wide, next, lane);
+    return true;
+  }
   SHMEM_D_ void send_rows(Tile tile, unsigned first, unsigned end, unsigned wide, unsigned turn,
-                          unsigned lane, unsigned lanes) const {
+                          unsigned lane) const {
     const size_t left = size_t(tile.col) * element, width = size_t(wide) * element,
                  bytes = row - left < width ? row - left : width;
     const char *s = from + first * pitch + left;
@@ -96,14 +100,14 @@ private:
       return at(members, d, int(owner ? tile.shard : i));
     };
     if (!lines) {
-      const Lanes scope{lane, lanes};
       for (unsigned r = 0; r < end - first; r++)
         for (unsigned k = 0; k < count; k++)
-          device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch, bytes, scope);
+          device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
+                                                arch::anew(unsigned(bytes)), Lanes{lane});
       return;
     }
     using Line = typename arch::WordOf<16>::type;
-    constexpr unsigned batch = 512 / arch::wave_size; // 8 KiB of a wave are on the way
+    constexpr unsigned batch = 512 / lanes; // 8 KiB of a wave are on the way
     const unsigned across = unsigned(bytes / 16), all = across * (end - first);
     const unsigned down = lanes / across, aside = lanes % across;
     unsigned r = lane / across, c = lane % across;
@@ -113,7 +117,8 @@ private:
       SHMEM_UNROLL_
       for (unsigned e = 0; e < batch; e++) {
         place[e] = r * unsigned(pitch) + c * 16;
-        if (i + e * lanes < all) line[e] = *reinterpret_cast<const Line *>(s + place[e]);
+        if (i + e * lanes < all)
+          line[e] = arch::load_global(reinterpret_cast<const Line *>(s + place[e]));
         r += down, c += aside;
         if (c >= across) c -= across, r++;
       }
@@ -128,7 +133,7 @@ private:
     }
   }
   struct Lanes {
-    unsigned lane, lanes;
+    unsigned lane;
     SHMEM_D_ unsigned rank() const { return lane; }
     SHMEM_D_ unsigned size() const { return lanes; }
     SHMEM_D_ void sync() const { arch::wave_sync(lanes); }

@@ -66,10 +66,10 @@ template <> float make(float v) {
 
 template <class Core, class T>
 void product(unsigned m, unsigned n, unsigned k, bool trans_a, bool trans_b, size_t pad,
-             size_t more = 0) { // after a row of B
+             size_t more_a = 0, size_t more_b = 0) { // after a row
 
   state = m * 31 + n * 7 + k;
-  const size_t lda = (trans_a ? m : k) + pad, ldb = (trans_b ? k : n) + pad + more;
+  const size_t lda = (trans_a ? m : k) + pad + more_a, ldb = (trans_b ? k : n) + pad + more_b;
   std::vector<T> a((trans_a ? k : m) * lda + 16, make<T>(NAN)),
       b((trans_b ? n : k) * ldb + 16, make<T>(NAN));
   std::vector<float> fa(size_t(m) * k), fb(size_t(k) * n), c(size_t(m) * n, NAN);
@@ -102,21 +102,25 @@ void product(unsigned m, unsigned n, unsigned k, bool trans_a, bool trans_b, siz
   for (unsigned at = 0; order(at, tile); at++) assert_int_equal(done[at], 1);
 }
 
-// A's rows along k, in lines of 16 bytes, B's along k or not: k in whole stages, in none, with a
-// rest; tiles with tails.
+// In lines of 16 bytes, along k or not: k in whole stages, in none, with a rest; tiles with tails.
 template <template <class, Load> class Core, class T, Load load> void lines() {
   constexpr unsigned line = 16 / sizeof(T);
-  constexpr bool trans_b = load == Load::lines;
   using C = Core<T, load>;
+  constexpr bool a = C::turn_a, b = !C::turn_b;
+  const auto rest = [](unsigned n) { return (line - n % line) % line; };
   for (unsigned k : {line, C::bk, C::bk + line, 3 * C::bk, 2 * C::bk + 3 * line})
-    product<C, T>(C::tile_m + 37, C::tile_n + 5 * line, k, false, trans_b, k % 3 * line);
-  product<C, T>(C::tile_m - 1, C::tile_n + 3, line, false, trans_b, 0,
-                trans_b ? 0 : line - 3 % line);
-  product<C, T>(3 * C::tile_m, C::tile_n, C::bk, false, trans_b, 0);
+    product<C, T>(C::tile_m + 37, C::tile_n + 5 * line, k, a, b, k % 3 * line,
+                  a ? rest(C::tile_m + 37) : 0);
+  product<C, T>(C::tile_m - 1, C::tile_n + 3, line, a, b, 0, a ? rest(C::tile_m - 1) : 0,
+                b ? 0 : rest(3));
+  product<C, T>(3 * C::tile_m, C::tile_n, C::bk, a, b, 0);
+  if (load == Load::turned) product<C, T>(C::tile_m, C::tile_n, C::bk + 3, a, b, 0);
 }
 template <template <class, Load> class Core, class T> void wide() {
   lines<Core, T, Load::lines>();
-  lines<Core, T, Load::lines_turned>();
+  lines<Core, T, Load::turned_b>();
+  lines<Core, T, Load::turned_a>();
+  lines<Core, T, Load::turned>();
 }
 template <class T> void gather() {
   using C = MfmaSmall<T, Load::elements>;

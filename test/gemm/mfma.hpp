@@ -4,6 +4,7 @@
 // lanes of a wave are fibers of one thread, which meet around each instruction.
 #pragma once
 #include <hip/hip_runtime.h>
+#include <string.h>
 
 #include "../../device/arch.hpp"
 
@@ -32,17 +33,28 @@ template <unsigned each, class Get> Sums mfma_32x32(Get a, Get b, Sums d) {
   return d;
 }
 struct Values {
-  float v[4];
+  float v[8];
   float operator()(unsigned e) const { return v[e]; }
 };
-template <class Four> Values halves(Four x) {
-  return {float(x[0]), float(x[1]), float(x[2]), float(x[3])};
-}
-template <class Four> Values bfloats(Four x) {
+template <class Some> Values halves(Some x) {
   Values values;
-  for (unsigned e = 0; e < 4; e++)
-    values.v[e] = __builtin_bit_cast(float, uint32_t(uint16_t(x[e])) << 16);
+  for (unsigned e = 0; e < sizeof x / 2; e++) values.v[e] = float(x[e]);
   return values;
+}
+template <class Some> Values bfloats(Some x) {
+  uint16_t bits[sizeof x / 2];
+  memcpy(bits, &x, sizeof x);
+  Values values;
+  for (unsigned e = 0; e < sizeof x / 2; e++)
+    values.v[e] = __builtin_bit_cast(float, uint32_t(bits[e]) << 16);
+  return values;
+}
+// A byte of the result for each of `bytes`: 0 to 3 are those of low.
+inline uint32_t perm(uint32_t high, uint32_t low, uint32_t bytes) {
+  const uint64_t both = uint64_t(high) << 32 | low;
+  uint32_t v = 0;
+  for (unsigned i = 0; i < 4; i++) v |= uint32_t(both >> (bytes >> 8 * i & 7) * 8 & 0xff) << 8 * i;
+  return v;
 }
 
 } // namespace mock
@@ -51,7 +63,12 @@ template <class Four> Values bfloats(Four x) {
   mock::mfma_32x32<4>(mock::halves(a), mock::halves(b), d)
 #define __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, d, ...)                                     \
   mock::mfma_32x32<4>(mock::bfloats(a), mock::bfloats(b), d)
+#define __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, d, ...)                                       \
+  mock::mfma_32x32<8>(mock::halves(a), mock::halves(b), d)
+#define __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, d, ...)                                      \
+  mock::mfma_32x32<8>(mock::bfloats(a), mock::bfloats(b), d)
 #define __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, d, ...)                                         \
   mock::mfma_32x32<1>(mock::Values{{a}}, mock::Values{{b}}, d)
+#define __builtin_amdgcn_perm(high, low, bytes) mock::perm(high, low, bytes)
 #define __builtin_amdgcn_readfirstlane(x) __shfl(x, 0)
 #define __builtin_amdgcn_sched_barrier(x) ((void)0)

@@ -29,7 +29,7 @@ WORDS = {
     "meet": (r"s_barrier", r"s_barrier"),
     "sleep": (r"s_sleep", r"s_sleep"),
 }
-ARCHES = ("gfx90a", "gfx942")
+ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column above
 
 # Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to 64 a
 # compute unit of gfx90a and gfx942 holds as many waves as it can).
@@ -46,7 +46,7 @@ KERNELS = {
     "signal_add": ("add", 16),
     "fence": ("store8 release store8", 16),
     "quiet": ("store8 release", 16),
-    "wait_until": ("load8 sleep load8 drain acquire cached8", 16),
+    "wait_until": ("load8 sleep load8 drain acquire cached8", 32),
     "test": ("load8 drain acquire cached8", 16),
     "atomic_add": ("add", 16),
     "atomic_fetch_add": ("fetch_add", 16),
@@ -69,6 +69,14 @@ NEVER = {
 }
 # Of the team's numbers, once a call; of collectives, of what is not aligned, too.
 ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"}, "fcollect_wg": {"flat_load", "flat_store"}}
+# What kernels of the library and the examples may cost: a part of the name, the GPU, the cost, how much at most, and why.
+TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
+LEFT = (
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 32, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a", "sgpr_spill_count", 18, TUPLES),
+    (r"4gemm6reduceI", "gfx9", "sgpr_spill_count", 8, TUPLES),
+    (r"4ring", "gfx9", "sgpr_spill_count", 24, "a wait, a put with signal of a workgroup and four of an element, all in a loop"),
+)
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}

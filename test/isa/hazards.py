@@ -16,8 +16,9 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
   no others' stores.
 - What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
   lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
-- Reductions know that all they touch is global memory: a flat access asks the LDS, too, and is waited for with it.
 - A kernel that calls a function takes all registers and a stack.
+- The library's kernels and the examples' know that all they touch is global memory: a flat access asks the LDS, too, and is waited
+  for with it. They spill nothing, and no array of theirs is private memory; expect.py has what is left, a row each.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -30,14 +31,18 @@ import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 import isa  # noqa: E402
+from expect import LEFT  # noqa: E402
 
 MAGIC, MACHINE = b"__CLANG_OFFLOAD_BUNDLE__", 224 # of ELF: AMDGPU
 WIDE = re.compile(r"(global|flat|scratch|buffer|tbuffer)_(store_.*|atomic_\w*cmpswap_x2)\b")
 WRITES = re.compile(r"(global|flat|scratch|buffer|tbuffer|ds)_(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
 FROM_PEER = re.compile(r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
-GLOBAL_ONLY = re.compile(r"7kernels12_GLOBAL__N_1(6reduce|4scan)I")
+OURS = re.compile(r"_ZN5shmem(7kernels|4gemm)")
+COSTS = {"vgpr_spill_count": "spilled vector registers", "sgpr_spill_count": "scalars in lanes of a vector register",
+         "private_segment_fixed_size": "bytes of private memory"}
 DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
 
@@ -152,8 +157,17 @@ class Code:
             yield f"{self.rows[at][2]}, the {at}. instruction"
 
 
-def look(arch, where, functions):
-    """Prints what is wrong; how many instructions were looked at, and how many places are bad."""
+def costs(arch, name, facts):
+    """What a kernel takes beyond what it may."""
+    for field, what in COSTS.items():
+        most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch) and re.search(row, name)), default=0)
+        if int(facts.get(field, 0)) > most:
+            yield f"{facts[field]} {what}, not {most}"
+
+
+def look(arch, where, functions, facts, ours):
+    """Prints what is wrong; how many instructions were looked at, and how many places are bad. ours: names of kernels that must
+    cost nothing."""
     count = bad = 0
     for name, lines in functions:
         code = Code(lines)
@@ -163,7 +177,8 @@ def look(arch, where, functions):
                              ("other waves' stores may be under way at a release", code.left_behind()),
                              ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
-                             ("a flat access", [row for row in lines if row.startswith("flat_")] if GLOBAL_ONLY.search(name) else ())):
+                             ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
+                             ("registers", costs(arch, name, facts[name]) if ours(name) and name in facts else ())):
             places = list(places)
             bad += len(places)
             if places:
@@ -200,10 +215,8 @@ def disassembler():
     return next((name for name in names if shutil.which(name)), None)
 
 
-def of_object(tool, elf, folder):
-    path = Path(folder) / "code.elf"
-    path.write_bytes(elf)
-    text = subprocess.run([tool, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+def of_object(tool, elf):
+    text = subprocess.run([tool, "-d", "--no-show-raw-insn", elf], capture_output=True, text=True, check=True).stdout
     for m in re.finditer(r"^[0-9a-f]+ <(\S+)>:\n(.*?)(?=^$|\Z)", text, re.S | re.M):
         rows, targets = [], set()
         for row in m[2].splitlines():
@@ -237,14 +250,20 @@ def main():
             if not tool:
                 sys.exit("no llvm-objdump here")
             for path in args.what:
-                for arch, elf in code_objects(Path(path).read_bytes()):
-                    count, places = look(arch, path, of_object(tool, elf, folder))
+                for arch, data in code_objects(Path(path).read_bytes()):
+                    elf = Path(folder) / "code.elf"
+                    elf.write_bytes(data)
+                    notes = subprocess.run([tool.replace("objdump", "readelf"), "--notes", elf], capture_output=True, text=True,
+                                           check=True).stdout
+                    count, places = look(arch, path, of_object(tool, elf), isa.facts_of(notes), OURS.match)
                     done[arch], bad = done.get(arch, 0) + count, bad + places
         else:
             arch, *sources = args.what
             for source in sources:
                 _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, source)
-                count, places = look(arch, Path(source).name, of_assembly(text))
+                facts = {name: some for name, (_, some) in isa.kernels(text).items()}
+                ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(source).resolve().parents else lambda _: True
+                count, places = look(arch, Path(source).name, of_assembly(text), facts, ours)
                 done[arch], bad = done.get(arch, 0) + count, bad + places
     print(", ".join(f"{arch}: {count} instructions" for arch, count in done.items()) + f", {bad} bad places")
     sys.exit(bad != 0 or not done)

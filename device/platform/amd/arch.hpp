@@ -65,9 +65,32 @@ template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T
 template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
   return __builtin_bit_cast(T, b);
 }
-// A plain load of global memory that nobody writes.
-template <class W> SHMEM_D_ W load_global(const W *p) {
-  return *(const __attribute__((address_space(1))) W *)(p);
+// Plain accesses of global memory, which nobody writes that is loaded. The cast has to be at the
+// access: LLVM takes a pointer's way from flat to global and back for no cast at all.
+template <class T> using Words = typename WordOf<int(alignof(T))>::type;
+template <class T> SHMEM_D_ T load_global(const T *p) {
+  T v;
+  SHMEM_UNROLL_
+  for (unsigned i = 0; i < sizeof(T) / sizeof(Words<T>); i++) {
+    const Words<T> w = ((const __attribute__((address_space(1))) Words<T> *)(p))[i];
+    __builtin_memcpy(reinterpret_cast<char *>(&v) + i * sizeof w, &w, sizeof w);
+  }
+  return v;
+}
+template <class T> SHMEM_D_ void store_global(T *p, T v) {
+  using Piece = typename WordOf<alignof(T) < 4 ? int(alignof(T)) : 4>::type;
+  constexpr unsigned n = sizeof(Words<T>) / sizeof(Piece);
+  SHMEM_UNROLL_
+  for (unsigned i = 0; i < sizeof(T) / sizeof(Words<T>); i++) {
+    Piece piece[n]; // of smaller ones clang 15 would make private memory, in one piece
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k < n; k++)
+      __builtin_memcpy(&piece[k], reinterpret_cast<const char *>(&v) + (i * n + k) * sizeof(Piece),
+                       sizeof(Piece));
+    Words<T> w;
+    __builtin_memcpy(&w, piece, sizeof w);
+    ((__attribute__((address_space(1))) Words<T> *)(p))[i] = w;
+  }
 }
 // An array that a caller has and the compiler would keep in registers has to be memory: clang before 19 puts the
 // upper half of an element of 64 bits, stored by an index that differs between lanes, over the lower one
@@ -77,6 +100,26 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
   asm("" : "+v"(p));
 #endif
   return p;
+}
+// Compilers load all of a kernel's arguments at its beginning and keep them to the end, and what
+// they can compute before a loop from there on: multiply's took 160 to 310 scalar registers more
+// than there are (clang 19, gfx942, 2026-11). To load them where they are used costs next to nothing.
+template <class T> using Argument = const __attribute__((address_space(4))) T;
+template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
+  size_t at = 0;
+  ((at = (at + alignof(Before) - 1) / alignof(Before) * alignof(Before) + sizeof(Before)), ...);
+  at = (at + alignof(T) - 1) / alignof(T) * alignof(T);
+  return *(const T *)((Argument<char> *)__builtin_amdgcn_kernarg_segment_ptr() + at);
+}
+template <class T> SHMEM_D_ const T &again(const T &argument) {
+  auto *p = (Argument<T> *)&argument;
+  asm volatile("" : "+s"(p));
+  return *(const T *)p;
+}
+SHMEM_D_ unsigned anew(unsigned v) {
+  v = __builtin_amdgcn_readfirstlane(v);
+  asm volatile("" : "+s"(v));
+  return v;
 }
 // Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only,
 // and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases after it
@@ -248,8 +291,18 @@ SHMEM_D_ uint64_t clock() {
 SHMEM_D_ void pause() {
   __builtin_amdgcn_s_sleep(1);
 }
-[[noreturn]] SHMEM_D_ void trap() {
-  __builtin_trap();
+// Neither of these two returns, which the compiler must not know: of what leaves nested loops for
+// good it keeps masks of lanes in every loop around, up to the kernel's end (clang 19, gfx942,
+// 2026-11: 40 scalar registers and a tenth of the instructions of reductions).
+SHMEM_D_ void trap() {
+  asm volatile("s_trap 2");
+}
+SHMEM_D_ void stop() {
+  unsigned on;
+  do {
+    pause();
+    asm volatile("s_mov_b32 %0, 1" : "=s"(on));
+  } while (on);
 }
 
 } // namespace shmem::arch

@@ -66,14 +66,16 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
 
 } // namespace mfma
 
-// How operands come: in whole lines of 16 bytes, which in A run along k and in B along k or along
-// its columns; or by elements.
-enum class Load { elements, lines, lines_turned };
+// How operands come: by elements; or in whole lines of 16 bytes, which run along k, but for those of
+// A that run along its rows' dimension (turned_a), of B along its columns (turned_b), or both.
+enum class Load { elements, lines, turned_b, turned_a, turned };
 
 template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_m, unsigned waves_n,
           unsigned stages, Load how>
 struct Mfma {
-  static constexpr bool wide = how != Load::elements;
+  static constexpr bool wide = how != Load::elements,
+                        turn_a = how == Load::turned_a || how == Load::turned,
+                        turn_b = how == Load::turned_b || how == Load::turned;
   static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn;
   static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
   static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
@@ -98,66 +100,73 @@ struct Mfma {
   // following k, so that a thread has n following k of each row.
   template <unsigned n, bool turned = false> struct Loader {
     static constexpr unsigned height = n * threads / lines, across = height / each;
+    static_assert(n == 4);
     const T *p;
     size_t ld;
     bool along_k;
     unsigned first, rows, k;
-    uint32_t offset[turned ? 1 : n];
+    // Of lines: the stage's place, in scalars, the bytes to the next one's, and each line's from there.
+    const char *base;
+    uint32_t step, offset[n];
     Line line[n];
 
     SHMEM_D_ Loader(const T *from, size_t distance, bool k_runs, unsigned r0, unsigned count,
                     unsigned depth)
         : p(from), ld(distance), along_k(k_runs), first(r0), rows(count), k(depth) {
-      if constexpr (turned) {
-        p += r0;
-        const unsigned left = (rows - r0 + each - 1) / each, c = threadIdx.x % across;
-        offset[0] =
-            uint32_t(threadIdx.x / across * n * ld * sizeof(T)) + (c < left ? c : left - 1) * 16;
-      } else if constexpr (wide) {
-        p += r0 * ld;
-        SHMEM_UNROLL_
-        for (unsigned i = 0; i < n; i++) {
-          const unsigned at = threadIdx.x + i * threads, r = at / lines;
-          offset[i] =
-              uint32_t((r0 + r < rows ? r : rows - 1 - r0) * ld * sizeof(T)) + at % lines * 16;
-        }
-      }
-    }
-    SHMEM_D_ Line line_at(unsigned k0, unsigned i) const {
-      const T *const from = p + (turned ? (k0 + i) * ld : k0); // in scalars
-      return *reinterpret_cast<const Line *>(reinterpret_cast<const char *>(from) +
-                                             offset[turned ? 0 : i]);
-    }
-    SHMEM_D_ void load(unsigned k0) {
-      if constexpr (wide) {
-        SHMEM_UNROLL_
-        for (unsigned i = 0; i < n; i++) line[i] = line_at(k0, i);
-      } else {
-        load_some(k0);
-      }
-    }
-    SHMEM_D_ void arrive() {
+      if constexpr (!wide) return;
+      base = reinterpret_cast<const char *>(p + (turned ? r0 : r0 * ld));
+      step = uint32_t((turned ? ld : 1) * bk * sizeof(T));
+      const unsigned left = (rows - r0 + each - 1) / each, c = threadIdx.x % across;
       SHMEM_UNROLL_
-      for (unsigned i = 0; i < n; i++) asm volatile("" : "+v"(line[i]));
+      for (unsigned i = 0; i < n; i++) {
+        const unsigned at = threadIdx.x + i * threads, r = at / lines;
+        offset[i] = turned ? uint32_t((threadIdx.x / across * n + i) * ld * sizeof(T)) +
+                                 (c < left ? c : left - 1) * 16
+                           : uint32_t((r0 + r < rows ? r : rows - 1 - r0) * ld * sizeof(T)) +
+                                 at % lines * 16;
+      }
+    }
+    // The compiler must see at the access that the offset has 32 bits: or it takes 64 of it out of the
+    // loop, and adds them here.
+    SHMEM_D_ Line line_at(unsigned i) {
+      // Of large tiles of floats there is no register left for those of a turned one.
+      const unsigned j = turned && sizeof(T) == 4 ? 0 : i;
+      const char *const from = base + (i - j) * ld * sizeof(T);
+      asm volatile("" : "+v"(offset[j]));
+      return arch::load_global(reinterpret_cast<const Line *>(from + offset[j]));
+    }
+    // A whole stage: the next one, or the same once more.
+    SHMEM_D_ void load(unsigned k0, bool next) {
+      if constexpr (wide) {
+        base += next ? step : 0;
+        SHMEM_UNROLL_
+        for (unsigned i = 0; i < n; i++) line[i] = line_at(i);
+      } else {
+        load_some(k0, next);
+      }
+    }
+    SHMEM_D_ void arrive() { // all at once: one wait
+      asm volatile("" : "+v"(line[0]), "+v"(line[1]), "+v"(line[2]), "+v"(line[3]));
     }
     // Of a stage that k ends in.
-    SHMEM_D_ void load_some(unsigned k0) {
+    SHMEM_D_ void load_some(unsigned k0, bool next) {
+      if constexpr (wide) base += next ? step : 0;
       SHMEM_UNROLL_
       for (unsigned i = 0; i < n; i++) {
         const unsigned at = threadIdx.x + i * threads;
+        line[i] = Line{0, 0, 0, 0};
         if constexpr (wide) {
-          line[i] = Line{0, 0, 0, 0};
           if (k0 + (turned ? threadIdx.x / across * n + i : at % lines * each) < k)
-            line[i] = line_at(k0, i);
+            line[i] = line_at(i);
         } else {
           const unsigned r = first + (along_k ? at / lines : at % height),
                          from = k0 + (along_k ? at % lines : at / height) * each;
-          line[i] = Line{0, 0, 0, 0};
           SHMEM_UNROLL_
           for (unsigned e = 0; e < each; e++)
             if (r < rows && from + e < k)
               line[i][e * sizeof(T) / 4] |=
-                  uint32_t(arch::to_bits(p[along_k ? r * ld + from + e : (from + e) * ld + r]))
+                  uint32_t(arch::to_bits(
+                      arch::load_global(p + (along_k ? r * ld + from + e : (from + e) * ld + r))))
                   << e * sizeof(T) % 4 * 8;
         }
       }
@@ -168,15 +177,20 @@ struct Mfma {
         // in bits that it has not.
         const unsigned byte = threadIdx.x / across * unsigned(n * sizeof(T));
         unsigned first = place(threadIdx.x % across * each, byte / 16) + byte % 16;
-        asm volatile("" : "+v"(first)); // or all eight would be kept in registers
+        // Where sums are many, or all eight would be kept in registers.
+        if constexpr (blocks_m * blocks_n > 4) asm volatile("" : "+v"(first));
         SHMEM_UNROLL_
         for (unsigned e = 0; e < each; e++) {
           struct alignas(n * sizeof(T)) {
-            arch::Bits<T> k[n];
+            uint32_t k[n * sizeof(T) / 4];
           } row;
           SHMEM_UNROLL_
-          for (unsigned i = 0; i < n; i++)
-            row.k[i] = arch::Bits<T>(line[i][e * sizeof(T) / 4] >> e * sizeof(T) % 4 * 8);
+          for (unsigned w = 0; w < n * sizeof(T) / 4; w++)
+            row.k[w] = sizeof(T) == 4
+                           ? line[w][e % 4]
+                           : __builtin_amdgcn_perm(line[2 * w + 1 < n ? 2 * w + 1 : 0][e / 2],
+                                                   line[2 * w < n ? 2 * w : 0][e / 2],
+                                                   e % 2 ? 0x07060302 : 0x05040100);
           const unsigned at = (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
           __builtin_memcpy(__builtin_assume_aligned(to + at, sizeof row), &row, sizeof row);
         }
@@ -223,7 +237,7 @@ struct Mfma {
   }
 
   template <class Order, class Epilogue>
-  static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
+  static SHMEM_D_ void run(const Operands &operands, const Order &order, const Epilogue &epilogue) {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
     Tile tile;
@@ -235,18 +249,21 @@ struct Mfma {
       tile.end = __builtin_amdgcn_readfirstlane(tile.end);
       tile.shard = __builtin_amdgcn_readfirstlane(tile.shard);
       tile.at = __builtin_amdgcn_readfirstlane(tile.at);
+      const Operands &x = arch::again(operands);
       mfma::Sums sums[blocks_m * blocks_n] = {};
-      Loader<lines_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
-      Loader<lines_b, how == Load::lines_turned> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
+      Loader<lines_a, turn_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
+      Loader<lines_b, turn_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
       const unsigned whole = x.k / bk;
       if (whole) {
-        a.load(0), b.load(0);
+        a.load(0, false), b.load(0, false);
+        a.arrive(), b.arrive();
         if constexpr (stages == 2) {
           a.store(shared), b.store(shared + bm * row_bytes);
           __syncthreads();
         }
         for (unsigned i = 0; i < whole; i++) {
-          const unsigned next = (i + 1 < whole ? i + 1 : i) * bk; // the last loads twice
+          const bool more = i + 1 < whole; // the last loads twice
+          const unsigned next = (more ? i + 1 : i) * bk;
           char *const now = shared + i % stages * stage_bytes, *const other =
                                                                    shared +
                                                                    (i + 1) % stages * stage_bytes;
@@ -257,7 +274,7 @@ struct Mfma {
           }
           // The loads first, then what hides them; compilers would move them to where they are
           // used.
-          a.load(next), b.load(next);
+          a.load(next, more), b.load(next, more);
           __builtin_amdgcn_sched_barrier(0);
           multiply_stage(sums, now);
           __builtin_amdgcn_sched_barrier(0);
@@ -270,13 +287,13 @@ struct Mfma {
       }
       if (x.k % bk) {
         __syncthreads();
-        a.load_some(whole * bk), b.load_some(whole * bk);
+        a.load_some(whole * bk, whole), b.load_some(whole * bk, whole);
         a.store(shared), b.store(shared + bm * row_bytes);
         __syncthreads();
         multiply_stage(sums, shared);
       }
       __syncthreads();
-      hand_over(x, shared, tile, sums, epilogue);
+      hand_over(x, shared, tile, sums, arch::again(epilogue));
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }
@@ -342,9 +359,9 @@ struct Mfma {
   }
 };
 
-// By measure of the study: gfx90a has half the speed of MFMA for the same LDS, a smaller tile will
-// do and leaves room for two stages; on gfx942 the tile fills the LDS of 64 KiB.
-template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 64, 2, 2, 2, load>;
+// By measure of the study: gfx90a has half the speed of MFMA for the same LDS, and a smaller tile
+// will do. Two small tiles or a large one fill the LDS of 64 KiB.
+template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, 1, load>;
 template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, 1, load>;
 
 // Nothing here has the OCP's fp8 before gfx950.
@@ -360,14 +377,22 @@ template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
   const auto lines = [&](const T *p, size_t ld) { // and offsets within a tile fit 32 bits
     return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
   };
-  if (x.trans_a || !lines(x.a, x.lda) || x.k * sizeof(T) % 16 || !lines(x.b, x.ldb))
+  // Lines of A that run along its rows have to begin where tiles do.
+  if (!lines(x.a, x.lda) || !lines(x.b, x.ldb) ||
+      (x.trans_a ? x.shard * sizeof(T) : x.k * sizeof(T)) % 16 ||
+      (x.trans_b && x.k * sizeof(T) % 16))
     return run(MfmaSmall<T, Load::elements>{}, x);
   // A large tile for less than half of the 304 CUs of gfx942 would leave most of them idle.
   const bool small = gfx90a || x.small || size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < 152;
-  if (x.trans_b)
-    return small ? run(MfmaSmall<T, Load::lines>{}, x) : run(MfmaLarge<T, Load::lines>{}, x);
-  return small ? run(MfmaSmall<T, Load::lines_turned>{}, x)
-               : run(MfmaLarge<T, Load::lines_turned>{}, x);
+  const auto sized = [&](auto how) {
+    constexpr Load load = decltype(how)::value;
+    return small ? run(MfmaSmall<T, load>{}, x) : run(MfmaLarge<T, load>{}, x);
+  };
+  if (x.trans_a)
+    return x.trans_b ? sized(std::integral_constant<Load, Load::turned_a>{})
+                     : sized(std::integral_constant<Load, Load::turned>{});
+  return x.trans_b ? sized(std::integral_constant<Load, Load::lines>{})
+                   : sized(std::integral_constant<Load, Load::turned_b>{});
 }
 
 } // namespace shmem::gemm

@@ -81,10 +81,22 @@ SHMEM_D_ void fence_all() {
   __atomic_exchange_n(&any, 0, __ATOMIC_SEQ_CST);
 }
 
+template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
+  return a;
+}
+template <class T> SHMEM_D_ const T &again(const T &argument) {
+  return argument;
+}
+SHMEM_D_ unsigned anew(unsigned v) {
+  return v;
+}
 template <class W> SHMEM_D_ W load_global(const W *p) {
   W v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
+}
+template <class W> SHMEM_D_ void store_global(W *p, W v) {
+  __builtin_memcpy(p, &v, sizeof v);
 }
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   for (int k = 0; k < n; k++) __builtin_memcpy(&v[k], p + k * step, sizeof(W));
@@ -153,6 +165,9 @@ SHMEM_D_ void pause() {
 }
 [[noreturn]] SHMEM_D_ void trap() {
   abort();
+}
+[[noreturn]] SHMEM_D_ void stop() {
+  for (;;) pause();
 }
 
 } // namespace shmem::arch

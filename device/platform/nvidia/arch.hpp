@@ -141,8 +141,20 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 #undef SHMEM_ASM_
 
 // A plain load of global memory that nobody writes.
+template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
+  return a;
+}
+template <class T> SHMEM_D_ const T &again(const T &argument) {
+  return argument;
+}
+SHMEM_D_ unsigned anew(unsigned v) {
+  return v;
+}
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *p;
+}
+template <class W> SHMEM_D_ void store_global(W *p, W v) {
+  *p = v;
 }
 // A peer's lines must not come from the L1. n loads are in flight at once.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
@@ -226,6 +238,9 @@ SHMEM_D_ void pause() {}
 [[noreturn]] SHMEM_D_ void trap() {
   __trap();
   __builtin_unreachable();
+}
+[[noreturn]] SHMEM_D_ void stop() {
+  for (;;) pause();
 }
 
 } // namespace shmem::arch
