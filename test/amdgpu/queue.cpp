@@ -22,6 +22,8 @@
 namespace amdgpu {
 namespace {
 
+// Of vendor's packets: commands, with which ROCr empties the code's caches, and HIP 6.4's barriers of graphs.
+constexpr uint8_t commands = 1, barrier_value = 2;
 constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
 
 struct Dispatch : Kernel {
@@ -175,6 +177,27 @@ bool passed(const uint8_t *packet, bool all) {
   return all ? every : any || !some;
 }
 
+// The same of AMD's barrier on the value of one signal: of its bits under a mask, beside a number.
+bool compares(const uint8_t *packet) {
+  const uint64_t handle = field<uint64_t>(packet, 8);
+  if (!handle) return true;
+  const int64_t value =
+      __atomic_load_n(&reinterpret_cast<amd_signal_t *>(handle)->value, __ATOMIC_SEQ_CST) &
+      field<int64_t>(packet, 24);
+  const int64_t wanted = field<int64_t>(packet, 16);
+  switch (field<uint32_t>(packet, 32)) {
+  case HSA_SIGNAL_CONDITION_EQ:
+    return value == wanted;
+  case HSA_SIGNAL_CONDITION_NE:
+    return value != wanted;
+  case HSA_SIGNAL_CONDITION_LT:
+    return value < wanted;
+  case HSA_SIGNAL_CONDITION_GTE:
+    return value >= wanted;
+  }
+  stop(nullptr, "a barrier on a value: unknown condition %u", field<uint32_t>(packet, 32));
+}
+
 // The fences that a packet's header asks for, of the GPU or of the system.
 void acquire(Queue &q, uint16_t header) {
   if (Strict *strict = machines.at(q.node).strict()) strict->acquire((header >> 9 & 3) == 2);
@@ -243,8 +266,11 @@ bool serve(Queue &q) {
       if (!passed(packet, type == barrier_and)) break;
       acquire(q, header), release(q, header);
       complete(field<uint64_t>(packet, 56), ticks());
-    } else if (type == vendor && field<uint8_t>(packet, 2) ==
-                                     1) { // commands, with which ROCr empties the code's caches
+    } else if (type == vendor && field<uint8_t>(packet, 2) == barrier_value) {
+      if (!compares(packet)) break;
+      acquire(q, header), release(q, header);
+      complete(field<uint64_t>(packet, 56), ticks());
+    } else if (type == vendor && field<uint8_t>(packet, 2) == commands) {
       forget_code();
       acquire(q, 2 << 9);
       complete(field<uint64_t>(packet, 56), ticks());
