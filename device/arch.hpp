@@ -23,7 +23,8 @@
 //                                 launch_bytes<T> of dynamic shared memory
 //   launchable(kernel)            as hipLaunchKernel takes it
 //   trap() stop()                 end the kernel; pause for ever
-//   wave_size  wave_sync  wg_sync  clock  pause
+//   thread()  threads()           the number of this one in the workgroup, and how many it has
+//   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
 
@@ -72,6 +73,10 @@ template <> struct WordOf<1> { using type = uint8_t; };
 template <> struct WordOf<2> { using type = uint16_t; };
 template <> struct WordOf<4> { using type = uint32_t; };
 template <> struct WordOf<8> { using type = uint64_t; };
+
+struct Place {
+  unsigned x, y, z;
+};
 
 // The integer in which an atomic of T is done.
 template <class T> using Bits = typename WordOf<sizeof(T)>::type;

@@ -18,9 +18,13 @@ struct Thread {
 // wave.
 struct Workgroup {
   SHMEM_D_ unsigned rank() const {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const arch::Place i = arch::thread(), n = arch::threads();
+    return i.x + n.x * (i.y + n.y * i.z);
   }
-  SHMEM_D_ unsigned size() const { return blockDim.x * blockDim.y * blockDim.z; }
+  SHMEM_D_ unsigned size() const {
+    const arch::Place n = arch::threads();
+    return n.x * n.y * n.z;
+  }
   SHMEM_D_ void sync() const { arch::wg_sync(); }
 };
 

@@ -24,16 +24,16 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
                            bool over) {
   const uint64_t epoch = epoch_of(members);
   for (const Meeting &m : {first, second}) {
-    if (m.tell) tell(members, m.tell, epoch, threadIdx.x);
+    if (m.tell) tell(members, m.tell, epoch, arch::thread().x);
     if (m.wait && epoch > m.back)
       wait_all(members, members.own->*m.wait, epoch - m.back, Workgroup{});
   }
   arch::wg_sync();
   if (!over) return;
-  if (threadIdx.x == 0)
+  if (arch::thread().x == 0)
     members.own->epoch = epoch,
     members.own->call.begun = members.own->call.ticket = members.own->call.ended = 0;
-  for (unsigned i = threadIdx.x; i < max_workers; i += blockDim.x)
+  for (unsigned i = arch::thread().x; i < max_workers; i += arch::threads().x)
     members.own->call.progress[i] = 0;
 }
 template <int = 0> __global__ void meet(Members members, Meeting first, Meeting second, bool over) {
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(512)
   boxes += epoch_of(members) % 2 ? odd : 0;
   const unsigned across = (store.n + chunk - 1) / chunk;
   const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
-  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < size_t(rows) * across;
-       i += size_t(gridDim.x) * blockDim.x) {
+  for (size_t i = size_t(blockIdx.x) * arch::threads().x + arch::thread().x;
+       i < size_t(rows) * across; i += size_t(gridDim.x) * arch::threads().x) {
     const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
     float sum[chunk] = {};
     for (int k = 0; k < members.n; k++)
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(512)
   // The last workgroup ends the call for all of them.
   __shared__ bool ends;
   device::settle(Workgroup{});
-  if (threadIdx.x == 0) {
+  if (arch::thread().x == 0) {
     arch::fence_release(); // orders what this workgroup loaded and stored before the count
     ends = arch::fetch_add<Order::acq_rel, Range::device>(&members.own->call.ended, 1u) ==
            gridDim.x - 1;

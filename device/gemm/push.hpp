@@ -29,8 +29,7 @@ struct Push {
   unsigned element; // bytes
   bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
 
-  static constexpr unsigned part = 32;               // rows that a wave sends at once
-  static constexpr unsigned lanes = arch::wave_size; // scopes are of whole waves
+  static constexpr unsigned part = 32; // rows that a wave sends at once
 
   // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
   // and at its owner.
@@ -55,17 +54,19 @@ struct Push {
     if (blockIdx.x >= order.workers || begun == order.workers) send(order, scope);
   }
   SHMEM_D_ void start() const {
-    if (waits && threadIdx.x == 0)
+    if (waits && arch::thread().x == 0)
       arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.begun, 1u);
   }
 
   // Waves take parts of tiles in their order, each the next one that no other has.
   template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &tiles, Scope scope) const {
-    const unsigned lane = scope.rank() % lanes;
+    const unsigned lane = scope.rank() % arch::wave_size,
+                   lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
+                                                                               : scope.size();
     unsigned after = take(lane);
     for (;;) {
       const Tiles &order = arch::again(tiles);
-      if (!arch::again(*this).send_part(order, arch::wave_first(after), after, lane)) return;
+      if (!arch::again(*this).send_part(order, arch::wave_first(after), after, lane, lanes)) return;
     }
   }
 
@@ -74,7 +75,8 @@ private:
     return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
   }
   template <class Tiles>
-  SHMEM_D_ bool send_part(const Tiles &order, unsigned next, unsigned &after, unsigned lane) const {
+  SHMEM_D_ bool send_part(const Tiles &order, unsigned next, unsigned &after, unsigned lane,
+                          unsigned lanes) const {
     const unsigned parts = (order.high + part - 1) / part, at = next / parts;
     Tile tile;
     if (at >= tiles || !order(at, tile)) return false;
@@ -84,11 +86,11 @@ private:
     if (first >= end) return true;
     if (end - first > part) end = first + part;
     if (waits) wait_until(members.own->call.progress[at % order.workers], at + 1);
-    send_rows(tile, first, end, order.wide, next, lane);
+    send_rows(tile, first, end, order.wide, next, lane, lanes);
     return true;
   }
   SHMEM_D_ void send_rows(Tile tile, unsigned first, unsigned end, unsigned wide, unsigned turn,
-                          unsigned lane) const {
+                          unsigned lane, unsigned lanes) const {
     const size_t left = size_t(tile.col) * element, width = size_t(wide) * element,
                  bytes = row - left < width ? row - left : width;
     const char *s = from + first * pitch + left;
@@ -103,11 +105,11 @@ private:
       for (unsigned r = 0; r < end - first; r++)
         for (unsigned k = 0; k < count; k++)
           device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
-                                                arch::anew(unsigned(bytes)), Lanes{lane});
+                                                arch::anew(unsigned(bytes)), Lanes{lane, lanes});
       return;
     }
     using Line = typename arch::WordOf<16>::type;
-    constexpr unsigned batch = 512 / lanes; // 8 KiB of a wave are on the way
+    constexpr unsigned batch = 512 / arch::wave_size; // 8 KiB of a wave are on the way
     const unsigned across = unsigned(bytes / 16), all = across * (end - first);
     const unsigned down = lanes / across, aside = lanes % across;
     unsigned r = lane / across, c = lane % across;
@@ -133,7 +135,7 @@ private:
     }
   }
   struct Lanes {
-    unsigned lane;
+    unsigned lane, lanes;
     SHMEM_D_ unsigned rank() const { return lane; }
     SHMEM_D_ unsigned size() const { return lanes; }
     SHMEM_D_ void sync() const { arch::wave_sync(lanes); }

@@ -20,7 +20,7 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     auto &[a, b] = arch::workgroup_object<Stage>();
-    const unsigned me = threadIdx.x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
+    const unsigned me = arch::thread().x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
     Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {

@@ -101,6 +101,16 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 #endif
   return p;
 }
+// By themselves: threadIdx and blockDim are calls of ROCm's device library, which clang 21 does not
+// inline into kernels of more than 1100 basic blocks (2026-11: 16 calls in each product's).
+SHMEM_D_ Place thread() {
+  return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
+          __builtin_amdgcn_workitem_id_z()};
+}
+SHMEM_D_ Place threads() {
+  return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(),
+          __builtin_amdgcn_workgroup_size_z()};
+}
 // Compilers load all of a kernel's arguments at its beginning and keep them to the end, and what
 // they can compute before a loop from there on: multiply's took 160 to 310 scalar registers more
 // than there are (clang 19, gfx942, 2026-11). To load them where they are used costs next to nothing.
@@ -264,6 +274,7 @@ inline constexpr unsigned wave_size = 32;
 #else
 inline constexpr unsigned wave_size = 64;
 #endif
+inline constexpr bool whole_waves = true; // all workgroups of products are of these
 // A wave runs in step, but the compiler must not move accesses over the meeting.
 SHMEM_D_ void wave_sync(unsigned) {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");

@@ -116,11 +116,11 @@ struct Mfma {
       if constexpr (!wide) return;
       base = reinterpret_cast<const char *>(p + (turned ? r0 : r0 * ld));
       step = uint32_t((turned ? ld : 1) * bk * sizeof(T));
-      const unsigned left = (rows - r0 + each - 1) / each, c = threadIdx.x % across;
+      const unsigned left = (rows - r0 + each - 1) / each, c = arch::thread().x % across;
       SHMEM_UNROLL_
       for (unsigned i = 0; i < n; i++) {
-        const unsigned at = threadIdx.x + i * threads, r = at / lines;
-        offset[i] = turned ? uint32_t((threadIdx.x / across * n + i) * ld * sizeof(T)) +
+        const unsigned at = arch::thread().x + i * threads, r = at / lines;
+        offset[i] = turned ? uint32_t((arch::thread().x / across * n + i) * ld * sizeof(T)) +
                                  (c < left ? c : left - 1) * 16
                            : uint32_t((r0 + r < rows ? r : rows - 1 - r0) * ld * sizeof(T)) +
                                  at % lines * 16;
@@ -153,10 +153,10 @@ struct Mfma {
       if constexpr (wide) base += next ? step : 0;
       SHMEM_UNROLL_
       for (unsigned i = 0; i < n; i++) {
-        const unsigned at = threadIdx.x + i * threads;
+        const unsigned at = arch::thread().x + i * threads;
         line[i] = Line{0, 0, 0, 0};
         if constexpr (wide) {
-          if (k0 + (turned ? threadIdx.x / across * n + i : at % lines * each) < k)
+          if (k0 + (turned ? arch::thread().x / across * n + i : at % lines * each) < k)
             line[i] = line_at(i);
         } else {
           const unsigned r = first + (along_k ? at / lines : at % height),
@@ -175,8 +175,8 @@ struct Mfma {
       if constexpr (turned) {
         // The first row's number is a multiple of `each`, so that those of the others differ from it
         // in bits that it has not.
-        const unsigned byte = threadIdx.x / across * unsigned(n * sizeof(T));
-        unsigned first = place(threadIdx.x % across * each, byte / 16) + byte % 16;
+        const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
+        unsigned first = place(arch::thread().x % across * each, byte / 16) + byte % 16;
         // Where sums are many, or all eight would be kept in registers.
         if constexpr (blocks_m * blocks_n > 4) asm volatile("" : "+v"(first));
         SHMEM_UNROLL_
@@ -198,7 +198,7 @@ struct Mfma {
       }
       SHMEM_UNROLL_
       for (unsigned i = 0; i < n; i++) {
-        const unsigned at = threadIdx.x + i * threads;
+        const unsigned at = arch::thread().x + i * threads;
         const unsigned r = wide || along_k ? at / lines : at % height,
                        c = wide || along_k ? at % lines : at / height;
         *reinterpret_cast<Line *>(to + place(r, c)) = line[i];
@@ -212,7 +212,7 @@ struct Mfma {
   }
 
   static SHMEM_D_ void multiply_stage(mfma::Sums (&sums)[blocks_m * blocks_n], const char *stage) {
-    const unsigned lane = threadIdx.x % 64, wave = threadIdx.x / 64;
+    const unsigned lane = arch::thread().x % 64, wave = arch::thread().x / 64;
     const unsigned row = wave / waves_n * blocks_m * 32 + lane % 32,
                    col = wave % waves_n * blocks_n * 32 + lane % 32;
     SHMEM_UNROLL_
@@ -307,7 +307,7 @@ struct Mfma {
   }
   template <unsigned q, class At>
   static SHMEM_D_ void turn_block(const mfma::Sums &s, const At &at) {
-    const unsigned lane = threadIdx.x % 64, piece = q % 2 * 8 + lane / 32;
+    const unsigned lane = arch::thread().x % 64, piece = q % 2 * 8 + lane / 32;
     SHMEM_UNROLL_
     for (unsigned g = 0; g < 4; g++)
       *at(lane % 32, piece + g * 2) =
@@ -322,7 +322,7 @@ struct Mfma {
                                  const mfma::Sums (&sums)[blocks_m * blocks_n],
                                  const Epilogue &epilogue) {
     using mfma::Four;
-    const unsigned lane = threadIdx.x % 64, wave = threadIdx.x / 64;
+    const unsigned lane = arch::thread().x % 64, wave = arch::thread().x / 64;
     char *const turn = shared + wave * turn_bytes;
     const auto put = epilogue.begin(tile);
     const auto at = [&](unsigned r, unsigned piece) {

@@ -81,6 +81,12 @@ SHMEM_D_ void fence_all() {
   __atomic_exchange_n(&any, 0, __ATOMIC_SEQ_CST);
 }
 
+SHMEM_D_ Place thread() {
+  return {threadIdx.x, threadIdx.y, threadIdx.z};
+}
+SHMEM_D_ Place threads() {
+  return {blockDim.x, blockDim.y, blockDim.z};
+}
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
@@ -138,6 +144,7 @@ SHMEM_D_ uint16_t float_to_half(float f) { // to nearest, ties to even
 }
 
 inline constexpr unsigned wave_size = 64;
+inline constexpr bool whole_waves = false; // all workgroups of products are of these
 SHMEM_D_ void wave_sync(unsigned) {
   __ballot(1);
 }

@@ -141,6 +141,12 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 #undef SHMEM_ASM_
 
 // A plain load of global memory that nobody writes.
+SHMEM_D_ Place thread() {
+  return {threadIdx.x, threadIdx.y, threadIdx.z};
+}
+SHMEM_D_ Place threads() {
+  return {blockDim.x, blockDim.y, blockDim.z};
+}
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
@@ -211,6 +217,7 @@ SHMEM_D_ uint16_t float_to_half(float f) {
 }
 
 inline constexpr unsigned wave_size = 32;
+inline constexpr bool whole_waves = false; // all workgroups of products are of these
 SHMEM_D_ void wave_sync(unsigned lanes) {
   __syncwarp(lanes < wave_size ? (1u << lanes) - 1 : ~0u);
 }
