@@ -112,9 +112,10 @@ def build(work, build_folder, test):
     if "-MF" in compile:
         compile[compile.index("-MF") + 1] = out + ".d"
     at = next(i for i, word in enumerate(compile) if word.startswith("-I"))
-    # device/ is that of work, also where the source itself is there.
-    compile = [str(work / (build_folder / word).resolve().relative_to(ROOT)) if "/device/" in word and not word.startswith("-") and
-               (build_folder / word).exists() else word for word in compile]
+    for i, word in enumerate(compile):  # the library's own sources are in device/
+        source = (build_folder / word).resolve()
+        if word.endswith(".hip") and source.parent == ROOT / "device":
+            compile[i] = str(work / "device" / source.name)
     whole = LIBRARY if test.compiled.startswith("lib/") else test.program
     link = [out if word == test.compiled else word for word in commands(build_folder, whole)]
     link[link.index("-o") + 1] = str(work / Path(whole).name)
