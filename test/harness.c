@@ -58,7 +58,7 @@ int pe_run_tests(const char *group, const struct pe_list *lists, size_t n) {
   me = shmem_my_pe();
   npes = shmem_n_pes();
   size_t total = 0;
-  const char *only = getenv("SHMEM_TEST"); // what the names of tests must have in them
+  const char *only = getenv("TEST_ONLY"); // what the names of tests must have in them
   for (size_t i = 0; i < n; i++) total += lists[i].n;
   struct CMUnitTest *tests = calloc(2 * total, sizeof *tests);
   char(*names)[96] = calloc(total, sizeof *names);

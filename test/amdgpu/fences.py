@@ -140,7 +140,7 @@ def run(build_folder, work, binary, test, nodes, seed, rounds, limit):
     software = build_folder / "test/amdgpu"
     env = {**os.environ, "ROC_ACTIVE_WAIT_TIMEOUT": "0", "AMDGPU_STRICT": str(seed), "AMDGPU_NODES": str(software / nodes) + ".txt",
            "LD_LIBRARY_PATH": f"{work}:{software}", "LD_PRELOAD": str(software / "libpatient.so"),
-           "SHMEM_TEST": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_SYMMETRIC_SIZE": "64M"}
+           "TEST_ONLY": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_SYMMETRIC_SIZE": "64M"}
     try:
         done = subprocess.run([build_folder / "tools/oshrun", "-n", str(test.n), binary, *test.args], env=env, capture_output=True, text=True,
                               timeout=limit, stdin=subprocess.DEVNULL)
