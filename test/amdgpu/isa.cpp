@@ -7,19 +7,46 @@
 namespace amdgpu {
 namespace {
 
+// An integer as it is, before it goes to a register of type R: there its low bits go, or, by clamp, the
+// nearest that R has.
+template <class R> struct Exact {
+  using Wide = std::conditional_t<sizeof(R) == 8, __int128, i64>;
+  Wide value;
+  bool outside() const { return value < least || value > most; }
+  R clamped() const { return R(std::clamp(value, least, most)); }
+
+private:
+  static constexpr Wide least = std::numeric_limits<R>::min(), most = std::numeric_limits<R>::max();
+};
+template <class R> struct Is {
+  using Result = R;
+  static constexpr bool exact = false;
+};
+template <class R> struct Is<Exact<R>> {
+  using Result = R;
+  static constexpr bool exact = true;
+};
+
 // A vector instruction: f of each lane's sources.
 template <class R, class... A, class F> constexpr Run vector_of(F) {
   return [](Wave &w, const Op &op) {
     u64 mask = w.mask();
-    R out[lanes];
+    typename Is<R>::Result out[lanes];
     [&]<size_t... k>(std::index_sequence<k...>) {
       const auto run = [&](const Source<A> &...source) {
-        for (int i = 0; i < lanes; i++) out[i] = F{}(source.p[i]...);
+        if constexpr (!Is<R>::exact) {
+          for (int i = 0; i < lanes; i++) out[i] = F{}(source.p[i]...);
+        } else if (op.clamp) {
+          for (int i = 0; i < lanes; i++) out[i] = F{}(source.p[i]...).clamped();
+        } else {
+          for (int i = 0; i < lanes; i++)
+            out[i] = typename Is<R>::Result(F{}(source.p[i]...).value);
+        }
       };
       run(Source<A>(w, op, int(k) + 1, mask)...);
     }
     (std::index_sequence_for<A...>{});
-    write(w, op, out, mask);
+    write(w, op, out, mask, Is<R>::exact);
   };
 }
 template <class F, class C, class R, class... A>
@@ -29,7 +56,7 @@ constexpr Run vector_op(F f, R (C::*)(A...) const) {
 
 // With a carry: the second operand gets a bit of each lane, and the last one, where there is one, gives it.
 template <class F, class C, class... A>
-constexpr Run carry_op(F, u32 (C::*)(bool, bool &, A...) const) {
+constexpr Run carry_op(F, Exact<u32> (C::*)(bool, A...) const) {
   return [](Wave &w, const Op &op) {
     u64 mask = w.mask(), carries = 0;
     const u64 in = op.operands > 4 ? scalar<u64>(w, op.operand[4]) : 0;
@@ -39,18 +66,16 @@ constexpr Run carry_op(F, u32 (C::*)(bool, bool &, A...) const) {
     for (int k = 1; k < 4; k++) moved.operand[k] = op.operand[k + 1];
     const auto run = [&](const Source<A> &...source) {
       for (int i = 0; i < lanes; i++) {
-        bool carry = false;
-        out[i] = F{}(in >> i & 1, carry, source.p[i]...);
-        carries |= u64(carry && mask >> i & 1) << i;
+        const Exact<u32> d = F{}(in >> i & 1, source.p[i]...);
+        out[i] = op.clamp ? d.clamped() : u32(d.value);
+        carries |= u64(d.outside()) << i;
       }
     };
     [&]<size_t... k>(std::index_sequence<k...>) {
       run(Source<A>(w, moved, int(k) + 1, mask)...);
     }
     (std::index_sequence_for<A...>{});
-    moved.clamp = false;
-    if (op.clamp) stop(&w, "clamp of integers");
-    write(w, moved, out, mask);
+    write(w, moved, out, mask, true);
     set_scalar(w, op.operand[1], carries & mask);
   };
 }
@@ -110,10 +135,11 @@ template <class F> constexpr Run branch(F) {
 }
 
 // Packed: two halves of a register, or two registers, each with a choice of where it comes from.
-template <class F, class C, class T, class... A> constexpr Run packed_op(F, T (C::*)(A...) const) {
+template <class F, class C, class R, class... A> constexpr Run packed_op(F, R (C::*)(A...) const) {
   return [](Wave &w, const Op &op) {
+    using T = typename Is<R>::Result;
     constexpr int n = int(sizeof...(A));
-    const auto value = [&](int k, int half, int lane) -> T {
+    const auto value = [&](int k, int half, int lane) -> u32 {
       const Operand &o = op.operand[k + 1];
       const int which = (half ? op.select_hi : op.select) >> k & 1;
       u32 bits;
@@ -129,12 +155,16 @@ template <class F, class C, class T, class... A> constexpr Run packed_op(F, T (C
       if constexpr (is_float<T>) {
         if ((half ? op.neg_hi : op.neg_lo) >> k & 1) bits ^= sizeof(T) == 4 ? 0x80000000u : 0x8000u;
       }
-      return from_bits<T>(bits);
+      return bits;
     };
     u32 out[2][lanes];
     for (int half = 0; half < 2; half++)
       for (int i = 0; i < lanes; i++) [&]<size_t... k>(std::index_sequence<k...>) {
-          out[half][i] = u32(to_bits(finished(op, F{}(value(int(k), half, i)...))));
+          const R d = F{}(from_bits<A>(value(int(k), half, i))...);
+          if constexpr (Is<R>::exact)
+            out[half][i] = u32(to_bits(op.clamp ? d.clamped() : T(d.value)));
+          else
+            out[half][i] = u32(to_bits(finished(op, d)));
         }
     (std::make_index_sequence<size_t(n)>{});
     const u64 mask = w.mask();
@@ -376,9 +406,12 @@ template <class T> void mad_64(Wave &w, const Op &op) { // vd, carry, a, b, c of
   const Source<Half> a(w, moved, 1, mask), b(w, moved, 2, mask);
   const Source<T> c(w, moved, 3, mask);
   T out[lanes];
-  for (int i = 0; i < lanes; i++)
-    carries |= u64(__builtin_add_overflow(T(T(a.p[i]) * T(b.p[i])), c.p[i], &out[i])) << i;
-  write(w, moved, out, mask);
+  for (int i = 0; i < lanes; i++) {
+    const Exact<T> d = {__int128(a.p[i]) * b.p[i] + c.p[i]};
+    out[i] = op.clamp ? d.clamped() : T(d.value);
+    carries |= u64(d.outside()) << i;
+  }
+  write(w, moved, out, mask, true);
   set_scalar(w, op.operand[1], carries & mask);
 }
 void pk_mov(Wave &w,
@@ -444,9 +477,14 @@ const std::unordered_map<std::string_view, Run> &meanings() {
      auto f = LAMBDA(r, args, __VA_ARGS__);                                                        \
      return vector_op(f, &decltype(f)::operator());                                                \
    }()},
+#define EXACT(name, r, args, ...)                                                                  \
+  {#name, [] {                                                                                     \
+     auto f = LAMBDA(Exact<r>, args, {__VA_ARGS__});                                               \
+     return vector_op(f, &decltype(f)::operator());                                                \
+   }()},
 #define CARRY(name, args, ...)                                                                     \
   {#name, [] {                                                                                     \
-     auto f = [] args -> u32 { __VA_ARGS__; };                                                     \
+     auto f = [] args -> Exact<u32> { return {__VA_ARGS__}; };                                     \
      return carry_op(f, &decltype(f)::operator());                                                 \
    }()},
 #define COMPARE(name, args, ...)                                                                   \
@@ -462,6 +500,11 @@ const std::unordered_map<std::string_view, Run> &meanings() {
 #define PACKED(name, r, args, ...)                                                                 \
   {#name, [] {                                                                                     \
      auto f = LAMBDA(r, args, __VA_ARGS__);                                                        \
+     return packed_op(f, &decltype(f)::operator());                                                \
+   }()},
+#define PACKED_EXACT(name, r, args, ...)                                                           \
+  {#name, [] {                                                                                     \
+     auto f = LAMBDA(Exact<r>, args, {__VA_ARGS__});                                               \
      return packed_op(f, &decltype(f)::operator());                                                \
    }()},
 #define SCALAR(name, r, args, set, ...)                                                            \

@@ -235,11 +235,13 @@ template <class T> T finished(const Op &op, T value) {
   return value;
 }
 
-template <class T> void write(Wave &w, const Op &op, const T *value, u64 mask) {
+// What an integer's clamp makes has been made, where it says so.
+template <class T>
+void write(Wave &w, const Op &op, const T *value, u64 mask, bool clamped = false) {
   const Operand &o = op.operand[0];
   if (o.kind != Operand::vector) stop(&w, "not a vector register");
   u32 *low = w.vector(o);
-  if (op.clamp || op.omod) {
+  if ((op.clamp && !clamped) || op.omod) {
     if constexpr (is_float<T>) {
       T done[lanes];
       for (int i = 0; i < lanes; i++) done[i] = finished(op, value[i]);
