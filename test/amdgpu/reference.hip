@@ -21,22 +21,23 @@
 constexpr unsigned n = 256;
 
 template <class T> struct NameOf;
-#define NAME(type)                                                                                 \
+#define NAME(type, sums)                                                                           \
   template <> struct NameOf<type> {                                                                \
     static constexpr const char *text = #type;                                                     \
-    using Unsigned = type;                                                                         \
-  };
-#define SIGNED(type)                                                                               \
-  template <> struct NameOf<type> {                                                                \
-    static constexpr const char *text = #type;                                                     \
-    using Unsigned = u##type;                                                                      \
-  };
-NAME(uint8_t)
-NAME(uint16_t)
-NAME(uint32_t) NAME(uint64_t) NAME(float) NAME(double) SIGNED(int8_t) SIGNED(int16_t)
-    SIGNED(int32_t) SIGNED(int64_t) template <class T>
-    constexpr bool integer = T(0.5) == T(0);
-template <class T> using Wraps = typename NameOf<T>::Unsigned; // sums that leave the range
+    using Wraps = sums;                                                                            \
+  }
+NAME(uint8_t, uint8_t);
+NAME(uint16_t, uint16_t);
+NAME(uint32_t, uint32_t);
+NAME(uint64_t, uint64_t);
+NAME(int8_t, uint8_t);
+NAME(int16_t, uint16_t);
+NAME(int32_t, uint32_t);
+NAME(int64_t, uint64_t);
+NAME(float, float);
+NAME(double, double);
+template <class T> constexpr bool integer = T(0.5) == T(0);
+template <class T> using Wraps = typename NameOf<T>::Wraps; // sums that leave the range
 
 static uint64_t state = 88172645463325252;
 static uint64_t random_bits() {

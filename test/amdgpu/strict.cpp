@@ -256,7 +256,7 @@ void Late::after(const Op &op) {
 Strict::Strict(unsigned node, int units) : random(*strict_seed() * 64 + node) {
   for (int i = 0; i < 8; i++) random.next();
   // How late a run is: by the seed, from nearly at once to not before it must.
-  constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {64, 16, 4, 1},
+  constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {4096, 64, 4, 1},
                      stalls[] = {512, 512, 64, 16};
   const uint64_t kind = random.next() >> 32;
   lull = lulls[kind >> 4 & 3];

@@ -312,9 +312,9 @@ void repeated(void) {
 // test's own, whose sums all members store at all others: each call with its own numbers.
 void pool(void) {
   const char *text = getenv("SHMEM_TEST_ROUNDS");
-  const int calls = text ? atoi(text) / 20 + 1 : 2;
+  const int calls = text ? atoi(text) / 100 + 1 : 2;
   for (auto op : {op_rs, op_ar, op_ag}) {
-    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 200, 264, 8, true, false,
+    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 130, 1032, 8, true, false,
                  SHMEMX_MATMUL_FUSED);
     finish(j);
     poison(j);

@@ -327,7 +327,7 @@ void telling(void) {
   for (unsigned r = 1; r <= rounds; r++) {
     hipLaunchKernelGGL(fill, dim3(blocks), dim3(64), 0, stream, r % 4 == 2 ? there : source, r);
     if (r % 4 == 3) {
-      choose("direct", 2, 64);
+      choose("direct", 2, 256);
       shmemx_uint32_fcollect_on_stream(SHMEM_TEAM_WORLD, all, source, count, stream);
       hipLaunchKernelGGL(compare, dim3(blocks), dim3(64), 0, stream,
                          static_cast<const unsigned *>(all + size_t(left) * count), r, bad);
