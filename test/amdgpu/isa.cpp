@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How instructions of each form run. What each of them computes is one line of isa.def.
 #include "operands.hpp"
+#include "strict.hpp"
 #include <limits>
 
 namespace amdgpu {
@@ -178,6 +179,27 @@ template <class F, class C, class R, class... A> constexpr Run packed_op(F, R (C
   };
 }
 
+// What is exact to one ulp only, by the manual: v_rcp_f32 and its like. The plain machine gives the nearest, the strict one
+// one of the two neighbours of what is exact, by its seed and the number. v_rcp_f64 and its like are good for 2^29 ulp.
+u64 scattered(u64 bits) {
+  u64 z = bits ^ (*strict_seed() + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+f32 near(f64 exact) {
+  const f32 nearest = f32(exact);
+  if (!strict_seed() || f64(nearest) == exact || !std::isnormal(nearest)) return nearest;
+  constexpr f32 infinite = std::numeric_limits<f32>::infinity();
+  return scattered(to_bits(exact)) & 1
+             ? nearest
+             : std::nextafter(nearest, f64(nearest) < exact ? infinite : -infinite);
+}
+f64 rough(f64 value) {
+  if (!strict_seed() || !std::isnormal(value)) return value;
+  return value * (1 + f64(i64(scattered(to_bits(value)))) * 0x1p-63 * 0x1p-24);
+}
+
 // Division, by the words of the ISA manual: scaling where a quotient or reciprocal would leave the range.
 template <class T> struct Format;
 template <> struct Format<float> {
@@ -201,7 +223,7 @@ template <class T> T div_scale(T a, T b, T c, bool &flag) {
   }
   if (subnormal(b)) return std::ldexp(a, Is::scale);
   const bool small_inverse = subnormal(T(1) / b), small_quotient = subnormal(c / b);
-  if (small_inverse && small_quotient) {
+  if (small_inverse && small_quotient) { // the manual scales up, which b is too large for
     flag = true;
     return a == b ? std::ldexp(a, -Is::scale) : a;
   }
@@ -247,8 +269,8 @@ template <class T> T div_fixup(T a, T b, T c) {
   using Is = Format<T>;
   const bool negative = std::signbit(b) != std::signbit(c);
   const T infinite = std::numeric_limits<T>::infinity();
-  if (std::isnan(c)) return c;
-  if (std::isnan(b)) return b;
+  if (std::isnan(c)) return c + c; // quiet
+  if (std::isnan(b)) return b + b;
   if ((b == 0 && c == 0) || (std::isinf(b) && std::isinf(c)))
     return -std::numeric_limits<T>::quiet_NaN();
   if (b == 0 || std::isinf(c)) return negative ? -infinite : infinite;

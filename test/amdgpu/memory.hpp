@@ -28,6 +28,7 @@ inline uint8_t *reach(Wave &w, Space space, uint64_t address, int lane, size_t b
   else if (space == Space::flat && address >> 32 == private_base >> 32)
     space = Space::scratch, address = uint32_t(address);
   if (space == Space::lds) {
+    address = uint32_t(address); // the sum with an offset: a base below 0 is allowed from gfx7 on
     if (address + bytes > w.group->lds.size())
       stop(&w, "lane %d: LDS offset 0x%zx is past its %zu bytes", lane, size_t(address),
            w.group->lds.size());

@@ -81,7 +81,7 @@ Late::Late(Wave &its, Cu &its_cu) : wave(its), cu(its_cu) {
 }
 
 bool Late::stalled() {
-  if (cu.random.one_in(512)) stalled_for_ = cu.random.next() >> 56;
+  if (cu.random.one_in(cu.stall)) stalled_for_ = cu.random.next() >> 56;
   return stalled_for_ && stalled_for_--;
 }
 void Late::part(Act act, Space space, int lane, size_t bytes) {
@@ -256,13 +256,15 @@ void Late::after(const Op &op) {
 Strict::Strict(unsigned node, int units) : random(*strict_seed() * 64 + node) {
   for (int i = 0; i < 8; i++) random.next();
   // How late a run is: by the seed, from nearly at once to not before it must.
-  constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {64, 16, 4, 1};
+  constexpr uint64_t early[] = {0, 4, 64, 1024}, back[] = {0, 0, 16, 2}, lulls[] = {4096, 64, 4, 1},
+                     stalls[] = {512, 512, 64, 16};
   const uint64_t kind = random.next() >> 32;
   lull = lulls[kind >> 4 & 3];
   for (unsigned i = 0; i < nodes().xccs; i++)
     l2.push_back(std::make_unique<L2>(node, nodes().xccs > 1, random, back[kind >> 2 & 3]));
   for (int i = 0; i < units; i++)
-    cus.push_back(std::make_unique<Cu>(*l2[size_t(i) % l2.size()], random, early[kind & 3]));
+    cus.push_back(std::make_unique<Cu>(*l2[size_t(i) % l2.size()], random, early[kind & 3],
+                                       stalls[kind >> 6 & 3]));
 }
 void Strict::acquire(bool system) {
   for (auto &cu : cus) cu->l1.clear();

@@ -95,10 +95,12 @@ struct Request {
 };
 
 struct Cu {
-  Cu(L2 &its, Random &its_random, uint64_t early_) : l2(its), random(its_random), early(early_) {}
+  Cu(L2 &its, Random &its_random, uint64_t early_, uint64_t stall_)
+      : l2(its), random(its_random), early(early_), stall(stall_) {}
   L2 &l2;
   Random &random;
   uint64_t early; // after one instruction in so many, some access happens
+  uint64_t stall; // in one turn in so many a wave begins to be late
   struct Part {
     Request *request;
     uint64_t mask;

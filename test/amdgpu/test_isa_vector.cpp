@@ -82,6 +82,8 @@ const Case cases[] = {
     CASE("v_mul_hi_u32 v0, v4, v6", 32, uint64_t(uint32_t(a)) * uint32_t(b) >> 32),
     CASE("v_mul_hi_i32 v0, v4, v6", 32, int64_t(int32_t(a)) * int32_t(b) >> 32),
     CASE("v_mul_u32_u24_e32 v0, v4, v6", 32, (a % (1 << 24)) * (b % (1 << 24))),
+    CASE("v_mul_hi_i32_i24_e32 v0, v4, v6", 32,
+         (int64_t(a << 40) >> 40) * (int64_t(b << 40) >> 40) >> 32),
     CASE("v_mad_u32_u24 v0, v4, v6, v8", 32, (a % (1 << 24)) * (b % (1 << 24)) + c),
     CASE("v_add3_u32 v0, v4, v6, v8", 32, a + b + c),
     CASE("v_lshl_add_u32 v0, v4, v6, v8", 32, (uint32_t(a) << b % 32) + c),

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 // A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of the
-// other see after it; and what they stored here, the other gets.
+// other see after it; and what they stored here, the other gets, or gets and quiets, and loads.
 __global__ void __launch_bounds__(1024)
     across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count,
                    int late, unsigned *bad) {
@@ -125,9 +125,18 @@ __global__ void __launch_bounds__(1024)
     shmemx_barrier_all_wg();
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
       if (dest[n - 1 - i] != r * 1000 + unsigned(n - 1 - i)) *bad = r;
-    shmemx_uint32_get_wg(got, own, size_t(n), peer);
-    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+    if (r % 2) {
+      shmemx_uint32_get_wg(got, own, size_t(n), peer);
+    } else {
+      shmemx_uint32_get_nbi_wg(got, own, size_t(n), peer);
+      shmem_quiet();
+      __syncthreads();
+    }
+    const auto *theirs = static_cast<const uint32_t *>(shmem_ptr(own, peer));
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {
       if (got[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
+      if (theirs[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
+    }
     shmemx_sync_all_wg();
   }
 }
@@ -175,6 +184,26 @@ __global__ void __launch_bounds__(1024)
       for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
         if (all[pe * n + n - 1 - i] != (pe + 1) * r + n - 1 - i) *bad = unsigned(r);
     __syncthreads();
+  }
+}
+
+// A broadcast of what its receivers have looked at before, as it was.
+__global__ void __launch_bounds__(1024)
+    looked_at(uint32_t *dest, uint32_t *source, int n, int count, int late, unsigned *bad) {
+  for (int r = 1; r <= count; r++) {
+    if (threadIdx.x == 0) be_late(unsigned(r), late);
+    const int root = r % shmem_n_pes();
+    const auto *theirs = static_cast<const uint32_t *>(shmem_ptr(source, root));
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      if (shmem_my_pe() == root)
+        source[i] = unsigned(r * 3000 + i);
+      else if (theirs[n - 1 - i] > unsigned(r * 3000 + n - 1 - i))
+        *bad = unsigned(r);
+    shmemx_uint32_broadcast_wg(SHMEM_TEAM_WORLD, dest, source, size_t(n), root);
+    __syncthreads();
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+      if (dest[n - 1 - i] != unsigned(r * 3000 + n - 1 - i)) *bad = unsigned(r);
+    shmemx_sync_all_wg();
   }
 }
 
@@ -296,9 +325,15 @@ void reducing(void) {
     b.done("a sum and a collection of workgroups");
   }
 }
+void broadcasting(void) {
+  Buffers b;
+  hipLaunchKernelGGL(looked_at, dim3(1), dim3(256), 0, stream, b.data, b.data + 1500, 1500,
+                     rounds() / 20, 0, b.bad);
+  b.done("a broadcast of what was looked at");
+}
 void counting(void) {
   Buffers b;
-  for (unsigned r = 1; r <= unsigned(rounds()) / 20; r++)
+  for (unsigned r = 1; r <= unsigned(rounds()) / 20 + 20; r++)
     hipLaunchKernelGGL(last_one, dim3(8), dim3(256), 0, stream, b.data,
                        reinterpret_cast<unsigned *>(b.sig), r, r % 2 == 0, b.bad);
   b.done("the last workgroup to count");
@@ -335,6 +370,7 @@ const struct pe_test tests[] = {{"message passing", messages},
                                 {"across a barrier of workgroups", barriers},
                                 {"gets of what changes", getting},
                                 {"a sum and a collection of workgroups", reducing},
+                                {"a broadcast of what was looked at", broadcasting},
                                 {"the last workgroup to count", counting}};
 
 } // namespace

@@ -308,6 +308,26 @@ void repeated(void) {
     }
 }
 
+// More tiles than find room at once, so that a pool of workgroups sends what others multiply, and a finish of the
+// test's own, whose sums all members store at all others: each call with its own numbers.
+void pool(void) {
+  const char *text = getenv("SHMEM_TEST_ROUNDS");
+  const int calls = text ? atoi(text) / 100 + 1 : 2;
+  for (auto op : {op_rs, op_ar, op_ag}) {
+    Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 130, 1032, 8, true, false,
+                 SHMEMX_MATMUL_FUSED);
+    finish(j);
+    poison(j);
+    for (int call = 0; call < calls; call++) {
+      fill(j, call);
+      enqueue(j, stream);
+      HIP(hipStreamSynchronize(stream));
+      check(j, call);
+    }
+    destroy(j);
+  }
+}
+
 // The same launches again, from a graph: epochs go on.
 void graph(void) {
   for (int i = 0; i < 12; i++) {
@@ -479,12 +499,11 @@ int mistake(const char *what) {
 
 int main(int argc, char **argv) {
   if (argc == 2) return mistake(argv[1]);
-  const pe_test tests[] = {{"types", types},         {"shapes", shapes},
-                           {"epilogues", epilogues}, {"own finish", own_finish},
-                           {"repeated", repeated},   {"graph", graph},
-                           {"beside", beside},       {"few units", few_units},
-                           {"equal", equal},         {"two streams", two_streams},
-                           {"teams", teams}};
+  const pe_test tests[] = {
+      {"types", types},           {"shapes", shapes},           {"epilogues", epilogues},
+      {"own finish", own_finish}, {"repeated", repeated},       {"pool", pool},
+      {"graph", graph},           {"beside", beside},           {"few units", few_units},
+      {"equal", equal},           {"two streams", two_streams}, {"teams", teams}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
 }

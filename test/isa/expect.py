@@ -6,30 +6,42 @@ gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back
 gfx90a  A store goes through to where others look; a load passes by the L1 with glc. Release: buffer_wbl2 and a wait for it;
         acquire: buffer_invl2 and buffer_wbinvl1_vol. glc of an atomic asks for the old value.
 """
+import re
 
+ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column below
+# What these are made of. The litmus tests of the GPU in software execute them, each alone and together, and must see
+# what is forbidden without them and not with them: run as a program, this writes their header.
+PARTS = {
+    # system scope         gfx90a                                      gfx942
+    "LOAD_BITS": (" glc", " sc0 sc1"),
+    "STORE_BITS": ("", " sc0 sc1"),
+    "WRITE_BACK": ("buffer_wbl2", "buffer_wbl2 sc0 sc1"),
+    "DRAIN": ("s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(0)"),
+    "ACQUIRE": ("buffer_invl2\nbuffer_wbinvl1_vol", "buffer_inv sc0 sc1"),
+}
+LOAD, STORE, WRITE_BACK, DRAIN, ACQUIRE = [tuple(map(re.escape, both)) for both in PARTS.values()]
 END = r"(?=( offset:-?\d+)? *$)" # nothing more: no glc, no slc
+RELEASE = [f"{w}\n(s_waitcnt .*\n)*?{d}" for w, d in zip(WRITE_BACK, DRAIN)] # between the two only waits, and the last of them is for all stores
 
 WORDS = {
     # of the text        gfx90a                                      gfx942
-    "store2": (r"global_store_short v\d+, v\d+, \S+" + END, r"global_store_short .* sc0 sc1"),
-    "store8": (r"global_store_dwordx2 .*(off|\])" + END, r"global_store_dwordx2 .* sc0 sc1"),
-    "store16": (r"global_store_dwordx4 .*off" + END, r"global_store_dwordx4 .*off sc0 sc1"),
-    "load8": (r"global_load_dwordx2 .* glc", r"global_load_dwordx2 .* sc0 sc1"),
-    "load16": (r"global_load_dwordx4 .*off glc", r"global_load_dwordx4 .*off sc0 sc1"),
+    "store2": (r"global_store_short v\d+, v\d+, \S+" + END, r"global_store_short .*" + STORE[1]),
+    "store8": (r"global_store_dwordx2 .*(off|\])" + END, r"global_store_dwordx2 .*" + STORE[1]),
+    "store16": (r"global_store_dwordx4 .*off" + END, r"global_store_dwordx4 .*off" + STORE[1]),
+    "load8": (r"global_load_dwordx2 .*" + LOAD[0], r"global_load_dwordx2 .*" + LOAD[1]),
+    "load16": (r"global_load_dwordx4 .*off" + LOAD[0], r"global_load_dwordx4 .*off" + LOAD[1]),
     "cached16": (r"global_load_dwordx4 .*(off|\])" + END, r"global_load_dwordx4 .*(off|\])" + END),
     "cached8": (r"global_load_dwordx2 .*(off|\])" + END, r"global_load_dwordx2 .*(off|\])" + END),
     "add": (r"global_atomic_add_x2 v\d+, v\[.*\]" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
     "fetch_add": (r"global_atomic_add_x2 v\[.* glc", r"global_atomic_add_x2 v\[.* sc0 sc1"),
     "swap": (r"global_atomic_swap v.* glc", r"global_atomic_swap v.* sc0 sc1"),
     "compare_swap": (r"global_atomic_cmpswap v.* glc", r"global_atomic_cmpswap v.* sc0 sc1"),
-    # Between the two only waits, and the last of them is for all stores.
-    "release": (r"buffer_wbl2\n(s_waitcnt .*\n)*?s_waitcnt vmcnt\(0\)", r"buffer_wbl2 sc0 sc1\n(s_waitcnt .*\n)*?s_waitcnt vmcnt\(0\)"),
-    "acquire": (r"buffer_invl2\nbuffer_wbinvl1_vol", r"buffer_inv sc0 sc1"),
-    "drain": (r"s_waitcnt vmcnt\(0\)", r"s_waitcnt vmcnt\(0\)"),
+    "release": RELEASE,
+    "acquire": ACQUIRE,
+    "drain": DRAIN,
     "meet": (r"s_barrier", r"s_barrier"),
     "sleep": (r"s_sleep", r"s_sleep"),
 }
-ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column above
 
 # Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to 64 a
 # compute unit of gfx90a and gfx942 holds as many waves as it can).
@@ -80,3 +92,11 @@ LEFT = (
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
+
+if __name__ == "__main__":
+    print("// SPDX-License-Identifier: MIT. Written by expect.py.")
+    for at, condition in (1, "#if defined __gfx942__ || defined __gfx950__"), (0, "#else"): # the host's pass takes any
+        print(condition)
+        for name, both in PARTS.items():
+            print(f'#define {name} "' + both[at].replace("\n", "\\n\\t") + '"')
+    print("#endif")

@@ -302,12 +302,72 @@ void many_waiting(void) {
   shmem_free(flags);
 }
 
+// A kernel stores, here or at the peer, and what comes next on the stream tells the peer, whose stream waits and
+// then looks, by many workgroups.
+__global__ void fill(unsigned *p, unsigned r) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  p[i] = r * 10000 + i;
+}
+__global__ void compare(const unsigned *p, unsigned r, unsigned *bad) {
+  const unsigned i = gridDim.x * blockDim.x - 1 - (blockIdx.x * blockDim.x + threadIdx.x);
+  if (p[i] != r * 10000 + i) *bad = r;
+}
+void telling(void) {
+  constexpr unsigned blocks = 20, count = blocks * 64;
+  const char *text = getenv("SHMEM_TEST_ROUNDS");
+  const unsigned rounds = text ? unsigned(atoi(text)) : 60;
+  const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
+  auto *source = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
+       *dest = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
+       *all = reinterpret_cast<unsigned *>(device_alloc(size_t(npes) * count * 4, 0)),
+       *bad = reinterpret_cast<unsigned *>(device_alloc(4, 0));
+  auto *sig = reinterpret_cast<uint64_t *>(device_alloc(16, 0));
+  auto *there = static_cast<unsigned *>(shmem_ptr(dest, right));
+  CHECK(there, "no address of dest at PE %d", right);
+  for (unsigned r = 1; r <= rounds; r++) {
+    hipLaunchKernelGGL(fill, dim3(blocks), dim3(64), 0, stream, r % 4 == 2 ? there : source, r);
+    if (r % 4 == 3) {
+      choose("direct", 2, 256);
+      shmemx_uint32_fcollect_on_stream(SHMEM_TEAM_WORLD, all, source, count, stream);
+      hipLaunchKernelGGL(compare, dim3(blocks), dim3(64), 0, stream,
+                         static_cast<const unsigned *>(all + size_t(left) * count), r, bad);
+      continue;
+    }
+    if (r % 4 == 0) {
+      shmemx_putmem_signal_on_stream(dest, source, count * 4, sig, r, SHMEM_SIGNAL_SET, right,
+                                     stream);
+    } else {
+      if (r % 4 == 1) shmemx_putmem_on_stream(dest, source, count * 4, right, stream);
+      shmemx_quiet_on_stream(stream);
+      shmemx_signal_set_on_stream(sig, r, right, stream);
+    }
+    shmemx_signal_wait_until_on_stream(sig, SHMEM_CMP_GE, r, stream);
+    hipLaunchKernelGGL(compare, dim3(blocks), dim3(64), 0, stream,
+                       static_cast<const unsigned *>(dest), r, bad);
+    // Who fills dest has seen that it was looked at.
+    shmemx_signal_set_on_stream(sig + 1, r, left, stream);
+    shmemx_signal_wait_until_on_stream(sig + 1, SHMEM_CMP_GE, r, stream);
+  }
+  HIP(hipStreamSynchronize(stream));
+  unsigned failed;
+  from_device(&failed, bad, sizeof failed);
+  CHECK(!failed, "stores and signals on a stream: the forbidden was seen in round %u", failed);
+  finish_all();
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(sig);
+  shmem_free(bad);
+  shmem_free(all);
+  shmem_free(dest);
+  shmem_free(source);
+}
+
 struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"back to back, with one PE late", back_to_back},
                           {"in place", in_place},
                           {"broadcasts of changing roots", broadcasts},
                           {"graphs", graphs},
                           {"two teams on two streams", two_at_once},
+                          {"stores and signals on a stream", telling},
                           {"six streams that wait", many_waiting},
                           {"teams that come and go", new_teams},
                           {"tables of algorithms", tables}};
