@@ -42,8 +42,9 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }
-SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p, size_t bytes,
-                   size_t align, int pe, int cmp = 0, uint64_t wanted = 0, uint64_t seen = 0) {
+SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
+                                size_t bytes, size_t align, int pe, int cmp = 0,
+                                uint64_t wanted = 0, uint64_t seen = 0) {
   Report *r = state.report;
   if (!r) arch::trap();
   if (arch::exchange(state.claimed, uint32_t(1)) == 0) {

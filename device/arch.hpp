@@ -31,6 +31,7 @@
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
 // SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
+// SHMEM_STOPS_ before a function that ends with stop(): where compilers should know that.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
@@ -52,6 +53,12 @@
   } else {                                                                                         \
     on_host;                                                                                       \
   }
+#endif
+
+#if defined __HIPCC__ && !defined __CUDACC__
+#define SHMEM_STOPS_ // see platform/amd/arch.hpp
+#else
+#define SHMEM_STOPS_ [[noreturn]]
 #endif
 
 namespace shmem {

@@ -173,7 +173,7 @@ SHMEM_D_ void pause() {
 [[noreturn]] SHMEM_D_ void trap() {
   abort();
 }
-[[noreturn]] SHMEM_D_ void stop() {
+SHMEM_STOPS_ SHMEM_D_ void stop() {
   for (;;) pause();
 }
 

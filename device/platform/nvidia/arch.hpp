@@ -246,7 +246,7 @@ SHMEM_D_ void pause() {}
   __trap();
   __builtin_unreachable();
 }
-[[noreturn]] SHMEM_D_ void stop() {
+SHMEM_STOPS_ SHMEM_D_ void stop() {
   for (;;) pause();
 }
 
