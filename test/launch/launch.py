@@ -290,6 +290,20 @@ def case_killed():
     assert not any(alive(r.read_text().strip()) for r in ranks)
 
 
+def case_session():
+    """Nothing is left of a launcher that dies itself, and the status says so."""
+    if "orte" not in launcher_kind():
+        sys.exit(77)
+    job = subprocess.Popen([OSHRUN, "-n", "2", "sh", "-c", f"echo $PPID >{TMP}/launcher.$PMIX_RANK; exec sleep 60"],
+                           env={**ENV, "TMPDIR": str(TMP)}, stderr=subprocess.PIPE, text=True)
+    file = TMP / "launcher.0"
+    while not (file.exists() and file.read_text().endswith("\n")):
+        time.sleep(0.02)
+    assert list(TMP.glob("ompi.*"))
+    os.kill(int(file.read_text()), signal.SIGKILL)
+    assert job.wait(20) == 137 and not list(TMP.glob("ompi.*")), (job.returncode, list(TMP.iterdir()))
+
+
 def case_children():
     """Processes that a shell had started before it became oshrun are not the job's."""
     got = run("sh", "-c", f'sleep 9 >/dev/null 2>&1 & echo $!; exec "{OSHRUN}" -n 1 sh -c "sleep 0.2; exit 0"').split()
