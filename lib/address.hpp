@@ -9,33 +9,33 @@ namespace shmem {
 
 // An element of the sized routines. Packed, because the private side of a sized transfer may have
 // any alignment.
-template <int bits> struct BitsOf;
-template <> struct BitsOf<8> {
+template <int bits> struct SizedOf;
+template <> struct SizedOf<8> {
   struct [[gnu::packed]] type {
     uint8_t v;
   };
 };
-template <> struct BitsOf<16> {
+template <> struct SizedOf<16> {
   struct [[gnu::packed]] type {
     uint16_t v;
   };
 };
-template <> struct BitsOf<32> {
+template <> struct SizedOf<32> {
   struct [[gnu::packed]] type {
     uint32_t v;
   };
 };
-template <> struct BitsOf<64> {
+template <> struct SizedOf<64> {
   struct [[gnu::packed]] type {
     uint64_t v;
   };
 };
-template <> struct BitsOf<128> {
+template <> struct SizedOf<128> {
   struct [[gnu::packed]] type {
     uint64_t v[2];
   };
 };
-template <int bits> using Bits = typename BitsOf<bits>::type;
+template <int bits> using Sized = typename SizedOf<bits>::type;
 
 // What a call hands over, for the slow path and its messages: the symmetric object, and the other
 // pointer of a transfer.
