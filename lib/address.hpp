@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From a symmetric address here to the same object of a peer: a range check, a load, an add.
 #pragma once
+#include "log.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "team.hpp"
@@ -113,7 +114,10 @@ template <class C, class T, class F>
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows
 // anything.
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align);
-void check_ready(const char *fn);
+inline void check_ready(const char *fn) {
+  if (!self.ready) [[unlikely]]
+    not_ready(fn);
+}
 // Ends the program when p is NULL though n is not 0. For SHMEM_CHECK.
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
 

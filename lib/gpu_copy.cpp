@@ -79,7 +79,7 @@ void start_copy(void *dest, const void *source, size_t n) {
     uint64_t word;
     part(&word, before, last);
     wait(stream());
-    copy_once(end, &word, last);
+    store_once(end, &word, last);
   } else {
     part(end, before, last);
   }

@@ -131,7 +131,7 @@ Team *find_team(shmem_team_t team) {
 }
 
 Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   if (team == SHMEM_TEAM_INVALID)
     fatal("%s: %s = SHMEM_TEAM_INVALID: this PE is not a member of such a team", fn, arg);
   Team *t = find_team(team);
@@ -141,7 +141,7 @@ Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
 }
 
 void check_context(const char *fn, shmem_ctx_t ctx) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   if (ctx == SHMEM_CTX_DEFAULT) return;
   if (ctx == SHMEM_CTX_INVALID) fatal("%s: ctx = SHMEM_CTX_INVALID: not a context", fn);
   if (!known(context_of(ctx)))
@@ -186,7 +186,7 @@ void forget_shares() {
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
   if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
     fatal(
