@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What the runtimes of the platforms differ in, for hosts.
+// What the runtimes of the platforms differ in, for hosts; with device/platform/ the only place that
+// asks which one it is.
 #pragma once
-
-#if defined __HIP_PLATFORM_AMD__
-#include "platform/amd/runtime.hpp"
-#else
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::runtime {
 
-#ifdef __HIP_PLATFORM_CPU__
-inline constexpr const char *fast_link = "xGMI"; // AMD's are what it plays
-#else
-inline constexpr const char *fast_link = "NVLink";
-#endif
+// What every platform has that has nothing of its own: a name of runtime itself hides one of usual.
+namespace usual {
 
 // Memory for flags that kernels poll.
 inline hipError_t malloc_flags(void **p, size_t bytes, int) {
@@ -33,7 +27,17 @@ inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, siz
                           stream);
 }
 
+} // namespace usual
+using namespace usual;
+
 } // namespace shmem::runtime
+
+#if defined __HIP_PLATFORM_AMD__
+#include "platform/amd/runtime.hpp"
+#elif defined __HIP_PLATFORM_CPU__
+#include "platform/cpu/runtime.hpp"
+#else
+#include "platform/nvidia/runtime.hpp"
 #endif
 
 namespace shmem::runtime {
