@@ -440,7 +440,7 @@ void close() {
   if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
-    drop_stream();
+    drop_streams();
   }
   self.far = self.device_main = false;
   self.device = {};

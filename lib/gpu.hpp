@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <shmemx.h>
 #include <type_traits>
 #include <utility>
 
@@ -52,9 +53,10 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// A reduction or scan of n elements by a kernel, on the arrays of all members, in device memory. op
-// and type are kernels::Combine and kernels::Type.
-void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n);
+// What a host's collective of the team with this id is queued on. One each, because several may run at
+// once and wait for their peers.
+shmemx_stream_t team_stream(int id);
+void wait(shmemx_stream_t stream);
 
 // Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
 // kernels::Atomic.

@@ -45,7 +45,7 @@ public:
 };
 
 hipStream_t stream(); // the library's own, which waits for no other
-void drop_stream();
+void drop_streams();  // and those of teams
 
 // MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves it
 // goes through a switch.

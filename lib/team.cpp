@@ -26,9 +26,6 @@ Node *teams;
 Node *node_of(const Team *t) {
   return reinterpret_cast<Node *>(const_cast<Team *>(t));
 } // team is its first member
-shmem_team_t handle(Team *t) {
-  return reinterpret_cast<shmem_team_t>(with_id(t, t->id));
-}
 
 // A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
 int take_share() {
@@ -293,7 +290,7 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
   Team *made = make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
                          contexts_of(config, mask));
   gpu::show_team(*made);
-  *team = handle(made);
+  *team = handle_of(*made);
   return true;
 }
 
@@ -389,7 +386,7 @@ int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team) {
   if (ctx == SHMEM_CTX_INVALID) return 1;
   if (self.check) check_context(fn, ctx);
   Team *t = ctx == SHMEM_CTX_DEFAULT ? self.world : context_of(ctx)->team;
-  *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle(t);
+  *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle_of(*t);
   return 0;
 }
 
