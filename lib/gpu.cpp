@@ -3,7 +3,6 @@
 // out before anyone uses it.
 #include "../device/kernels.hpp"
 #include "../device/runtime.hpp"
-#include "built.h"
 #include "coll/coll.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
@@ -104,10 +103,8 @@ size_t heap_bytes(const Place &mine) {
   seats = new Seat[size_t(self.n)]();
   near = true;
   show(mine, [&](int pe, const Place &p) { seats[pe].place = p, near &= p.near; });
-  // Programs load and store what shmem_malloc gives them.
-  const bool real = strcmp(SHMEM_GPU, "cpu") != 0;
-  self.device_main =
-      self.env.heap == Env::device || (self.env.heap == Env::anywhere && near && real);
+  self.device_main = self.env.heap == Env::device ||
+                     (self.env.heap == Env::anywhere && runtime::heap_on_device(near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   size_t least = ~size_t(0), sharers = 0;
@@ -137,8 +134,8 @@ void allocate(size_t bytes) {
   MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
        "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
-  // The cpu platform's memory is new pages of a file: zero, and not there until they are touched.
-  if (strcmp(SHMEM_GPU, "cpu") != 0) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
+  // Without a GPU memory is new pages of a file: zero, and not there until they are touched.
+  if (runtime::hardware) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
 }
 
@@ -312,11 +309,6 @@ void try_out(size_t heap_bytes) {
   delete[] marks;
 }
 
-int attribute(hipDeviceAttribute_t which) {
-  int value = 0;
-  return tried(hipDeviceGetAttribute(&value, which, chosen)) ? value : 0;
-}
-
 // Chooses this PE's; false when some PE sees none.
 bool choose() {
   int count = 0;
@@ -368,7 +360,7 @@ bool map(Region &device) {
   Place place{};
   size_t total;
   MUST(identify(chosen, place), "hipDeviceGetPCIBusId");
-  place.near = attribute(hipDeviceAttributeIntegrated);
+  place.near = runtime::shares_memory(chosen);
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
@@ -426,6 +418,10 @@ void open() {
   publish({flags.own, flags.peer});
   open_tuning();
   if (self.device_main) use();
+}
+
+bool has_threads() {
+  return self.device.size != 0 && runtime::hardware;
 }
 
 void use() {

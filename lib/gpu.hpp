@@ -27,6 +27,10 @@ void close();
 // The device heap hands out a block: from the first on, host accesses must look where they go.
 void use();
 
+// A GPU's runtime has threads of its own, and so have libraries on top of it. Without a GPU they are
+// ours, and keep all cores.
+bool has_threads();
+
 // Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
 void show_team(const Team &t);
 void forget_team(int id);

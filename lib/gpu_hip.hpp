@@ -62,7 +62,6 @@ struct Flags {
 void publish(const Flags &flags);
 void unpublish();
 size_t flag_bytes();
-size_t trial_at();   // in the flags: room to try out the mappings, up to their end
-double clock_rate(); // ticks a second of a kernel's clock
+size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

@@ -5,5 +5,6 @@
 namespace shmem::runtime {
 
 inline constexpr const char *fast_link = "xGMI";
+inline constexpr bool hardware = false;
 
 } // namespace shmem::runtime
