@@ -11,6 +11,7 @@
 //   argument<Before...>(a)        of a kernel, behind arguments of those types: as it lies in memory
 //   again(a)                      the same, or a part of it, as if nothing of it were in registers
 //   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
+//   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
 //   half_to_float  float_to_half  erf
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
@@ -100,4 +101,34 @@ template <class T> using Bits = typename WordOf<sizeof(T)>::type;
 #elif defined __HIP_PLATFORM_CPU__
 #include "platform/cpu/arch.hpp"
 #define SHMEM_GEMM_ "../platform/cpu/gemm.hpp"
+#endif
+
+#ifdef SHMEM_GEMM_
+// What every platform has that has nothing of its own: a name of arch itself hides one of usual.
+namespace shmem::arch {
+namespace usual {
+SHMEM_D_ Place thread() {
+  return {threadIdx.x, threadIdx.y, threadIdx.z};
+}
+SHMEM_D_ Place threads() {
+  return {blockDim.x, blockDim.y, blockDim.z};
+}
+template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
+  return a;
+}
+template <class T> SHMEM_D_ const T &again(const T &argument) {
+  return argument;
+}
+SHMEM_D_ unsigned anew(unsigned v) {
+  return v;
+}
+template <class T> SHMEM_D_ T *in_memory(T *p) {
+  return p;
+}
+SHMEM_D_ void wg_sync() {
+  __syncthreads();
+}
+} // namespace usual
+using namespace usual;
+} // namespace shmem::arch
 #endif

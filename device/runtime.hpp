@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
-// What the runtimes of the platforms differ in, for hosts.
+// What the runtimes of the platforms differ in, for hosts; with device/platform/ the only place that
+// asks which one it is.
 #pragma once
-
-#if defined __HIP_PLATFORM_AMD__
-#include "platform/amd/runtime.hpp"
-#else
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::runtime {
 
-#ifdef __HIP_PLATFORM_CPU__
-inline constexpr const char *fast_link = "xGMI"; // AMD's are what it plays
-#else
-inline constexpr const char *fast_link = "NVLink";
-#endif
+// What every platform has that has nothing of its own: a name of runtime itself hides one of usual.
+namespace usual {
+
+// A GPU is at work, and not threads of this process.
+inline constexpr bool hardware = true;
+
+// What the runtime opens before it can say more than "no device", as glob knows it, and how a user may.
+struct Driver {
+  const char *nodes[2] = {}, *how = "";
+};
+inline constexpr Driver driver{};
 
 // Memory for flags that kernels poll.
 inline hipError_t malloc_flags(void **p, size_t bytes, int) {
@@ -33,15 +36,52 @@ inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, siz
                           stream);
 }
 
+} // namespace usual
+using namespace usual;
+
 } // namespace shmem::runtime
+
+#if defined __HIP_PLATFORM_AMD__
+#include "platform/amd/runtime.hpp"
+#elif defined __HIP_PLATFORM_CPU__
+#include "platform/cpu/runtime.hpp"
+#else
+#include "platform/nvidia/runtime.hpp"
 #endif
 
 namespace shmem::runtime {
+
+// Ticks a second of arch::clock. Before 5.3 HIP has no name for it, but 100 MHz have all GPUs that it
+// knows and that this library supports.
+inline hipError_t clock_rate(double *rate, [[maybe_unused]] int device) {
+#if defined HIP_VERSION && HIP_VERSION < 50300000
+  *rate = 100e6;
+  return hipSuccess;
+#else
+  int khz = 0;
+  const hipError_t error = hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, device);
+  *rate = khz * 1e3;
+  return error;
+#endif
+}
 
 // What a kind of link of hipExtGetLinkTypeAndHopCount is called.
 inline const char *link_name(unsigned kind) {
   constexpr const char *names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", fast_link};
   return kind < 5 ? names[kind] : "unknown";
+}
+
+// Where shmem_malloc allocates if nobody says: in device memory that the CPUs share, because programs
+// load and store what they get.
+inline bool heap_on_device(bool all_share) {
+  return all_share && runtime::hardware; // qualified, or else usual has one too
+}
+// The memory of this GPU is that of the CPU.
+inline bool shares_memory(int device) {
+  int value = 0;
+  const hipError_t error = hipDeviceGetAttribute(&value, hipDeviceAttributeIntegrated, device);
+  if (error != hipSuccess) (void)hipGetLastError();
+  return error == hipSuccess && value;
 }
 
 } // namespace shmem::runtime

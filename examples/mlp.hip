@@ -122,9 +122,8 @@ int main(int argc, char **argv) {
   const int me = shmem_my_pe(), npes = shmem_n_pes();
   if (npes > 8) usage_error("%d PEs: at most 8 share a product", npes);
   Mlp m{size_t(tokens), size_t(hidden), size_t(inner), size_t(layers), 0, 0, 0};
-  m.rows = (m.tokens + size_t(npes) - 1) / size_t(npes);
-  m.first = m.rows * size_t(me) < m.tokens ? m.rows * size_t(me) : m.tokens;
-  m.own = m.tokens - m.first < m.rows ? m.tokens - m.first : m.rows;
+  shmemx_matmul_shard(m.tokens, npes, 0, &m.first, &m.rows); // none is longer than the first
+  shmemx_matmul_shard(m.tokens, npes, me, &m.first, &m.own);
 
   shmemx_matmul_t up{}, down{};
   up.type = up.out = down.type = down.out = SHMEMX_BF16;

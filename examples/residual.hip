@@ -121,9 +121,9 @@ int main(int argc, char **argv) {
   const auto workspace =
       shmemx_matmul_workspace_create(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_REDUCE_SCATTER, &call);
 
-  const size_t rows = (call.m + size_t(npes) - 1) / size_t(npes),
-               first = rows * size_t(me) < call.m ? rows * size_t(me) : call.m,
-               own = call.m - first < rows ? call.m - first : rows, column = call.k * size_t(me);
+  size_t first, own; // of this PE's shard
+  shmemx_matmul_shard(call.m, npes, me, &first, &own);
+  const size_t column = call.k * size_t(me);
   auto *const y = filled<Bfloat16>(call.m, call.k, inner_values, 0, column);
   auto *const w = filled<Bfloat16>(call.k, call.n, weights, column, 0);
   auto *const x = filled<Bfloat16>(own, call.n, input, first, 0);

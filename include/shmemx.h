@@ -45,6 +45,13 @@ extern "C++" {
 #endif
 #endif
 
+/* A function of the host and of kernels. */
+#if defined __HIPCC__ || defined __CUDACC__
+#define SHMEMX_INLINE_ static inline __host__ __device__
+#else
+#define SHMEMX_INLINE_ static inline
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -83,7 +90,8 @@ typedef struct {
 void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream);
 
 /* The products of a team of at most 8. m is that of the whole: its rows are cut into as many shards
- * as there are members, of ceil(m / members) each, the last ones maybe shorter.
+ * as there are members, of ceil(m / members) each, the last ones maybe shorter. shmemx_matmul_shard
+ * tells the first row of shard i and how many it has, on the host and in kernels.
  *   reduce_scatter     each has a part of K; member i gets in C shard i of the sum of their products
  *   all_reduce         all get all of that sum
  *   all_gather         each has a shard of A's rows and the same B; all get all of C
@@ -103,6 +111,11 @@ typedef struct shmemx_matmul_workspace *shmemx_matmul_workspace_t;
 shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t team, shmemx_matmul_op_t op,
                                                          const shmemx_matmul_t *shape);
 void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace);
+SHMEMX_INLINE_ void shmemx_matmul_shard(size_t m, int members, int i, size_t *first, size_t *rows) {
+  const size_t whole = m / (size_t)members + (m % (size_t)members != 0);
+  *first = whole * (size_t)i < m ? whole * (size_t)i : m;
+  *rows = m - *first < whole ? m - *first : whole;
+}
 void shmemx_matmul_reduce_scatter_on_stream(shmemx_matmul_workspace_t workspace,
                                             const shmemx_matmul_t *call, shmemx_stream_t stream);
 void shmemx_matmul_all_reduce_on_stream(shmemx_matmul_workspace_t workspace,

@@ -2,7 +2,6 @@
 #include "address.hpp"
 #include "gpu.hpp"
 #include "heap.hpp"
-#include "log.hpp"
 
 namespace shmem {
 
@@ -32,10 +31,6 @@ const Region *region(const void *p) {
 }
 
 } // namespace
-
-void check_ready(const char *fn) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
-}
 
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {
   if (bytes == 0) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // From a symmetric address here to the same object of a peer: a range check, a load, an add.
 #pragma once
+#include "log.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "team.hpp"
@@ -9,33 +10,33 @@ namespace shmem {
 
 // An element of the sized routines. Packed, because the private side of a sized transfer may have
 // any alignment.
-template <int bits> struct BitsOf;
-template <> struct BitsOf<8> {
+template <int bits> struct SizedOf;
+template <> struct SizedOf<8> {
   struct [[gnu::packed]] type {
     uint8_t v;
   };
 };
-template <> struct BitsOf<16> {
+template <> struct SizedOf<16> {
   struct [[gnu::packed]] type {
     uint16_t v;
   };
 };
-template <> struct BitsOf<32> {
+template <> struct SizedOf<32> {
   struct [[gnu::packed]] type {
     uint32_t v;
   };
 };
-template <> struct BitsOf<64> {
+template <> struct SizedOf<64> {
   struct [[gnu::packed]] type {
     uint64_t v;
   };
 };
-template <> struct BitsOf<128> {
+template <> struct SizedOf<128> {
   struct [[gnu::packed]] type {
     uint64_t v[2];
   };
 };
-template <int bits> using Bits = typename BitsOf<bits>::type;
+template <int bits> using Sized = typename SizedOf<bits>::type;
 
 // What a call hands over, for the slow path and its messages: the symmetric object, and the other
 // pointer of a transfer.
@@ -113,7 +114,10 @@ template <class C, class T, class F>
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows
 // anything.
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align);
-void check_ready(const char *fn);
+inline void check_ready(const char *fn) {
+  if (!self.ready) [[unlikely]]
+    not_ready(fn);
+}
 // Ends the program when p is NULL though n is not 0. For SHMEM_CHECK.
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
 

@@ -7,7 +7,7 @@
 // threads, which would share that one core: OpenMP counts the cores before main. Threads that the
 // library has started by now keep all cores.
 #include "bind.hpp"
-#include "built.h"
+#include "gpu.hpp"
 #include "log.hpp"
 #include "state.hpp"
 #include <cerrno>
@@ -30,12 +30,6 @@ bool has_openmp() {
   const char *threads = getenv("OMP_NUM_THREADS"); // the first level of a list
   if (threads && atoi(threads) > 1) return true;
   return dlsym(RTLD_DEFAULT, "omp_get_max_threads") != nullptr;
-}
-
-// A GPU's runtime has threads of its own, and so have libraries on top of it. On the cpu platform
-// they are ours, and keep all cores.
-bool has_gpu() {
-  return self.device.size != 0 && strcmp(SHMEM_GPU, "cpu") != 0;
 }
 
 // The first of the hardware threads that make up the core of this one.
@@ -98,7 +92,7 @@ void show_cores() {
 
 void bind(int thread_level) {
   if (!getenv("OSHRUN_BIND") || self.n == 1 || thread_level != SHMEM_THREAD_SINGLE || threaded ||
-      has_openmp() || has_gpu())
+      has_openmp() || gpu::has_threads())
     return;
   const int core = own_core();
   if (core < 0) return;

@@ -14,6 +14,14 @@ namespace shmem {
 // all others. Of 0 bytes, either side may be null.
 [[gnu::noinline]] void copy_once(void *dest, const void *source, size_t n);
 
+// One of 1, 2, 4 or 8 bytes.
+inline void store_once(void *dest, const void *source, size_t n) {
+  if (n == 8) memcpy(dest, source, 8);
+  if (n == 4) memcpy(dest, source, 4);
+  if (n == 2) memcpy(dest, source, 2);
+  if (n == 1) memcpy(dest, source, 1);
+}
+
 // The same with stores that pass the caches, or by the GPU. For large copies, and all where device
 // memory may be met.
 [[gnu::noinline]] void copy_stream(void *dest, const void *source, size_t n);

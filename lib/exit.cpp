@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "exit.hpp"
 #include "bootstrap.hpp"
-#include "init.hpp"
 #include "log.hpp"
 #include "state.hpp"
 #include <cerrno>
@@ -9,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -19,62 +17,11 @@ namespace shmem {
 
 namespace {
 
-constexpr uint64_t exit_called = uint64_t(1) << 32;
-
-void nap(long milliseconds) {
-  timespec t{milliseconds / 1000, milliseconds % 1000 * 1000000};
-  nanosleep(&t, nullptr);
-}
-
-// Writes out stdio, but does not wait for ever for a stream whose lock another thread keeps, in a
-// read of the terminal, say.
-void flush_stdio() {
-  pthread_t helper;
-  auto flush = [](void *) -> void * {
-    fflush(nullptr);
-    return nullptr;
-  };
-  if (pthread_create(&helper, nullptr, flush, nullptr) != 0) return;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 1;
-  pthread_timedjoin_np(helper, nullptr, &until);
-}
-
-// Wakes the watch of every PE. The byte stays in the pipe, so that all of them see it.
-void alarm_all() {
-  [[maybe_unused]] ssize_t n = write(self.pipe_write, "", 1);
-}
-
-// Tells the others that the job ends with this status; false when somebody else has told.
-bool claim_exit(int status) {
-  uint64_t none = 0;
-  bool first = self.job->exit.compare_exchange_strong(none, exit_called | uint32_t(status));
-  alarm_all();
-  return first;
-}
-
-// A launcher kills the rest when the first process ends badly, so nobody ends before all have
-// written out their stdio.
-void flush_together() {
-  flush_stdio();
-  self.slots[self.me].flushed.store(1);
-  for (int tries = 0; tries < 1000; tries++) {
-    int waiting = 0;
-    for (int pe = 0; pe < self.n; pe++) {
-      const Slot &slot = self.slots[pe];
-      waiting += slot.phase != Slot::absent && slot.phase != Slot::done && !slot.flushed;
-    }
-    if (!waiting || self.job->dead) return;
-    nap(1);
-  }
-}
-
 // A PE is gone without having left. The first that notices says so; then the launcher, which has
 // noticed as well, has a second to end the job in its own way, with the status that the program
 // had.
 [[noreturn]] void end_after_death() {
-  nap(1000);
+  sleep(1);
   _exit(1);
 }
 
@@ -85,6 +32,8 @@ void report_death(int pe) {
               self.slots[pe].pid.load());
   alarm_all();
 }
+
+void (*finalize)(); // what exit() does for a program that has not called shmem_finalize
 
 pthread_t watcher;
 int stop_fd = -1;
@@ -123,7 +72,7 @@ void at_exit(int status, void *) {
     return; // a forked child, or the job is being ended already
   self.exiting = true;
   if (self.inits == 0) return bootstrap::leave();
-  if (status == 0) return finalize_at_exit();
+  if (status == 0) return finalize();
   if (self.n > 1) {
     uint32_t none = 0;
     if (self.job->dead.compare_exchange_strong(none, uint32_t(self.me) + 1))
@@ -133,17 +82,6 @@ void at_exit(int status, void *) {
 }
 
 } // namespace
-
-void end_job(int status) {
-  self.exiting = true;
-  if (self.job && self.n > 1) {
-    claim_exit(status);
-    flush_together();
-  } else {
-    flush_stdio();
-  }
-  _exit(status);
-}
 
 void global_exit(int status) {
   self.exiting = true;
@@ -161,7 +99,7 @@ void check_started() {
   int pe = bootstrap::ended();
   if (pe < 0) return;
   if (self.me == (pe + 1) % self.n) fatal("PE %d has ended before shmem_init: the job ends", pe);
-  nap(300); // its neighbour says it
+  usleep(300000); // its neighbour says it
   end_job(1);
 }
 
@@ -194,10 +132,9 @@ void stop_watch() {
   close(stop_fd);
 }
 
-void catch_exit() {
-  static bool done;
-  if (!done) on_exit(at_exit, nullptr);
-  done = true;
+void catch_exit(void (*finalize_at_exit)()) {
+  if (!finalize) on_exit(at_exit, nullptr);
+  finalize = finalize_at_exit;
 }
 
 } // namespace shmem

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How a job ends when it does not end by shmem_finalize.
+// How a job ends when it does not end by shmem_finalize, nor by fatal.
 #pragma once
 #include <pthread.h>
 
 namespace shmem {
 
-// Ends the job with this status: no handlers run, stdio is written out. Before there is a job, ends
-// this process.
-[[noreturn, gnu::cold]] void end_job(int status);
-// shmem_global_exit: the same on all other PEs, exit(status) on this one.
+// shmem_global_exit: end_job on all other PEs, exit(status) on this one.
 [[noreturn, gnu::cold]] void global_exit(int status);
 
 // Ends the job when a PE has ended before it came to shmem_init; for while this one waits for it.
@@ -22,7 +19,7 @@ void stop_watch();
 // Starts a thread of the library, which gets none of the program's signals. 0 or an errno.
 int start_thread(pthread_t *thread, void *(*run)(void *));
 
-// Has exit() finalize this PE, or end the job when the status says that something failed.
-void catch_exit();
+// Has exit() do what shmem_finalize does, or end the job when the status says that something failed.
+void catch_exit(void (*finalize)());
 
 } // namespace shmem

@@ -3,7 +3,6 @@
 // out before anyone uses it.
 #include "../device/kernels.hpp"
 #include "../device/runtime.hpp"
-#include "built.h"
 #include "coll/coll.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
@@ -35,8 +34,6 @@ void choose_spans() {
 
 namespace gpu {
 
-int chosen = -1;
-
 namespace {
 
 // The CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere and atomic
@@ -63,7 +60,6 @@ struct Place {
 struct Export {
   hipIpcMemHandle_t heap, flags;
   size_t start; // of the heap in its allocation
-  Place place;
 };
 
 template <class T, class F> void show(const T &mine, F take) {
@@ -77,6 +73,7 @@ struct Seat {
   double rate;
 };
 Seat *seats;
+double usual_rate; // where the driver tells none; 0: a switch joins the GPUs
 
 bool same_gpu(const Place &a, const Place &b) {
   return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
@@ -103,25 +100,23 @@ int device_here(const Place &theirs) {
 // Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
 // taken or refused.
 size_t heap_bytes(const Place &mine) {
-  auto *all = new Place[size_t(self.n)];
+  seats = new Seat[size_t(self.n)]();
   near = true;
-  show(mine, [&](int pe, const Place &p) { all[pe] = p, near &= p.near; });
-  // Programs load and store what shmem_malloc gives them.
-  const bool real = strcmp(SHMEM_GPU, "cpu") != 0;
-  self.device_main =
-      self.env.heap == Env::device || (self.env.heap == Env::anywhere && near && real);
+  show(mine, [&](int pe, const Place &p) { seats[pe].place = p, near &= p.near; });
+  self.device_main = self.env.heap == Env::device ||
+                     (self.env.heap == Env::anywhere && runtime::heap_on_device(near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   size_t least = ~size_t(0), sharers = 0;
   Place tight{};
   for (int pe = 0; pe < self.n; pe++) {
-    auto here = [&](const Place &p) { return same_gpu(p, all[pe]); };
-    const auto pes = size_t(std::count_if(all, all + self.n, here));
-    size_t share = all[pe].free / pes;
+    const Place &there = seats[pe].place;
+    const auto pes = size_t(std::count_if(seats, seats + self.n,
+                                          [&](const Seat &s) { return same_gpu(s.place, there); }));
+    size_t share = there.free / pes;
     share -= std::min(share, max_align + flag_bytes());
-    if (share < least) least = share, sharers = pes, tight = all[pe];
+    if (share < least) least = share, sharers = pes, tight = there;
   }
-  delete[] all;
   if (text && want > least)
     fatal_all("SHMEM_%s = \"%s\": %zu PEs on GPU %d (%s), which has %zu MiB free: ask for at most "
               "%zum a PE",
@@ -139,8 +134,8 @@ void allocate(size_t bytes) {
   MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
        "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
-  // The cpu platform's memory is new pages of a file: zero, and not there until they are touched.
-  if (strcmp(SHMEM_GPU, "cpu") != 0) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
+  // Without a GPU memory is new pages of a file: zero, and not there until they are touched.
+  if (runtime::hardware) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
 }
 
@@ -180,9 +175,9 @@ void refuse(const char *format, ...) {
 }
 
 // Maps what PE pe has exported; null if that is refused.
-char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemHandle_t &handle,
-              const char *what) {
-  const int peer = device_here(theirs.place);
+char *open_of(int pe, const hipIpcMemHandle_t &handle, const char *what) {
+  const Place &theirs = seats[pe].place, &mine = seats[self.me].place;
+  const int peer = device_here(theirs);
   int can = 1;
   const auto link = [&] {
     if (peer < 0) return "unknown, that GPU is not visible here";
@@ -195,14 +190,14 @@ char *open_of(int pe, const Export &theirs, const Export &mine, const hipIpcMemH
   if (peer >= 0 && peer != chosen) {
     if (!tried(hipDeviceCanAccessPeer(&can, chosen, peer))) can = 0;
     if (!can)
-      fatal(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
-            "hipDeviceCanAccessPeer", "no access", link());
+      fatal(format, what, pe, theirs.device, theirs.bus, chosen, mine.bus, "hipDeviceCanAccessPeer",
+            "no access", link());
   }
   void *p = nullptr;
   hipError_t error = hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess);
   if (tried(error)) return static_cast<char *>(p);
-  refuse(format, what, pe, theirs.place.device, theirs.place.bus, chosen, mine.place.bus,
-         "hipIpcOpenMemHandle", hipGetErrorString(error), link());
+  refuse(format, what, pe, theirs.device, theirs.bus, chosen, mine.bus, "hipIpcOpenMemHandle",
+         hipGetErrorString(error), link());
   return nullptr;
 }
 
@@ -222,9 +217,8 @@ bool all_share() {
 }
 
 // False, and nothing is left, where sharing is refused.
-bool exchange_handles(const Place &place) {
+bool exchange_handles() {
   Export mine{};
-  mine.place = place;
   mine.start = size_t(heap.own - heap.raw);
   for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
                                  std::tuple(&mine.flags, &flags, "flags")}) {
@@ -240,17 +234,13 @@ bool exchange_handles(const Place &place) {
   if (!all_share()) return drop(), false;
   // Copied out first: opening a handle takes long, and the others wait for nobody.
   auto *all = new Export[size_t(self.n)];
-  seats = new Seat[size_t(self.n)]();
-  show(mine, [&](int pe, const Export &theirs) {
-    all[pe] = theirs;
-    seats[pe].place = theirs.place;
-  });
+  show(mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
   for (int pe = 0; pe < self.n && !*refused; pe++) {
     if (pe == self.me) continue;
-    heap.opened[pe] = open_of(pe, all[pe], mine, all[pe].heap, "symmetric heap");
+    heap.opened[pe] = open_of(pe, all[pe].heap, "symmetric heap");
     heap.peer[pe] = uintptr_t(heap.opened[pe]) + all[pe].start;
     if (*refused) break;
-    flags.opened[pe] = open_of(pe, all[pe], mine, all[pe].flags, "flags");
+    flags.opened[pe] = open_of(pe, all[pe].flags, "flags");
     flags.peer[pe] = uintptr_t(flags.opened[pe]);
   }
   delete[] all;
@@ -319,11 +309,6 @@ void try_out(size_t heap_bytes) {
   delete[] marks;
 }
 
-int attribute(hipDeviceAttribute_t which) {
-  int value = 0;
-  return tried(hipDeviceGetAttribute(&value, which, chosen)) ? value : 0;
-}
-
 // Chooses this PE's; false when some PE sees none.
 bool choose() {
   int count = 0;
@@ -365,7 +350,8 @@ void open_tuning() {
     if (pe == 0) all = g;
     all.blocks = std::min(all.blocks, g.blocks);
   });
-  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)));
+  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)),
+             unsigned(work().line_channels));
 }
 
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device heap.
@@ -374,12 +360,13 @@ bool map(Region &device) {
   Place place{};
   size_t total;
   MUST(identify(chosen, place), "hipDeviceGetPCIBusId");
-  place.near = attribute(hipDeviceAttributeIntegrated);
+  place.near = runtime::shares_memory(chosen);
   MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(place);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
   allocate(room);
-  if (!exchange_handles(place)) return false;
+  if (!exchange_handles()) return false;
+  usual_rate = runtime::link_rate(chosen);
   try_out(room);
   auto *delta = new ptrdiff_t[size_t(self.n)];
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
@@ -392,8 +379,7 @@ bool map(Region &device) {
 } // namespace
 
 double rate_to(int pe) {
-  const double usual = runtime::link_rate(chosen);
-  if (!seats || usual == 0) return 0;
+  if (!seats || usual_rate == 0) return 0;
   Seat &there = seats[pe];
   const char *const bus = seats[self.me].place.bus;
   // PEs on one GPU, or its partitions, share its memory: of an MI300X's 5,300 GB/s eight read and
@@ -401,7 +387,7 @@ double rate_to(int pe) {
   if (!strcmp(bus, there.place.bus)) return 330e3;
   if (there.rate == 0) {
     const double told = link_rate(topology, bus, there.place.bus);
-    there.rate = told > 0 ? told : usual;
+    there.rate = told > 0 ? told : usual_rate;
   }
   return there.rate;
 }
@@ -434,6 +420,10 @@ void open() {
   if (self.device_main) use();
 }
 
+bool has_threads() {
+  return self.device.size != 0 && runtime::hardware;
+}
+
 void use() {
   if (near || self.far) return;
   self.far = true;
@@ -446,7 +436,7 @@ void close() {
   if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
-    drop_stream();
+    drop_streams();
   }
   self.far = self.device_main = false;
   self.device = {};

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <shmemx.h>
 #include <type_traits>
 #include <utility>
 
@@ -25,6 +26,10 @@ void open();
 void close();
 // The device heap hands out a block: from the first on, host accesses must look where they go.
 void use();
+
+// A GPU's runtime has threads of its own, and so have libraries on top of it. Without a GPU they are
+// ours, and keep all cores.
+bool has_threads();
 
 // Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
 void show_team(const Team &t);
@@ -52,9 +57,10 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// A reduction or scan of n elements by a kernel, on the arrays of all members, in device memory. op
-// and type are kernels::Combine and kernels::Type.
-void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n);
+// What a host's collective of the team with this id is queued on. One each, because several may run at
+// once and wait for their peers.
+shmemx_stream_t team_stream(int id);
+void wait(shmemx_stream_t stream);
 
 // Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
 // kernels::Atomic.

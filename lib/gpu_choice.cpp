@@ -8,6 +8,8 @@
 
 namespace shmem::gpu {
 
+int chosen = -1;
+
 namespace {
 
 constexpr int most = 64; // devices of a node that can be told apart

@@ -15,13 +15,9 @@ namespace {
 
 std::mutex mutex; // guards what follows
 std::atomic<hipStream_t> own;
-// In host memory, and where the GPU sees it: of an atomic, and of combine.
-void *result, *result_there, *lists, *lists_there;
-std::atomic<bool> started; // copies that finish() has to wait for
-
-void wait(hipStream_t s) {
-  MUST(hipStreamSynchronize(s), "hipStreamSynchronize");
-}
+std::atomic<hipStream_t> of_team[max_teams];
+void *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
+std::atomic<bool> started;   // copies that finish() has to wait for
 
 void *shared_memory(size_t bytes, void **there) {
   void *p = nullptr;
@@ -41,19 +37,31 @@ hipStream_t make_stream() {
   return s;
 }
 
-hipStream_t stream() {
-  if (hipStream_t s = own.load(std::memory_order_acquire)) return s;
+static hipStream_t made(std::atomic<hipStream_t> &s) {
+  if (hipStream_t found = s.load(std::memory_order_acquire)) return found;
   std::lock_guard guard(mutex);
-  if (!own.load()) own.store(make_stream(), std::memory_order_release);
-  return own.load();
+  if (!s.load()) s.store(make_stream(), std::memory_order_release);
+  return s.load();
+}
+hipStream_t stream() {
+  return made(own);
+}
+shmemx_stream_t team_stream(int id) {
+  OnDevice on;
+  return made(of_team[id]);
+}
+void wait(hipStream_t s) {
+  MUST(hipStreamSynchronize(s), "hipStreamSynchronize");
 }
 
-void drop_stream() {
-  if (hipStream_t s = own.exchange(nullptr)) MUST(hipStreamDestroy(s), "hipStreamDestroy");
-  for (void **p : {&result, &lists}) {
-    if (*p) MUST(hipHostFree(*p), "hipHostFree");
-    *p = nullptr;
-  }
+void drop_streams() {
+  auto drop = [](std::atomic<hipStream_t> &s) {
+    if (hipStream_t found = s.exchange(nullptr)) MUST(hipStreamDestroy(found), "hipStreamDestroy");
+  };
+  drop(own);
+  for (auto &s : of_team) drop(s);
+  if (result) MUST(hipHostFree(result), "hipHostFree");
+  result = nullptr;
 }
 
 // Where somebody may wait for it, the last aligned word comes after all others and in one store. An
@@ -79,7 +87,7 @@ void start_copy(void *dest, const void *source, size_t n) {
     uint64_t word;
     part(&word, before, last);
     wait(stream());
-    copy_once(end, &word, last);
+    store_once(end, &word, last);
   } else {
     part(end, before, last);
   }
@@ -112,26 +120,6 @@ void finish() {
   if (!started.exchange(false, std::memory_order_acquire)) return;
   OnDevice on;
   wait(stream());
-}
-
-void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n) {
-  OnDevice on;
-  hipStream_t s = stream();
-  std::lock_guard guard(mutex);
-  // Both lists, in memory of the host that the GPU sees.
-  if (!lists) lists = shared_memory(2 * size_t(self.n) * sizeof(void *), &lists_there);
-  auto **dests = static_cast<void **>(lists);
-  auto **sources = static_cast<const void **>(lists) + self.n;
-  for (int i = 0; i < t.n; i++) {
-    const ptrdiff_t delta = self.device.delta[t.pe(i)];
-    dests[i] = static_cast<char *>(dest) + delta;
-    sources[i] = static_cast<const char *>(source) + delta;
-  }
-  auto *there = static_cast<void **>(lists_there);
-  MUST(
-      kernels::combine(kernels::Combine(op), kernels::Type(type), there, there + self.n, t.n, n, s),
-      "a reduction of %zu elements to %p", n, dest);
-  wait(s);
 }
 
 uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {

@@ -45,7 +45,7 @@ public:
 };
 
 hipStream_t stream(); // the library's own, which waits for no other
-void drop_stream();
+void drop_streams();  // and those of teams
 
 // MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves it
 // goes through a switch.
@@ -62,7 +62,6 @@ struct Flags {
 void publish(const Flags &flags);
 void unpublish();
 size_t flag_bytes();
-size_t trial_at();   // in the flags: room to try out the mappings, up to their end
-double clock_rate(); // ticks a second of a kernel's clock
+size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

@@ -50,28 +50,28 @@ gemm::Matmul checked(const char *fn, const shmemx_matmul_t &c, size_t a_rows) {
   check_rows(fn, "lda", c.lda, c.trans_a ? a_rows : c.k);
   check_rows(fn, "ldb", c.ldb, c.trans_b ? c.k : c.n);
   check_rows(fn, "ldc", c.ldc, c.n);
-  return {gemm::Type(c.type),
-          gemm::Type(c.out),
-          c.m,
-          c.n,
-          c.k,
-          c.a,
-          c.b,
-          c.c,
-          c.bias,
-          c.lda,
-          c.ldb,
-          c.ldc,
-          c.trans_a != 0,
-          c.trans_b != 0,
-          gemm::Activation(c.activation),
-          gemm::Algorithm(c.algorithm)};
+  return {.type = gemm::Type(c.type),
+          .out = gemm::Type(c.out),
+          .m = c.m,
+          .n = c.n,
+          .k = c.k,
+          .a = c.a,
+          .b = c.b,
+          .c = c.c,
+          .bias = c.bias,
+          .lda = c.lda,
+          .ldb = c.ldb,
+          .ldc = c.ldc,
+          .trans_a = c.trans_a != 0,
+          .trans_b = c.trans_b != 0,
+          .act = gemm::Activation(c.activation),
+          .algorithm = gemm::Algorithm(c.algorithm)};
 }
 
 // Of a product of several PEs.
 gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspace *w,
                      const shmemx_matmul_t &c) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   if (!w || !w->members.n)
     fatal("%s: workspace = %p: this PE has no part in it", fn, static_cast<const void *>(w));
   if (w->op != op)
@@ -82,11 +82,10 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
     fatal("%s: m = %zu, n = %zu, k = %zu of types %d, %d: the workspace was made for %zu, %zu, %zu "
           "of %d, %d",
           fn, c.m, c.n, c.k, c.type, c.out, s.m, s.n, s.k, s.type, s.out);
-  const size_t rows = (c.m + size_t(w->members.n) - 1) / size_t(w->members.n),
-               first = std::min(c.m, rows * size_t(w->members.me)),
-               own = std::min(rows, c.m - first);
   const bool shard = op == gemm::Fused::all_gather || op == gemm::Fused::gather_matmul;
-  const gemm::Matmul call = checked(fn, c, shard ? own : c.m);
+  size_t first, a_rows = c.m;
+  if (shard) shmemx_matmul_shard(c.m, w->members.n, w->members.me, &first, &a_rows);
+  const gemm::Matmul call = checked(fn, c, a_rows);
   if (op == gemm::Fused::gather_matmul && c.trans_a)
     fatal("%s: trans_a = %d: A goes by rows", fn, c.trans_a);
   const size_t bytes = c.m && c.n ? ((c.m - 1) * c.ldc + c.n) * sizes[c.out] : 0;
@@ -120,9 +119,13 @@ gemm::Links links(const Team &t) {
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
 
-EXPORT void shmemx_matmul_launch(const char *fn, gemm::Fused op,
+EXPORT void shmemx_matmul_launch(const char *fn, size_t shared_bytes, gemm::Fused op,
                                  shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *call,
                                  shmemx_stream_t stream, gemm::Launch launch, const void *finish) {
+  if (shared_bytes != gemm::shared_bytes)
+    fatal("%s: compiled against another version of this library: what they share has %zu bytes, "
+          "the library's %zu",
+          fn, shared_bytes, gemm::shared_bytes);
   gemm::Matmul matmul =
       op == gemm::Fused::none ? checked(fn, *call, call->m) : checked(fn, op, workspace, *call);
   if (workspace) matmul.links = workspace->links;
@@ -132,16 +135,20 @@ EXPORT void shmemx_matmul_launch(const char *fn, gemm::Fused op,
           hipGetErrorString(error));
 }
 
+static void launch(const char *fn, gemm::Fused op, shmemx_matmul_workspace_t workspace,
+                   const shmemx_matmul_t *call, shmemx_stream_t stream) {
+  shmemx_matmul_launch(fn, gemm::shared_bytes, op, workspace, call, stream, gemm::matmul, nullptr);
+}
+
 EXPORT void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream) {
-  shmemx_matmul_launch("shmemx_matmul_on_stream", gemm::Fused::none, nullptr, call, stream,
-                       gemm::matmul, nullptr);
+  launch("shmemx_matmul_on_stream", gemm::Fused::none, nullptr, call, stream);
 }
 
 EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t team,
                                                                 shmemx_matmul_op_t op,
                                                                 const shmemx_matmul_t *shape) {
   const char *const fn = "shmemx_matmul_workspace_create";
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   const Team *t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
   size_t bytes = 0;
   auto *w = new (std::nothrow) shmemx_matmul_workspace{};
@@ -200,27 +207,13 @@ EXPORT void shmemx_matmul_workspace_destroy(shmemx_matmul_workspace_t workspace)
   delete workspace;
 }
 
-EXPORT void shmemx_matmul_reduce_scatter_on_stream(shmemx_matmul_workspace_t workspace,
-                                                   const shmemx_matmul_t *call,
-                                                   shmemx_stream_t stream) {
-  shmemx_matmul_launch("shmemx_matmul_reduce_scatter_on_stream", gemm::Fused::reduce_scatter,
-                       workspace, call, stream, gemm::matmul, nullptr);
-}
-EXPORT void shmemx_matmul_all_reduce_on_stream(shmemx_matmul_workspace_t workspace,
-                                               const shmemx_matmul_t *call,
-                                               shmemx_stream_t stream) {
-  shmemx_matmul_launch("shmemx_matmul_all_reduce_on_stream", gemm::Fused::all_reduce, workspace,
-                       call, stream, gemm::matmul, nullptr);
-}
-EXPORT void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
-                                               const shmemx_matmul_t *call,
-                                               shmemx_stream_t stream) {
-  shmemx_matmul_launch("shmemx_matmul_all_gather_on_stream", gemm::Fused::all_gather, workspace,
-                       call, stream, gemm::matmul, nullptr);
-}
-EXPORT void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
-                                               const shmemx_matmul_t *call,
-                                               shmemx_stream_t stream) {
-  shmemx_matmul_launch("shmemx_all_gather_matmul_on_stream", gemm::Fused::gather_matmul, workspace,
-                       call, stream, gemm::matmul, nullptr);
-}
+#define PRODUCT(name, op)                                                                          \
+  EXPORT void name(shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *call,               \
+                   shmemx_stream_t stream) {                                                       \
+    launch(#name, gemm::Fused::op, workspace, call, stream);                                       \
+  }
+PRODUCT(shmemx_matmul_reduce_scatter_on_stream, reduce_scatter)
+PRODUCT(shmemx_matmul_all_reduce_on_stream, all_reduce)
+PRODUCT(shmemx_matmul_all_gather_on_stream, all_gather)
+PRODUCT(shmemx_all_gather_matmul_on_stream, gather_matmul)
+#undef PRODUCT

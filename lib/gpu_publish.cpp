@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What kernels know: one State, filled here and given to every module of device code, and the table
 // of teams.
+#include "../device/runtime.hpp"
 #include "../device/state.hpp"
 #include "gpu_hip.hpp"
 #include "report.hpp"
@@ -77,7 +78,9 @@ void fill(const Flags &flags) {
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
   if (self.check || self.env.wait_limit > 0) state.report = report::open();
-  state.wait_limit = uint64_t(self.env.wait_limit * clock_rate());
+  double ticks = 0; // a second
+  MUST(runtime::clock_rate(&ticks, chosen), "hipDeviceGetAttribute of the clock's rate");
+  state.wait_limit = uint64_t(self.env.wait_limit * ticks);
 }
 
 } // namespace
@@ -88,18 +91,6 @@ size_t trial_at() {
 }
 size_t flag_bytes() {
   return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
-}
-
-// Ticks a second of arch::clock: the runtime has it in kHz, before ROCm 5.3 without a name for it.
-double clock_rate() {
-#if defined HIP_VERSION && HIP_VERSION < 50300000
-  return 100e6; // of all GPUs that it knows and that this library supports
-#else
-  int khz = 0;
-  MUST(hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, chosen),
-       "hipDeviceGetAttribute of the clock's rate");
-  return khz * 1e3;
-#endif
 }
 
 void publish(const Flags &flags) {

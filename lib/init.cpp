@@ -23,9 +23,6 @@
 
 namespace shmem {
 
-State self;
-ptrdiff_t heap_delta[max_pes];
-
 namespace {
 
 bool by_start_pes; // the program began with start_pes: it may end without finalize
@@ -47,6 +44,8 @@ void print_info() {
   fflush(stdout);
 }
 
+void finalize_at_exit();
+
 // Once in a process: it stays joined and mapped from then on, so that a later init needs no
 // launcher.
 void join_job() {
@@ -60,7 +59,7 @@ void join_job() {
   net::connect(place);
   segment::join(place);
   self.pid = getpid();
-  catch_exit();
+  catch_exit(finalize_at_exit);
   Slot &slot = self.slots[self.me];
   show_cores();
   print_info();
@@ -124,8 +123,7 @@ void tear_down() {
   debug("down");
 }
 
-} // namespace
-
+// What shmem_finalize would have done, called by exit().
 void finalize_at_exit() {
   uint32_t none = 0;
   if (!by_start_pes) self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
@@ -133,6 +131,8 @@ void finalize_at_exit() {
   self.inits = 0;
   tear_down();
 }
+
+} // namespace
 
 namespace api {
 

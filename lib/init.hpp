@@ -3,8 +3,6 @@
 
 namespace shmem {
 
-void finalize_at_exit(); // what shmem_finalize would have done, called by exit()
-
 namespace api {
 void init(const char *fn);
 int init_thread(const char *fn, int requested, int *provided);

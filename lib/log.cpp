@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "log.hpp"
-#include "exit.hpp"
 #include "state.hpp"
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +81,58 @@ void Note::operator()(const char *format, ...) {
   va_end(args);
 }
 
+// Writes out stdio, but does not wait for ever for a stream whose lock another thread keeps, in a
+// read of the terminal, say.
+static void flush_stdio() {
+  pthread_t helper;
+  auto flush = [](void *) -> void * {
+    fflush(nullptr);
+    return nullptr;
+  };
+  if (pthread_create(&helper, nullptr, flush, nullptr) != 0) return;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 1;
+  pthread_timedjoin_np(helper, nullptr, &until);
+}
+
+// The byte stays in the pipe, so that all of them see it.
+void alarm_all() {
+  [[maybe_unused]] ssize_t n = write(self.pipe_write, "", 1);
+}
+
+bool claim_exit(int status) {
+  uint64_t none = 0;
+  bool first = self.job->exit.compare_exchange_strong(none, uint64_t(1) << 32 | uint32_t(status));
+  alarm_all();
+  return first;
+}
+
+void flush_together() {
+  flush_stdio();
+  self.slots[self.me].flushed.store(1);
+  for (int tries = 0; tries < 1000; tries++) {
+    int waiting = 0;
+    for (int pe = 0; pe < self.n; pe++) {
+      const Slot &slot = self.slots[pe];
+      waiting += slot.phase != Slot::absent && slot.phase != Slot::done && !slot.flushed;
+    }
+    if (!waiting || self.job->dead) return;
+    usleep(1000);
+  }
+}
+
+void end_job(int status) {
+  self.exiting = true;
+  if (self.job && self.n > 1) {
+    claim_exit(status);
+    flush_together();
+  } else {
+    flush_stdio();
+  }
+  _exit(status);
+}
+
 void fatal(const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -98,6 +151,10 @@ void fatal_all(const char *format, ...) {
     sleep(1); // the launcher ends all as soon as one has ended, and PE 0 may not have come so far
   }
   end_job(1);
+}
+
+void not_ready(const char *fn) {
+  fatal("%s: called before shmem_init or after shmem_finalize", fn);
 }
 
 } // namespace shmem

@@ -23,9 +23,23 @@ struct Note {
 [[gnu::format(printf, 1, 2)]] void last_word(const char *format, ...);
 void no_last_word(); // the program wants this end, whatever its status: nothing need be said
 
+// Ends the job with this status: no handlers run, stdio is written out. Before there is a job, ends
+// this process.
+[[noreturn, gnu::cold]] void end_job(int status);
+// What it does, for other ends. Tells the others that the job ends with this status; false when
+// somebody else has told.
+bool claim_exit(int status);
+// Wakes the watch of every PE, see exit.cpp.
+void alarm_all();
+// A launcher kills the rest when the first process ends badly, so nobody ends before all have
+// written out their stdio.
+void flush_together();
+
 // Says it and ends the job with status 1.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal(const char *format, ...);
 // The same for an error that every PE of the node meets alike: only the first PE says it.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal_all(const char *format, ...);
+// The library is not up, but this routine was called.
+[[noreturn, gnu::cold]] void not_ready(const char *fn);
 
 } // namespace shmem

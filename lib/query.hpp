@@ -7,13 +7,11 @@
 namespace shmem::api {
 
 inline int my_pe(const char *fn) {
-  if (!self.ready) [[unlikely]]
-    check_ready(fn);
+  check_ready(fn);
   return self.me;
 }
 inline int n_pes(const char *fn) {
-  if (!self.ready) [[unlikely]]
-    check_ready(fn);
+  check_ready(fn);
   return self.n;
 }
 inline int pe_accessible(const char *fn, int pe) {

@@ -17,7 +17,7 @@ using gpu::chosen, gpu::OnDevice;
 constexpr size_t engine_bytes = 4 << 20;
 
 void check_ready(const char *fn) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  shmem::check_ready(fn);
   if (!self.device.size)
     fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
 }

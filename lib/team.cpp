@@ -26,9 +26,6 @@ Node *teams;
 Node *node_of(const Team *t) {
   return reinterpret_cast<Node *>(const_cast<Team *>(t));
 } // team is its first member
-shmem_team_t handle(Team *t) {
-  return reinterpret_cast<shmem_team_t>(with_id(t, t->id));
-}
 
 // A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
 int take_share() {
@@ -131,7 +128,7 @@ Team *find_team(shmem_team_t team) {
 }
 
 Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   if (team == SHMEM_TEAM_INVALID)
     fatal("%s: %s = SHMEM_TEAM_INVALID: this PE is not a member of such a team", fn, arg);
   Team *t = find_team(team);
@@ -141,7 +138,7 @@ Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
 }
 
 void check_context(const char *fn, shmem_ctx_t ctx) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   if (ctx == SHMEM_CTX_DEFAULT) return;
   if (ctx == SHMEM_CTX_INVALID) fatal("%s: ctx = SHMEM_CTX_INVALID: not a context", fn);
   if (!known(context_of(ctx)))
@@ -186,7 +183,7 @@ void forget_shares() {
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
-  if (!self.ready) fatal("%s: called before shmem_init or after shmem_finalize", fn);
+  check_ready(fn);
   int stride = log_stride >= 0 && log_stride < 31 ? 1 << log_stride : 0;
   if (start < 0 || stride == 0 || size <= 0 || start + int64_t(size - 1) * stride >= self.n)
     fatal(
@@ -293,7 +290,7 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
   Team *made = make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
                          contexts_of(config, mask));
   gpu::show_team(*made);
-  *team = handle(made);
+  *team = handle_of(*made);
   return true;
 }
 
@@ -389,7 +386,7 @@ int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team) {
   if (ctx == SHMEM_CTX_INVALID) return 1;
   if (self.check) check_context(fn, ctx);
   Team *t = ctx == SHMEM_CTX_DEFAULT ? self.world : context_of(ctx)->team;
-  *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle(t);
+  *team = t == self.world ? SHMEM_TEAM_WORLD : t == self.shared ? SHMEM_TEAM_SHARED : handle_of(*t);
   return 0;
 }
 

@@ -105,6 +105,9 @@ inline constexpr int id_shift = device::id_shift;
 inline uintptr_t with_id(const void *p, int id) {
   return uintptr_t(p) | uintptr_t(id) << id_shift;
 }
+inline shmem_team_t handle_of(const Team &t) {
+  return reinterpret_cast<shmem_team_t>(with_id(&t, t.id));
+}
 template <class H> inline uintptr_t without_id(H handle) {
   return uintptr_t(handle) << (64 - id_shift) >> (64 - id_shift);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tune.hpp"
 #include "env.hpp"
-#include "gpu.hpp"
 #include "log.hpp"
 #include "state.hpp"
 #include <algorithm>
@@ -29,7 +28,7 @@ struct Row {
 std::mutex mutex; // guards rows; a change while collectives run is for tests and shmem_tune
 std::vector<Row> rows;
 char arch[64];
-unsigned most;
+unsigned most, most_lines; // workgroups
 
 // Appends the row if it is for this GPU; what is wrong with it, or NULL.
 const char *add(std::vector<Row> *to, const char *kind, const char *gpu, long pes, size_t bytes,
@@ -82,10 +81,11 @@ void add_built_in(std::vector<Row> *to) {
 
 } // namespace
 
-void open(const char *name, unsigned most_blocks) {
+void open(const char *name, unsigned most_blocks, unsigned lines) {
   std::lock_guard guard(mutex);
   snprintf(arch, sizeof arch, "%s", name);
   most = std::max(most_blocks, 1u);
+  most_lines = std::min(most, lines);
   rows.clear();
   const char *path = self.env.tune_file;
   if (path && *path) {
@@ -107,11 +107,10 @@ Choice choose(Kind kind, int pes, size_t bytes) {
   for (const Row &r : rows)
     if ((r.kind < 0 || r.kind == int(kind)) && pes <= r.pes && bytes <= r.bytes) {
       Choice c = r.choice;
-      const auto lines = unsigned(gpu::work().line_channels);
       // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
       // have lines for 8, wrote into the next team's part (2026-11-21).
       const bool by_lines = !c.algorithm || kind == Kind::collect;
-      c.blocks = std::min(c.blocks, by_lines ? std::min(most, lines) : most);
+      c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
       // No more than there are packs of 16 bytes; whole waves.
       const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
       const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));

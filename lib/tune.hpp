@@ -25,7 +25,7 @@ struct Choice {
 Choice choose(Kind kind, int pes, size_t bytes);
 
 // At init: of the built-in table and SHMEM_TUNE_FILE the rows that are for this architecture, on at
-// most most_blocks workgroups.
-void open(const char *arch, unsigned most_blocks);
+// most most_blocks workgroups, of which `lines` have lines.
+void open(const char *arch, unsigned most_blocks, unsigned lines);
 
 } // namespace shmem::tune

@@ -102,11 +102,13 @@ template <class T> inline int test(const char *fn, T *ivar, int cmp, T cmp_value
   return tested(holds(fn, look(ivar), cmp, cmp_value));
 }
 
-// The values to compare with: one for all, or one each.
-template <class T> struct Same {
-  T value;
-  T operator[](size_t) const { return value; }
-};
+// The value that element i is compared with: one for all, or one each.
+template <class V> inline auto value_for(V values, size_t i) {
+  if constexpr (std::is_pointer_v<V>)
+    return values[i];
+  else
+    return values;
+}
 
 // The elements that count: status, where it is given, is nonzero for those to skip.
 inline bool counts(const int *status, size_t i) {
@@ -120,10 +122,9 @@ inline size_t counted(const int *status, size_t n) {
 }
 
 template <class T, class V>
-inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int cmp,
-                    const V &values) {
+inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values) {
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && !holds(fn, look(ivars + i), cmp, T(values[i]))) return 0;
+    if (counts(status, i) && !holds(fn, look(ivars + i), cmp, value_for(values, i))) return 0;
   return 1;
 }
 
@@ -133,94 +134,111 @@ inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int c
 inline std::atomic<uint64_t> scan_start{0};
 
 template <class T, class V>
-inline size_t any_holds(const char *fn, T *ivars, size_t n, const int *status, int cmp,
-                        const V &values) {
+inline size_t any_holds(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values) {
   if (!n) return SIZE_MAX;
   uint64_t from = scan_start.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
   size_t i = size_t(static_cast<unsigned __int128>(from) * n >> 64);
   for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
-    if (counts(status, i) && holds(fn, look(ivars + i), cmp, T(values[i]))) return i;
+    if (counts(status, i) && holds(fn, look(ivars + i), cmp, value_for(values, i))) return i;
   return SIZE_MAX;
 }
 
 template <class T, class V>
 inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, const int *status,
-                        int cmp, const V &values) {
+                        int cmp, V values) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && holds(fn, look(ivars + i), cmp, T(values[i]))) indices[found++] = i;
+    if (counts(status, i) && holds(fn, look(ivars + i), cmp, value_for(values, i)))
+      indices[found++] = i;
   return found;
 }
 
-// Each of the six, with one value and with a vector of them. refresh comes before each further
-// look.
-#define FORMS(result, name, indices_param, indices_arg, body)                                      \
-  template <class T, class V, class R>                                                             \
-  inline result name##_in(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
-                          int cmp, const V &values, [[maybe_unused]] R refresh) {                  \
-    body                                                                                           \
-  }                                                                                                \
-  template <class T, class V>                                                                      \
-  [[gnu::cold, gnu::noinline]] result name##_copied(const char *fn, T *ivars, size_t n,            \
-                                                    indices_param const int *status, int cmp,      \
-                                                    const V &values) {                             \
-    Copied<T> all(ivars, n);                                                                       \
-    return name##_in(fn, all.get(), n, indices_arg status, cmp, values, [&] { all.refresh(); });   \
-  }                                                                                                \
-  template <class T, class V>                                                                      \
-  inline result name##_of(const char *fn, T *ivars, size_t n, indices_param const int *status,     \
-                          int cmp, const V &values) {                                              \
-    if (self.careful) [[unlikely]]                                                                 \
-      if (prepare(fn, "ivars", ivars, n))                                                          \
-        return name##_copied(fn, ivars, n, indices_arg status, cmp, values);                       \
-    return name##_in(fn, ivars, n, indices_arg status, cmp, values, [] {});                        \
-  }                                                                                                \
-  template <class T>                                                                               \
-  inline result name(const char *fn, T *ivars, size_t n, indices_param const int *status, int cmp, \
-                     T value) {                                                                    \
-    return name##_of(fn, ivars, n, indices_arg status, cmp, Same<T>{value});                       \
-  }                                                                                                \
-  template <class T>                                                                               \
-  inline result name##_vector(const char *fn, T *ivars, size_t n, indices_param const int *status, \
-                              int cmp, const T *values) {                                          \
-    return name##_of(fn, ivars, n, indices_arg status, cmp, values);                               \
-  }
-#define NONE
-#define INDICES size_t *indices,
-#define PASS indices,
+// Does f(the elements, refresh), where refresh comes before each further look: of those out of the
+// CPU's reach, f sees a copy.
+template <class T, class F>
+[[gnu::cold, gnu::noinline]] auto on_copies(const T *ivars, size_t n, F f) {
+  Copied<T> all(ivars, n);
+  return f(all.get(), [&] { all.refresh(); });
+}
+template <class T, class F>
+[[gnu::always_inline]] inline auto on_elements(const char *fn, T *ivars, size_t n, F f) {
+  if (self.careful) [[unlikely]]
+    if (prepare(fn, "ivars", ivars, n)) return on_copies(ivars, n, f);
+  return f(ivars, [] {});
+}
 
-FORMS(int, test_all, NONE, NONE, { return tested(all_hold(fn, ivars, n, status, cmp, values)); })
-FORMS(size_t, test_any, NONE, NONE,
-      { return tested(any_holds(fn, ivars, n, status, cmp, values), SIZE_MAX); })
-FORMS(size_t, test_some, INDICES, PASS,
-      { return tested(some_hold(fn, ivars, n, indices, status, cmp, values)); })
-FORMS(void, wait_until_all, NONE, NONE, {
-  for (size_t i = 0; i < n; i++) {
-    auto missing = [&] { return !holds(fn, look(ivars + i), cmp, T(values[i])); };
-    if (counts(status, i) && missing())
-      wait_while({ivars + i, false}, [&] { return refresh(), missing(); });
-  }
-})
-FORMS(size_t, wait_until_any, NONE, NONE, {
-  if (!counted(status, n)) return SIZE_MAX;
-  size_t i = SIZE_MAX;
-  wait_while({nullptr, false}, [&] {
-    return refresh(), (i = any_holds(fn, ivars, n, status, cmp, values)) == SIZE_MAX;
+template <class T, class V>
+inline int test_all(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values) {
+  return tested(on_elements(
+      fn, ivars, n, [=](T *seen, auto) { return all_hold(fn, seen, n, status, cmp, values); }));
+}
+template <class T, class V>
+inline size_t test_any(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values) {
+  const size_t found = on_elements(
+      fn, ivars, n, [=](T *seen, auto) { return any_holds(fn, seen, n, status, cmp, values); });
+  return tested(found, SIZE_MAX);
+}
+template <class T, class V>
+inline size_t test_some(const char *fn, T *ivars, size_t n, size_t *indices, const int *status,
+                        int cmp, V values) {
+  return tested(on_elements(fn, ivars, n, [=](T *seen, auto) {
+    return some_hold(fn, seen, n, indices, status, cmp, values);
+  }));
+}
+template <class T, class V>
+inline void wait_until_all(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                           V values) {
+  on_elements(fn, ivars, n, [=](T *seen, auto refresh) {
+    for (size_t i = 0; i < n; i++) {
+      auto missing = [&] { return !holds(fn, look(seen + i), cmp, value_for(values, i)); };
+      if (counts(status, i) && missing())
+        wait_while({ivars + i, false}, [&] { return refresh(), missing(); });
+    }
   });
-  return i;
-})
-FORMS(size_t, wait_until_some, INDICES, PASS, {
-  if (!counted(status, n)) return 0;
-  size_t found = 0;
-  wait_while({nullptr, false}, [&] {
-    return refresh(), (found = some_hold(fn, ivars, n, indices, status, cmp, values)) == 0;
+}
+template <class T, class V>
+inline size_t wait_until_any(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                             V values) {
+  return on_elements(fn, ivars, n, [=](T *seen, auto refresh) {
+    size_t i = SIZE_MAX;
+    if (counted(status, n))
+      wait_while({nullptr, false}, [&] {
+        return refresh(), (i = any_holds(fn, seen, n, status, cmp, values)) == SIZE_MAX;
+      });
+    return i;
   });
-  return found;
-})
+}
+template <class T, class V>
+inline size_t wait_until_some(const char *fn, T *ivars, size_t n, size_t *indices,
+                              const int *status, int cmp, V values) {
+  return on_elements(fn, ivars, n, [=](T *seen, auto refresh) {
+    size_t found = 0;
+    if (counted(status, n))
+      wait_while({nullptr, false}, [&] {
+        return refresh(), (found = some_hold(fn, seen, n, indices, status, cmp, values)) == 0;
+      });
+    return found;
+  });
+}
 
-#undef FORMS
-#undef NONE
-#undef INDICES
-#undef PASS
+// With a vector of values: the type of the last argument is all that differs.
+template <class... A> inline int test_all_vector(A... a) {
+  return test_all(a...);
+}
+template <class... A> inline size_t test_any_vector(A... a) {
+  return test_any(a...);
+}
+template <class... A> inline size_t test_some_vector(A... a) {
+  return test_some(a...);
+}
+template <class... A> inline void wait_until_all_vector(A... a) {
+  wait_until_all(a...);
+}
+template <class... A> inline size_t wait_until_any_vector(A... a) {
+  return wait_until_any(a...);
+}
+template <class... A> inline size_t wait_until_some_vector(A... a) {
+  return wait_until_some(a...);
+}
 
 } // namespace shmem::api

@@ -41,7 +41,9 @@ class Manual:
         self.types, self.lines = gen.parse(root / "include/shmem.def")
         text = (root / "include/shmemx.h").read_text()
         self.extras = [Extra(m[2], m[0], m[3])
-                       for m in re.finditer(r"^[\w][\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
+                       for m in re.finditer(r"^(?!SHMEMX_)\w[\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
+        self.extras += [Extra(m[2], m[1] + ";", m[3])
+                        for m in re.finditer(r"^SHMEMX_INLINE_ (.*?(shmemx_\w+)\(([^()]*)\)) \{", text, re.M)]
         text = (root / "device/shmem.hpp").read_text()
         for m in re.finditer(r"^template <([^>]*)>\s*SHMEM_D_ ([\w ]+?[ *])(\w+)\(([^()]*)\) \{", text, re.M):
             params = m[4].replace(" = {}", "")

@@ -92,8 +92,17 @@ template <class T, class Finish> struct Call {
   const Finish &finish;
   bool finishes; // something is to be done
   hipStream_t stream;
-  unsigned rows, first, own, units; // of a shard; of the member's one
+  unsigned units, rows, first, own; // of a GPU; of a shard; of the member's one
   int n, me;
+
+  Call(const Workspace &w, const Matmul &whole, const Finish &finish, bool finishes,
+       hipStream_t stream, unsigned units)
+      : members(w.members), copies(w.copies), whole(whole), finish(finish), finishes(finishes),
+        stream(stream), units(units), n(w.members.n), me(w.members.me) {
+    const Shard mine = shard_of(whole.m, n, me);
+    rows = unsigned(shard_of(whole.m, n, 0).rows);
+    first = unsigned(mine.first), own = unsigned(mine.rows);
+  }
 
   Shards order(unsigned m) const {
     Shards s = plain_order(whole);
@@ -271,14 +280,9 @@ hipError_t launch_matmul(const Workspace *w, const Matmul &whole, const Finish &
     return run<T>(whole, plain_order(whole),
                   plain_store(whole.c, whole.ldc, whole, finish, finishes), stream);
   }
-  const Members &members = w->members;
-  const unsigned m = unsigned(whole.m), rows = unsigned(rows_of(whole.m, members.n)),
-                 first = unsigned(members.me) * rows < m ? unsigned(members.me) * rows : m,
-                 own = m - first < rows ? m - first : rows;
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  const Call<T, Finish> call{members, w->copies, whole, finish, finishes,  stream,
-                             rows,    first,     own,   units,  members.n, members.me};
+  const Call<T, Finish> call(*w, whole, finish, finishes, stream, units);
   switch (w->op) {
   case Fused::reduce_scatter:
   case Fused::all_reduce:
@@ -306,8 +310,8 @@ void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspac
   const Launch launch = [](const Workspace *w, const Matmul &m, hipStream_t s, const void *f) {
     return launch_matmul<T>(w, m, *static_cast<const Finish *>(f), true, s);
   };
-  shmemx_matmul_launch(fn, op, workspace, &call, reinterpret_cast<shmemx_stream_t>(stream), launch,
-                       &finish);
+  shmemx_matmul_launch(fn, shared_bytes, op, workspace, &call,
+                       reinterpret_cast<shmemx_stream_t>(stream), launch, &finish);
 }
 
 // Type, bias and activation of the call do not count here.

@@ -8,7 +8,7 @@ namespace shmem::gemm {
 // members send, twice, for calls of even and of odd number; gather_matmul the rows of all.
 size_t workspace_bytes(Fused op, const Matmul &shape, int members) {
   if (op == Fused::all_gather) return 0;
-  const size_t all = rows_of(shape.m, members) * size_t(members);
+  const size_t all = shard_of(shape.m, members, 0).rows * size_t(members);
   if (op == Fused::gather_matmul) return all * padded(shape.k, shape.type) * bytes_of(shape.type);
   return 3 * all * padded(shape.n, shape.out) * bytes_of(shape.out);
 }

@@ -99,6 +99,9 @@ struct Workspace {
   Links links;
 };
 size_t workspace_bytes(Fused op, const Matmul &shape, int members);
+// What the templates of a program share with the library. Both tell it, in shmemx_matmul_launch, as
+// they were compiled.
+inline constexpr size_t shared_bytes = sizeof(Workspace) + sizeof(Matmul) + sizeof(Signals);
 
 // Puts a call that has been checked on the stream. Without a workspace it is the product of one PE.
 // m is that of the whole; C of all_reduce and all_gather is on the symmetric heap. Those of
@@ -112,7 +115,7 @@ hipError_t matmul(const Workspace *workspace, const Matmul &call, hipStream_t st
 
 // Checks a call as the C routines do, and launches it; what is wrong ends the job with one line that
 // names `fn`.
-extern "C" void shmemx_matmul_launch(const char *fn, shmem::gemm::Fused op,
+extern "C" void shmemx_matmul_launch(const char *fn, size_t shared_bytes, shmem::gemm::Fused op,
                                      shmemx_matmul_workspace_t workspace,
                                      const shmemx_matmul_t *call, shmemx_stream_t stream,
                                      shmem::gemm::Launch launch, const void *finish);

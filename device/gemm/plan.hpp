@@ -15,8 +15,14 @@ inline size_t padded(size_t elements, Type type) {
   const size_t each = 16 / bytes_of(type);
   return (elements + each - 1) / each * each;
 }
-inline size_t rows_of(size_t m, int members) {
-  return (m + size_t(members) - 1) / size_t(members);
+// Of a member, or with i = 0 of any: the others' shards are not longer.
+struct Shard {
+  size_t first, rows;
+};
+inline Shard shard_of(size_t m, int members, int i) {
+  Shard s;
+  shmemx_matmul_shard(m, members, i, &s.first, &s.rows);
+  return s;
 }
 
 inline hipError_t compute_units(unsigned *units) {

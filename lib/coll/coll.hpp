@@ -66,8 +66,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
 namespace api {
 
 inline void barrier_all(const char *fn) {
-  if (!self.ready) [[unlikely]]
-    check_ready(fn);
+  check_ready(fn);
   // The quiet and the barrier: what was stored before is visible once a member has arrived.
   release_fence();
   if (self.careful) [[unlikely]]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reductions and scans where dest or source is in device memory: by a kernel over the list of all
-// members' arrays, or, for what a kernel does not reach or know, through buffers of the host.
+// Reductions and scans where dest or source is in device memory: by the collective of streams, or, for
+// what a kernel does not reach or know, through buffers of the host.
 #pragma once
 #include "../../device/op.hpp"
 #include "../gpu.hpp"
@@ -23,16 +23,36 @@ template <class T> constexpr int kernel_type() {
 }
 
 struct Scan; // in the place of an operator
-template <class Op> constexpr int kernel_op(bool exclusive) {
-  using std::is_same_v;
-  return is_same_v<Op, And>    ? 0
-         : is_same_v<Op, Or>   ? 1
-         : is_same_v<Op, Xor>  ? 2
-         : is_same_v<Op, Max>  ? 3
-         : is_same_v<Op, Min>  ? 4
-         : is_same_v<Op, Sum>  ? 5
-         : is_same_v<Op, Prod> ? 6
-                               : 7 + exclusive;
+
+// What kernels combine as the host does. They have no long double, and of complex products not the C
+// standard's care of infinities.
+template <class Op, class T>
+inline constexpr bool gpu_combines =
+    !std::is_same_v<T, long double> &&
+    !(std::is_same_v<Op, Prod> &&
+      (std::is_same_v<T, shmem_complexf_> || std::is_same_v<T, shmem_complexd_>));
+
+// Whether all of it is done: by the collective of streams, on one of the team's own, where both arrays
+// are the GPU's. queue(team, stream) queues it. The members meet before it on the host, where a PE
+// that never comes is found and one that comes late costs no GPU anything. The predefined team of the
+// node is the world there, whose room is not to be used by two at once.
+template <class F>
+[[gnu::cold, gnu::noinline]] bool queue_and_wait(Team &t, const void *dest, const void *source,
+                                                 F queue) {
+  if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
+  if (t.n == 1 || t.id >= gpu::work().teams || &t == self.shared) return false;
+  sync(t);
+  const shmemx_stream_t stream = gpu::team_stream(t.id);
+  queue(handle_of(t), stream);
+  gpu::wait(stream);
+  return true;
+}
+template <class Op, class T, class F>
+inline bool by_gpu(Team &t, T *dest, const T *source, size_t n, F queue) {
+  if constexpr (gpu_combines<Op, T>)
+    return self.far && n && queue_and_wait(t, dest, source, queue);
+  else
+    return false;
 }
 
 // This member's part, from b, of m elements at a time.
@@ -70,17 +90,9 @@ template <class Op, class T>
 [[gnu::cold, gnu::noinline]] void combine_far(const char *fn, Team &t, T *dest, const T *source,
                                               size_t n, bool exclusive = false) {
   constexpr size_t unit = sizeof(T) < line ? line / sizeof(T) : 1;
-  constexpr int op_of_bits = 2, known = kernel_type<T>();
-  const int op = kernel_op<Op>(exclusive), type = op <= op_of_bits ? known | 1 : known;
   auto [from, to] = pattern::part(n, unit, t.me, t.n);
   sync(t); // the sources are ready
-  if (from < to) {
-    // A kernel reaches device memory only.
-    if (type >= 0 && gpu::is_far(dest) && gpu::is_far(source))
-      gpu::combine(op, type, t, dest + from, source + from, to - from);
-    else
-      through_host<Op>(fn, t, dest, source, n, from, to, exclusive);
-  }
+  if (from < to) through_host<Op>(fn, t, dest, source, n, from, to, exclusive);
   sync(t); // the results are there
 }
 

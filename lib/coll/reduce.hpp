@@ -3,6 +3,7 @@
 // them: the result has the same bits on every PE and in every run.
 #pragma once
 #include "../../device/op.hpp"
+#include "../stream.hpp"
 #include "coll.hpp"
 #include "far.hpp"
 #include "pattern.hpp"
@@ -54,11 +55,14 @@ void reduce_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   sync(t); // the results are there
 }
 
-template <class Op, class T>
-void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
+// queue: the same on a stream.
+template <class Op, class T, class F>
+void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n, F queue) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if (t.n == 1) {
     if (dest != source) copy(dest, source, n * sizeof(T));
+  } else if (by_gpu<Op>(t, dest, source, n, queue)) {
+    return;
   } else if (n * sizeof(T) <= staged_bytes) {
     reduce_staged<Op>(t, dest, source, n);
   } else if (gpu::is_far(dest) || gpu::is_far(source)) {
@@ -68,9 +72,10 @@ void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   }
 }
 
-template <class T>
-void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive) {
+template <class T, class F>
+void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive, F queue) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
+  if (by_gpu<Scan>(t, dest, source, n, queue)) return;
   constexpr size_t step = block_bytes / sizeof(T);
   T acc[step], in[step];
   const bool far = gpu::is_far(dest) || gpu::is_far(source);
@@ -108,16 +113,24 @@ namespace api {
 
 #define REDUCTION(name, Op)                                                                        \
   template <class T>                                                                               \
+  inline auto name##_queued(const char *fn, T *dest, const T *source, size_t n) {                  \
+    return [=](shmem_team_t team, auto stream) {                                                   \
+      on_stream::name##_reduce(fn, team, dest, source, n, stream);                                 \
+    };                                                                                             \
+  }                                                                                                \
+  template <class T>                                                                               \
   inline int name##_reduce(const char *fn, shmem_team_t team, T *dest, const T *source,            \
                            size_t n) {                                                             \
-    coll::reduce<Op>(fn, need_team(fn, "team", team), dest, source, n);                            \
+    coll::reduce<Op>(fn, need_team(fn, "team", team), dest, source, n,                             \
+                     name##_queued(fn, dest, source, n));                                          \
     return 0;                                                                                      \
   }                                                                                                \
   template <class T>                                                                               \
   inline void name##_to_all(const char *fn, T *dest, const T *source, int n, int start,            \
                             int log_stride, int size, T *, long *psync) {                          \
+    const size_t count = n > 0 ? size_t(n) : 0;                                                    \
     if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
-      coll::reduce<Op>(fn, *t, dest, source, n > 0 ? size_t(n) : 0);                               \
+      coll::reduce<Op>(fn, *t, dest, source, count, name##_queued(fn, dest, source, count));       \
   }
 REDUCTION(and, And)
 REDUCTION(or, Or)
@@ -130,12 +143,18 @@ REDUCTION(prod, Prod)
 
 template <class T>
 inline int sum_inscan(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {
-  coll::scan(fn, need_team(fn, "team", team), dest, source, n, false);
+  coll::scan(fn, need_team(fn, "team", team), dest, source, n, false,
+             [=](shmem_team_t at, auto stream) {
+               on_stream::sum_inscan(fn, at, dest, source, n, stream);
+             });
   return 0;
 }
 template <class T>
 inline int sum_exscan(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {
-  coll::scan(fn, need_team(fn, "team", team), dest, source, n, true);
+  coll::scan(fn, need_team(fn, "team", team), dest, source, n, true,
+             [=](shmem_team_t at, auto stream) {
+               on_stream::sum_exscan(fn, at, dest, source, n, stream);
+             });
   return 0;
 }
 

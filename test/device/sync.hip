@@ -2,6 +2,8 @@
 // Barriers, teams and queries in kernels, ordering calls, scopes of the caller's own.
 #include "device.hpp"
 
+#include <shmem/device/runtime.hpp>
+
 hipStream_t stream;
 
 void *device_alloc(size_t bytes, int fill) {
@@ -16,14 +18,11 @@ void finish_all(void) {
   shmem_barrier_all();
 }
 uint64_t wall_clock_ticks(double seconds) {
-#if defined HIP_VERSION && HIP_VERSION < 50300000 // without a name for the rate
-  return uint64_t(seconds * 100e6);
-#else
-  int device, khz;
+  int device;
+  double ticks;
   HIP(hipGetDevice(&device));
-  HIP(hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, device));
-  return uint64_t(seconds * 1e3 * khz);
-#endif
+  HIP(shmem::runtime::clock_rate(&ticks, device));
+  return uint64_t(seconds * ticks);
 }
 extern "C" void device_setup(void) {
   if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {

@@ -15,8 +15,15 @@ struct Residual {
   }
 };
 
+__global__ void shard(size_t m, int n, int i, size_t *to) {
+  shmemx_matmul_shard(m, n, i, &to[0], &to[1]);
+}
+
 } // namespace
 
+void enqueue_shard(size_t m, int n, int i, size_t *to, hipStream_t stream) {
+  hipLaunchKernelGGL(shard, dim3(1), dim3(1), 0, stream, m, n, i, to);
+}
 void enqueue_finished(shmemx_matmul_op_t op, shmemx_matmul_workspace_t workspace,
                       const shmemx_matmul_t &call, const float *residual, hipStream_t stream) {
   using namespace shmem::gemm;

@@ -5,6 +5,7 @@
 
 #include <hip/hip_runtime.h>
 
+#include "../../device/gemm/matmul.hpp"
 #include "../../device/gemm/number.hpp"
 #include "finish.hpp"
 extern "C" {
@@ -479,6 +480,29 @@ void two_streams(void) {
   HIP(hipStreamDestroy(second));
 }
 
+// As shmemx.h has it: ceil(m / n) rows each, as far as there are any. On the host, and some in a kernel.
+void shards(void) {
+  size_t *at, seen[2];
+  HIP(hipMalloc(&at, sizeof seen));
+  for (size_t m : {size_t(0), size_t(1), size_t(7), size_t(8), size_t(9), size_t(100), ~size_t(0)})
+    for (int n = 1; n <= 8; n++) {
+      size_t next = 0;
+      for (int i = 0; i < n; i++) {
+        size_t first, rows, most = m / size_t(n) + (m % size_t(n) != 0);
+        shmemx_matmul_shard(m, n, i, &first, &rows);
+        CHECK(first == next && (rows == most || first + rows == m), "%zu rows, %d of %d: %zu + %zu",
+              m, i, n, first, rows);
+        next = first + rows;
+        if (i != n / 2) continue;
+        enqueue_shard(m, n, i, at, stream);
+        to_host(seen, at, sizeof seen);
+        CHECK(seen[0] == first && seen[1] == rows, "in a kernel: %zu rows, %d of %d", m, i, n);
+      }
+      CHECK(next == m, "%zu rows, %d members: %zu", m, n, next);
+    }
+  HIP(hipFree(at));
+}
+
 // One wrong call by a template, whose line mistakes.py looks at.
 int mistake(const char *what) {
   shmem_init();
@@ -490,6 +514,11 @@ int mistake(const char *what) {
   if (!strcmp(what, "heap")) j.shape.c = j.a;
   if (!strcmp(what, "row")) j.shape.lda = 23;
   if (!strcmp(what, "null")) j.workspace = nullptr;
+  if (!strcmp(what, "version"))
+    shmemx_matmul_launch(
+        "shmem::gemm::matmul", shmem::gemm::shared_bytes + 8, shmem::gemm::Fused::none, nullptr,
+        &j.shape, reinterpret_cast<shmemx_stream_t>(stream), [](auto...) { return hipSuccess; },
+        nullptr);
   if (!strcmp(what, "alone")) j.shape.ldc = 15, enqueue_finished(j.shape, j.residual, stream);
   enqueue(j, stream);
   return 0;
@@ -503,7 +532,8 @@ int main(int argc, char **argv) {
       {"types", types},           {"shapes", shapes},           {"epilogues", epilogues},
       {"own finish", own_finish}, {"repeated", repeated},       {"pool", pool},
       {"graph", graph},           {"beside", beside},           {"few units", few_units},
-      {"equal", equal},           {"two streams", two_streams}, {"teams", teams}};
+      {"equal", equal},           {"two streams", two_streams}, {"teams", teams},
+      {"shards", shards}};
   const pe_list list = PE_LIST("", tests);
   return pe_run("fused", &list, 1);
 }

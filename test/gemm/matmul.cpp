@@ -232,8 +232,9 @@ void epilogues(void **) {
 
 // More tiles than workgroups, on any of the machines.
 void persistent(void **) {
-  int blocks;
-  assert_int_equal(hipDeviceGetAttribute(&blocks, hipDeviceAttributeMultiprocessorCount, 0),
+  int device, blocks;
+  assert_int_equal(hipGetDevice(&device), hipSuccess);
+  assert_int_equal(hipDeviceGetAttribute(&blocks, hipDeviceAttributeMultiprocessorCount, device),
                    hipSuccess);
   const size_t n = blocks > 64 ? 2048 : 256;
   for (Type t : {Type::bf16, Type::f32})

@@ -14,6 +14,7 @@ LINES = {
     "heap": f"all_reduce: c = {HEX}: \\d+ bytes from there are not on the symmetric heap in device memory",
     "row": "all_reduce: lda = 23: a row has 24 elements",
     "null": "all_reduce: workspace = .*: this PE has no part in it",
+    "version": r"matmul: compiled against another version of this library: what they share has (\d+) bytes, the library's \d+",
     "alone": "matmul: ldc = 15: a row has 16 elements",
 }
 

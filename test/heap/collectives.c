@@ -2,6 +2,7 @@
 // Collectives with dest and source in every pair of places, of few bytes and of many.
 #include "heap.h"
 #include <complex.h>
+#include <pthread.h>
 
 static unsigned char data[ROOM], got[ROOM], want[ROOM];
 
@@ -162,6 +163,55 @@ static void teams(void) {
   if (team != SHMEM_TEAM_INVALID) shmem_team_destroy(team);
 }
 
+// Collectives of two teams at once, by a thread each: neither may wait behind the other's. And the
+// team of the node, which is the world to kernels.
+enum { LENGTH = 3000 };
+struct half {
+  shmem_team_t team;
+  long *dest, *source;
+  int factor, wrong;
+};
+static void *sum_often(void *of) {
+  struct half *h = of;
+  for (int round = 0; round < 20; round++) {
+    h->wrong += shmem_long_sum_reduce(h->team, h->dest, h->source, LENGTH) != 0;
+    h->wrong += shmem_team_sync(h->team);
+  }
+  return NULL;
+}
+static void at_once(void) {
+  struct half halves[2] = {{.factor = 1}, {.factor = 10}};
+  long *mine = (long *)data, *seen = (long *)got;
+  for (int k = 0; k < 2; k++) {
+    struct half *h = &halves[k];
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &h->team);
+    h->dest = (long *)object[DEVICE][k];
+    h->source = h->dest + LENGTH;
+    for (long i = 0; i < LENGTH; i++) mine[i] = (me + 1 + i) * h->factor;
+    fill(DEVICE, h->source, mine, LENGTH * sizeof(long));
+  }
+  shmem_barrier_all();
+  pthread_t other;
+  CHECK(pthread_create(&other, NULL, sum_often, &halves[1]) == 0, "no thread");
+  sum_often(&halves[0]);
+  pthread_join(other, NULL);
+  shmem_long_sum_reduce(SHMEM_TEAM_SHARED, halves[1].source, halves[0].dest, LENGTH);
+  for (int k = 0; k < 2; k++) {
+    const struct half *h = &halves[k];
+    CHECK(h->wrong == 0, "team %d: %d calls failed", k, h->wrong);
+    const long all = npes * (npes + 1) / 2;
+    look_at(DEVICE, seen, h->dest, LENGTH * sizeof(long));
+    for (long i = 0; i < LENGTH; i++)
+      CHECK(seen[i] == (all + npes * i) * h->factor, "team %d: element %ld is %ld", k, i, seen[i]);
+    if (k == 0) continue;
+    look_at(DEVICE, seen, h->source, LENGTH * sizeof(long));
+    for (long i = 0; i < LENGTH; i++)
+      CHECK(seen[i] == (all + npes * i) * npes, "of the node: element %ld is %ld", i, seen[i]);
+  }
+  shmem_barrier_all();
+  for (int k = 0; k < 2; k++) shmem_team_destroy(halves[k].team);
+}
+
 static const struct pe_test tests[] = {
     {"moving", moving},
     {"schar", schar_reductions},
@@ -178,5 +228,6 @@ static const struct pe_test tests[] = {
     {"complexd", complexd_reductions},
     {"complexf", complexf_reductions},
     {"teams", teams},
+    {"at once", at_once},
 };
 const struct pe_list collectives = PE_LIST("collectives", tests);

@@ -25,7 +25,7 @@ CALLS = [("hipSetDevice", 1, "hipSetDevice"), ("hipDeviceGetPCIBusId", 1, "hipDe
          ("hipMemcpyAsync", 2, "hipMemcpyAsync"), ("hipMemcpy2DAsync", 1, "hipMemcpy2DAsync"),
          ("hipStreamSynchronize", 1, "hipStreamSynchronize"), ("hipHostMalloc", 1, "hipHostMalloc"),
          ("hipHostGetDevicePointer", 1, "hipHostGetDevicePointer"), ("hipLaunchKernel", 1, "an atomic"),
-         ("hipLaunchKernel", 2, "a reduction"), ("hipMemsetAsync", 1, "hipMemsetAsync"),
+         ("hipLaunchKernel", 2, "shmem_\\w+_reduce"), ("hipMemsetAsync", 1, "hipMemsetAsync"),
          ("hipFree", 1, "hipFree"), ("hipHostFree", 1, "hipHostFree"),
          ("hipStreamDestroy", 1, "hipStreamDestroy")]
 

@@ -7,7 +7,11 @@
 #include <unistd.h>
 
 static __global__ void mistake(int what, long *x) {
-  if (shmem_my_pe() != 1 || threadIdx.x != 3) return;
+  if (shmem_my_pe() != 1) return;
+  if (what == 4) shmemx_long_put_wave(x, x + 1, 1, 7);
+  if (what == 5)
+    shmemx_ctx_long_put_signal_nbi_wg(SHMEM_CTX_DEFAULT, x, x + 1, 1, nullptr, 0, 0, 7);
+  if (threadIdx.x != 3) return;
   if (what == 0) shmem_long_p(x, 1, 7);
   if (what == 1) shmem_long_p(x + (1 << 24), 1, 0);
   if (what == 2) shmem_long_p(reinterpret_cast<long *>(reinterpret_cast<char *>(x) + 3), 1, 0);
@@ -15,7 +19,8 @@ static __global__ void mistake(int what, long *x) {
 }
 
 int main(int, char **argv) {
-  static const char *const names[] = {"pe", "foreign", "misaligned", "wait", "host-wait"};
+  static const char *const names[] = {"pe",   "foreign", "misaligned", "wait",
+                                      "wave", "wg",      "host-wait"};
   fprintf(stderr, "pid %d\n", int(getpid()));
   shmem_init();
   auto *x = static_cast<long *>(shmem_malloc_with_hints(64, SHMEMX_MALLOC_DEVICE));
@@ -23,11 +28,11 @@ int main(int, char **argv) {
   shmem_long_put(x, &zero, 1, shmem_my_pe());
   shmem_barrier_all();
   int what = 0;
-  while (what < 5 && strcmp(names[what], argv[1])) what++;
-  if (what == 4 && shmem_my_pe() == 1) shmem_long_wait_until(x, SHMEM_CMP_EQ, 42);
-  if (what < 4) hipLaunchKernelGGL(mistake, dim3(2), dim3(4), 0, nullptr, what, x);
+  while (what < 7 && strcmp(names[what], argv[1])) what++;
+  if (what == 6 && shmem_my_pe() == 1) shmem_long_wait_until(x, SHMEM_CMP_EQ, 42);
+  if (what < 6) hipLaunchKernelGGL(mistake, dim3(2), dim3(4), 0, nullptr, what, x);
   if (hipDeviceSynchronize() != hipSuccess) return 2;
-  if (what < 5 && shmem_my_pe() == 0) sleep(20); // the other's mistake ends this
+  if (what < 7 && shmem_my_pe() == 0) sleep(20); // the other's mistake ends this
   shmem_free(x);
   shmem_finalize();
   return 0;

@@ -7,7 +7,9 @@ symbols.py exports facts.tsv libshmem.so      exactly the names of the specifica
 symbols.py coverage facts.tsv program...      the programs together call every function
 symbols.py loads libshmem.so                  what it needs: no MPI
 symbols.py tls libshmem.so                    its thread-local memory: little, and at no fixed place, so that dlopen never fails for
-                                              it and the program's threads keep their stacks"""
+                                              it and the program's threads keep their stacks
+symbols.py arrows folder                      its objects there need each other in one direction only: no cycle of source files"""
+import graphlib
 import pathlib
 import re
 import subprocess
@@ -74,8 +76,21 @@ def tls(library):
     return errors + ["STATIC_TLS: a variable of the model initial-exec"] * ("STATIC_TLS" in dynamic)
 
 
+def arrows(folder):
+    objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}  # what is not of lib begins with ..
+    owner = {n: o for o, names in objects.items() for n, kind in names.items() if kind in "TDBR"}
+    needs = {o: {owner[n] for n, kind in names.items() if kind == "U" and n in owner} for o, names in objects.items()}
+    if not any(needs.values()):
+        return [f"no object in {folder} needs another"]
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as e: # each is needed by the one before it
+        return [" <- ".join(o.removesuffix(".cpp.o") for o in e.args[1])]
+    return []
+
+
 def main():
-    errors = {"exports": exports, "coverage": coverage, "loads": loads, "tls": tls}[sys.argv[1]](*sys.argv[2:])
+    errors = {"exports": exports, "coverage": coverage, "loads": loads, "tls": tls, "arrows": arrows}[sys.argv[1]](*sys.argv[2:])
     print("\n".join(errors[:50] + ([f"and {len(errors) - 50} more"] if len(errors) > 50 else [])))
     return bool(errors)
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPUs, as HIP shows them to a program that is started here.
 #include "../../device/runtime.hpp"
-#include "built.h"
 #include "gpu_topology.hpp"
 #include "info.hpp"
 #include <cctype>
@@ -13,14 +12,6 @@
 namespace info {
 
 namespace {
-
-// CUDA has a number where HIP has a name.
-template <class P> auto architecture(const P &p, int) -> decltype(std::string(p.gcnArchName)) {
-  return p.gcnArchName;
-}
-template <class P> std::string architecture(const P &p, long) {
-  return "sm_" + std::to_string(p.major) + std::to_string(p.minor);
-}
 
 // Which memory of the machine is next to it; "unknown" where it has just one, too.
 std::string numa_node(const char *bus) {
@@ -90,7 +81,7 @@ void say_devices() {
     if (!json) printf("\n");
     say("device", size_t(device));
     say("name", p.name);
-    say("architecture", architecture(p, 0).c_str());
+    say("architecture", p.gcnArchName);
     say("bus", bus);
     say("numa_node", numa_node(bus).c_str());
     say("compute_units", size_t(p.multiProcessorCount));
@@ -103,17 +94,11 @@ void say_devices() {
     end_item();
   }
   end_list();
-  // Programs that are written for the host dereference what shmem_malloc gives them.
-  int near = count > 0;
-  for (int device = 0; device < count; device++) {
-    int integrated = 0;
-    near &=
-        hipDeviceGetAttribute(&integrated, hipDeviceAttributeIntegrated, device) == hipSuccess &&
-        integrated;
-  }
-  if (!strcmp(SHMEM_GPU, "cpu")) near = 0; // by default programs for the host stay there
-  say("default_heap", near ? "device" : "host");
-  say("other_heap", count == 0 ? "none" : near ? "host" : "device");
+  bool near = count > 0;
+  for (int device = 0; device < count; device++) near &= shmem::runtime::shares_memory(device);
+  const bool on_device = shmem::runtime::heap_on_device(near);
+  say("default_heap", on_device ? "device" : "host");
+  say("other_heap", count == 0 ? "none" : on_device ? "host" : "device");
   end();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // shmem_info doctor: tries out what usually goes wrong, in the order in which a program meets it.
+#include "../../device/runtime.hpp"
 #include "built.h"
 #include "env.hpp"
 #include "info.hpp"
@@ -10,9 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <hip/hip_runtime_api.h>
 #include <shmemx.h>
 #include <sys/mman.h>
@@ -174,20 +175,13 @@ void check_node(const char *path, const char *how) {
   mend(how);
 }
 
-// What the runtime opens, before it can say more than "no device".
 void check_nodes() {
-  if (!strcmp(SHMEM_GPU, "nvidia")) {
-    check_node("/dev/nvidiactl", "start the container with its GPUs, for one --gpus all");
-  } else if (!strcmp(SHMEM_GPU, "amd")) {
-    const char *how = "add the user to the groups render and video; in a container "
-                      "--device=/dev/kfd --device=/dev/dri --group-add render";
-    check_node("/dev/kfd", how);
-    if (DIR *dir = opendir("/dev/dri")) {
-      while (dirent *entry = readdir(dir))
-        if (!strncmp(entry->d_name, "renderD", 7))
-          check_node((std::string("/dev/dri/") + entry->d_name).c_str(), how);
-      closedir(dir);
-    }
+  const auto &driver = shmem::runtime::driver;
+  for (const char *nodes : driver.nodes) {
+    glob_t found; // what is no pattern, is there or not
+    if (!nodes || glob(nodes, GLOB_NOMAGIC, nullptr, &found) != 0) continue;
+    for (size_t i = 0; i < found.gl_pathc; i++) check_node(found.gl_pathv[i], driver.how);
+    globfree(&found);
   }
 }
 

@@ -103,9 +103,8 @@ struct Bench {
   // False, with a note, if the heap has no room.
   bool make(const Shape &shape) {
     s = shape;
-    rows = (s.m + size_t(npes) - 1) / size_t(npes);
-    first = std::min(s.m, rows * size_t(me));
-    own = std::min(rows, s.m - first);
+    shmemx_matmul_shard(s.m, npes, 0, &first, &rows);
+    shmemx_matmul_shard(s.m, npes, me, &first, &own);
     const size_t bytes = 2 * (s.m * s.k + s.k * s.n + s.m * s.n);
     sets = std::min(size_t(8), 2 + size_t(prop.l2CacheSize) / bytes);
     // The workspaces as well, which would end the job: three times the sum, twice, and the rows of A.

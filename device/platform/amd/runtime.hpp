@@ -7,6 +7,10 @@
 namespace shmem::runtime {
 
 inline constexpr const char *fast_link = "xGMI";
+inline constexpr usual::Driver driver{
+    {"/dev/kfd", "/dev/dri/renderD*"},
+    "add the user to the groups render and video; in a container --device=/dev/kfd "
+    "--device=/dev/dri --group-add render"};
 
 // On gfx942 and gfx950 a poll of memory that no cache keeps needs no invalidate, and a peer's store is
 // seen at once. On gfx90a a GPU's own fine-grained memory is coherent with its peers, and uncached

@@ -59,9 +59,6 @@ SHMEM_FETCH_(xor)
 #undef SHMEM_FETCH_
 
 SHMEM_D_ void wait_stores() {}
-template <class T> SHMEM_D_ T *in_memory(T *p) {
-  return p;
-}
 SHMEM_D_ void fence_release() {}
 SHMEM_D_ void fence_acquire() {}
 template <class T> SHMEM_D_ T poll(const T *p) {
@@ -81,21 +78,6 @@ SHMEM_D_ void fence_all() {
   __atomic_exchange_n(&any, 0, __ATOMIC_SEQ_CST);
 }
 
-SHMEM_D_ Place thread() {
-  return {threadIdx.x, threadIdx.y, threadIdx.z};
-}
-SHMEM_D_ Place threads() {
-  return {blockDim.x, blockDim.y, blockDim.z};
-}
-template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
-  return a;
-}
-template <class T> SHMEM_D_ const T &again(const T &argument) {
-  return argument;
-}
-SHMEM_D_ unsigned anew(unsigned v) {
-  return v;
-}
 template <class W> SHMEM_D_ W load_global(const W *p) {
   W v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -150,9 +132,6 @@ SHMEM_D_ void wave_sync(unsigned) {
 }
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl(v, 0);
-}
-SHMEM_D_ void wg_sync() {
-  __syncthreads();
 }
 // Not a __shared__ one: that is thread-local here, and what a library has of it is taken from the
 // stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and

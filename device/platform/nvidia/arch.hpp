@@ -81,9 +81,6 @@ template <class T> SHMEM_D_ T poll(const T *p) {
   return load<Order::acquire>(p);
 }
 SHMEM_D_ void polled() {}
-template <class T> SHMEM_D_ T *in_memory(T *p) {
-  return p;
-}
 SHMEM_D_ void progress() {}
 // What earlier work of the stream stored is where peers look when a kernel begins.
 SHMEM_D_ void fence_stream() {}
@@ -141,21 +138,6 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 #undef SHMEM_ASM_
 
 // A plain load of global memory that nobody writes.
-SHMEM_D_ Place thread() {
-  return {threadIdx.x, threadIdx.y, threadIdx.z};
-}
-SHMEM_D_ Place threads() {
-  return {blockDim.x, blockDim.y, blockDim.z};
-}
-template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
-  return a;
-}
-template <class T> SHMEM_D_ const T &again(const T &argument) {
-  return argument;
-}
-SHMEM_D_ unsigned anew(unsigned v) {
-  return v;
-}
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *p;
 }
@@ -223,9 +205,6 @@ SHMEM_D_ void wave_sync(unsigned lanes) {
 }
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl_sync(~0u, v, 0);
-}
-SHMEM_D_ void wg_sync() {
-  __syncthreads();
 }
 template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
 template <class Kernel> const void *launchable(Kernel *kernel) {

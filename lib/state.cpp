@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+#include "state.hpp"
+
+namespace shmem {
+
+State self;
+ptrdiff_t heap_delta[max_pes];
+
+} // namespace shmem
