@@ -6,6 +6,7 @@
 // e - 1, when it is done with e - 2.
 #pragma once
 #include "element.hpp"
+#include "pattern.hpp"
 #include "wait.hpp"
 
 namespace shmem::device {
@@ -16,12 +17,9 @@ struct Channel {
   uintptr_t head, lines; // here
   uint64_t epoch;        // of the collective, or the round of it, that is on
   SHMEM_D_ int pe(int member) const { return t.start + member * t.stride; }
-  SHMEM_D_ int peer(int k) const { // each begins with the one behind it; the last is this one
-    const int i = t.me + 1 + k;
-    return i < t.n ? i : i - t.n;
-  }
+  SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ uint64_t *entered(int member) const {
-    return reinterpret_cast<uint64_t *>(head + 128) + member;
+    return reinterpret_cast<uint64_t *>(head + line) + member;
   }
   SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
 };
@@ -46,10 +44,10 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
     fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
   Channel c;
   c.fn = fn, c.t = t;
-  const uintptr_t part = w.at + id * w.team_bytes;
-  c.head = part + index * w.head_bytes;
+  const uintptr_t at = w.at + id * w.team_bytes;
+  c.head = at + index * w.head_bytes;
   c.lines =
-      part + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
+      at + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
   scope.sync(); // the epoch that another thread stored at the end of the last collective
   c.epoch =
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));

@@ -10,35 +10,35 @@ namespace shmem::kernels {
 
 namespace {
 
-template <class W> __device__ W apply(Atomic op, W *p, W value, W cond) {
+template <class W> __device__ W apply(Amo op, W *p, W value, W cond) {
   switch (op) {
-  case Atomic::fetch:
+  case Amo::fetch:
     return arch::load<Order::acquire>(p);
-  case Atomic::set:
+  case Amo::set:
     return arch::exchange<Order::release>(p, value);
-  case Atomic::swap:
+  case Amo::swap:
     return arch::exchange<Order::acq_rel>(p, value);
-  case Atomic::cas:
+  case Amo::compare_swap:
     return arch::compare_exchange<Order::acq_rel>(p, cond, value);
-  case Atomic::add:
+  case Amo::add:
     return arch::fetch_add<Order::acq_rel>(p, value);
-  case Atomic::and_:
+  case Amo::and_:
     return arch::fetch_and<Order::acq_rel>(p, value);
-  case Atomic::or_:
+  case Amo::or_:
     return arch::fetch_or<Order::acq_rel>(p, value);
-  case Atomic::xor_:
+  case Amo::xor_:
     return arch::fetch_xor<Order::acq_rel>(p, value);
   }
   return 0;
 }
 
-template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, uint64_t *result) {
+template <class W> __global__ void one_atomic(Amo op, W *p, W value, W cond, uint64_t *result) {
   *result = apply(op, p, value, cond);
 }
 
 } // namespace
 
-hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
+hipError_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
                   hipStream_t stream) {
   if (bytes == 4)
     return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
@@ -48,13 +48,13 @@ hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t con
 }
 
 namespace {
-template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W cond, W *fetch) {
+template <class W> __global__ void one_atomic_to(Amo op, W *p, W value, W cond, W *fetch) {
   const W seen = apply(op, p, value, cond);
   if (fetch) *fetch = seen;
 }
 } // namespace
 
-hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
+hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream) {
   if (bytes == 4)
     return shmem::launch(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
@@ -94,8 +94,9 @@ __global__ void scan(T *const *dests, const T *const *sources, int members, size
   }
 }
 
-struct Call {
-  Combine op;
+struct Arrays {
+  Operator op;
+  Shape shape;
   void *const *dests;
   const void *const *sources;
   int members;
@@ -108,74 +109,51 @@ dim3 grid(size_t n, unsigned threads) {
   return dim3(unsigned(blocks < 1024 ? blocks : 1024));
 }
 
-template <class Op, class T> hipError_t run(const Call &c) {
+template <class Op, class T> hipError_t run(const Arrays &c) {
   const unsigned threads = 256;
   return shmem::launch((reduce<Op, T>), grid(c.n, threads), dim3(threads), 0, c.stream,
                        reinterpret_cast<T *const *>(c.dests),
                        reinterpret_cast<const T *const *>(c.sources), c.members, c.n);
 }
-template <class T> hipError_t run_scan(const Call &c) {
+template <class T> hipError_t run_scan(const Arrays &c) {
   const unsigned threads = 256;
   return shmem::launch(scan<T>, grid(c.n, threads), dim3(threads), 0, c.stream,
                        reinterpret_cast<T *const *>(c.dests),
                        reinterpret_cast<const T *const *>(c.sources), c.members, c.n,
-                       c.op == Combine::exscan);
+                       c.shape == Shape::exscan);
 }
 
-template <class T> hipError_t run(const Call &c) {
-  switch (c.op) {
-  case Combine::max:
-    return run<Max, T>(c);
-  case Combine::min:
-    return run<Min, T>(c);
-  case Combine::sum:
-    return run<Sum, T>(c);
-  case Combine::prod:
-    return run<Prod, T>(c);
-  case Combine::inscan:
-  case Combine::exscan:
-    return run_scan<T>(c);
-  default:
-    break;
-  }
+template <class T> hipError_t run(const Arrays &c) {
+  if (c.shape != Shape::all) return run_scan<T>(c);
   if constexpr (std::is_unsigned<T>::value) {
-    if (c.op == Combine::and_) return run<And, T>(c);
-    if (c.op == Combine::or_) return run<Or, T>(c);
-    if (c.op == Combine::xor_) return run<Xor, T>(c);
+    if (c.op == Operator::and_) return run<And, T>(c);
+    if (c.op == Operator::or_) return run<Or, T>(c);
+    if (c.op == Operator::xor_) return run<Xor, T>(c);
   }
-  return hipErrorInvalidValue;
+  switch (c.op) {
+  case Operator::max:
+    return run<Max, T>(c);
+  case Operator::min:
+    return run<Min, T>(c);
+  case Operator::sum:
+    return run<Sum, T>(c);
+  case Operator::prod:
+    return run<Prod, T>(c);
+  default:
+    return hipErrorInvalidValue;
+  }
 }
 
 } // namespace
 
-hipError_t combine(Combine op, Type type, void *const *dests, const void *const *sources,
-                   int members, size_t n, hipStream_t stream) {
-  const Call c{op, dests, sources, members, n, stream};
-  switch (type) {
-  case Type::i8:
-    return run<int8_t>(c);
-  case Type::u8:
-    return run<uint8_t>(c);
-  case Type::i16:
-    return run<int16_t>(c);
-  case Type::u16:
-    return run<uint16_t>(c);
-  case Type::i32:
-    return run<int32_t>(c);
-  case Type::u32:
-    return run<uint32_t>(c);
-  case Type::i64:
-    return run<int64_t>(c);
-  case Type::u64:
-    return run<uint64_t>(c);
-  case Type::f32:
-    return run<float>(c);
-  case Type::f64:
-    return run<double>(c);
-  default: // the host's routines have no more, or combine them themselves
-    break;
-  }
-  return hipErrorInvalidValue;
+hipError_t combine(Operator op, Type type, Shape shape, void *const *dests,
+                   const void *const *sources, int members, size_t n, hipStream_t stream) {
+  const Arrays c{op, shape, dests, sources, members, n, stream};
+  return with_type(type, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_arithmetic_v<T>) return run<T>(c);
+    return hipErrorInvalidValue; // the host's routines combine the others themselves
+  });
 }
 
 } // namespace shmem::kernels

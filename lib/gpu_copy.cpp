@@ -114,7 +114,8 @@ void finish() {
   wait(stream());
 }
 
-void combine(int op, int type, const Team &t, void *dest, const void *source, size_t n) {
+void combine(Operator op, Type type, Shape shape, const Team &t, void *dest, const void *source,
+             size_t n) {
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
@@ -128,20 +129,18 @@ void combine(int op, int type, const Team &t, void *dest, const void *source, si
     sources[i] = static_cast<const char *>(source) + delta;
   }
   auto *there = static_cast<void **>(lists_there);
-  MUST(
-      kernels::combine(kernels::Combine(op), kernels::Type(type), there, there + self.n, t.n, n, s),
-      "a reduction of %zu elements to %p", n, dest);
+  MUST(kernels::combine(op, type, shape, there, there + self.n, t.n, n, s),
+       "a reduction of %zu elements to %p", n, dest);
   wait(s);
 }
 
-uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
   if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond,
-                       static_cast<uint64_t *>(result_there), s),
+  MUST(kernels::atomic(op, p, bytes, value, cond, static_cast<uint64_t *>(result_there), s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
   return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);

@@ -27,9 +27,9 @@ struct Push {
   size_t odd;       // bytes: in calls of odd number it lies so much further
   size_t row;       // bytes of a row, all of them
   unsigned element; // bytes
-  bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
+  bool lines;       // addresses, pitch and row are multiples of 16 bytes, and bands below 4 GiB
 
-  static constexpr unsigned part = 32; // rows that a wave sends at once
+  static constexpr unsigned band = 32; // rows of a tile, that a wave sends at once
 
   // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
   // and at its owner.
@@ -58,7 +58,7 @@ struct Push {
       arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.begun, 1u);
   }
 
-  // Waves take parts of tiles in their order, each the next one that no other has.
+  // Waves take bands of tiles in their order, each the next one that no other has.
   template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &tiles, Scope scope) const {
     const unsigned lane = scope.rank() % arch::wave_size,
                    lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
@@ -66,7 +66,7 @@ struct Push {
     unsigned after = take(lane);
     for (;;) {
       const Tiles &order = arch::again(tiles);
-      if (!arch::again(*this).send_part(order, arch::wave_first(after), after, lane, lanes)) return;
+      if (!arch::again(*this).send_band(order, arch::wave_first(after), after, lane, lanes)) return;
     }
   }
 
@@ -75,16 +75,16 @@ private:
     return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
   }
   template <class Tiles>
-  SHMEM_D_ bool send_part(const Tiles &order, unsigned next, unsigned &after, unsigned lane,
+  SHMEM_D_ bool send_band(const Tiles &order, unsigned next, unsigned &after, unsigned lane,
                           unsigned lanes) const {
-    const unsigned parts = (order.high + part - 1) / part, at = next / parts;
+    const unsigned bands = (order.high + band - 1) / band, at = next / bands;
     Tile tile;
     if (at >= tiles || !order(at, tile)) return false;
     after = take(lane); // on its way meanwhile
-    const unsigned first = tile.row + next % parts * part;
+    const unsigned first = tile.row + next % bands * band;
     unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
     if (first >= end) return true;
-    if (end - first > part) end = first + part;
+    if (end - first > band) end = first + band;
     if (waits) wait_until(members.own->call.progress[at % order.workers], at + 1);
     send_rows(tile, first, end, order.wide, next, lane, lanes);
     return true;
@@ -104,8 +104,8 @@ private:
     if (!lines) {
       for (unsigned r = 0; r < end - first; r++)
         for (unsigned k = 0; k < count; k++)
-          device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
-                                                arch::anew(unsigned(bytes)), Lanes{lane, lanes});
+          device::copy<Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
+                                        arch::anew(unsigned(bytes)), Lanes{lane, lanes});
       return;
     }
     using Line = typename arch::WordOf<16>::type;

@@ -3,37 +3,16 @@
 // members' arrays, or, for what a kernel does not reach or know, through buffers of the host.
 #pragma once
 #include "../../device/op.hpp"
+#include "../../device/pattern.hpp"
 #include "../gpu.hpp"
 #include "coll.hpp"
-#include "pattern.hpp"
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <type_traits>
 
 namespace shmem::coll {
 
-// As kernels know it, or -1. Bits and sums of signed integers are those of unsigned ones.
-template <class T> constexpr int kernel_type() {
-  if constexpr (std::is_integral_v<T>)
-    return 2 * std::countr_zero(sizeof(T)) + std::is_unsigned_v<T>;
-  if (std::is_same_v<T, float>) return 8;
-  if (std::is_same_v<T, double>) return 9;
-  return -1;
-}
-
-struct Scan; // in the place of an operator
-template <class Op> constexpr int kernel_op(bool exclusive) {
-  using std::is_same_v;
-  return is_same_v<Op, And>    ? 0
-         : is_same_v<Op, Or>   ? 1
-         : is_same_v<Op, Xor>  ? 2
-         : is_same_v<Op, Max>  ? 3
-         : is_same_v<Op, Min>  ? 4
-         : is_same_v<Op, Sum>  ? 5
-         : is_same_v<Op, Prod> ? 6
-                               : 7 + exclusive;
-}
+struct Scan : Sum {}; // in the place of an operator
 
 // This member's part, from b, of m elements at a time.
 inline constexpr size_t far_block = 256 << 10;
@@ -70,16 +49,18 @@ template <class Op, class T>
 [[gnu::cold, gnu::noinline]] void combine_far(const char *fn, Team &t, T *dest, const T *source,
                                               size_t n, bool exclusive = false) {
   constexpr size_t unit = sizeof(T) < line ? line / sizeof(T) : 1;
-  constexpr int op_of_bits = 2, known = kernel_type<T>();
-  const int op = kernel_op<Op>(exclusive), type = op <= op_of_bits ? known | 1 : known;
   auto [from, to] = pattern::part(n, unit, t.me, t.n);
   sync(t); // the sources are ready
   if (from < to) {
-    // A kernel reaches device memory only.
-    if (type >= 0 && gpu::is_far(dest) && gpu::is_far(source))
-      gpu::combine(op, type, t, dest + from, source + from, to - from);
-    else
+    // A kernel reaches device memory only, and knows no more types.
+    constexpr bool known = std::is_arithmetic_v<T> && sizeof(T) <= 8;
+    constexpr Shape scan[] = {Shape::inscan, Shape::exscan};
+    if (!known || !gpu::is_far(dest) || !gpu::is_far(source))
       through_host<Op>(fn, t, dest, source, n, from, to, exclusive);
+    else if constexpr (known)
+      gpu::combine(Op::which, type_of<Element<Op, T>>,
+                   std::is_same_v<Op, Scan> ? scan[exclusive] : Shape::all, t, dest + from,
+                   source + from, to - from);
   }
   sync(t); // the results are there
 }

@@ -3,9 +3,9 @@
 // them: the result has the same bits on every PE and in every run.
 #pragma once
 #include "../../device/op.hpp"
+#include "../../device/pattern.hpp"
 #include "coll.hpp"
 #include "far.hpp"
-#include "pattern.hpp"
 
 namespace shmem {
 
