@@ -170,8 +170,10 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     w->memory = flags + sizeof(gemm::Signals);
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};
-    for (int i = 0; i < t->n; i++)
+    for (int i = 0; i < t->n; i++) {
       signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
+      signals.pe[i] = t->pe(i);
+    }
     {
       gpu::OnDevice on;
       w->copies.stream = gpu::make_stream();

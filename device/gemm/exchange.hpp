@@ -5,6 +5,7 @@
 
 #include "../copy.hpp"
 #include "../launch.hpp"
+#include "../module.hpp"
 #include "../pattern.hpp"
 #include "../runtime.hpp"
 #include "epilogue.hpp"
@@ -25,7 +26,7 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
                            bool over) {
   const uint64_t epoch = epoch_of(members);
   for (const Meeting &m : {first, second}) {
-    if (m.tell) tell(members, m.tell, epoch, arch::thread().x);
+    if (m.tell) tell(members, m.tell, epoch, Workgroup{});
     if (m.wait && epoch > m.back)
       wait_all(members, members.own->*m.wait, epoch - m.back, Workgroup{});
   }

@@ -90,6 +90,7 @@ struct Signals {
   Flags consumed; // it has no more use for what this PE sent
   alignas(device::line) uint64_t epoch; // of the last call that is over here
   ptrdiff_t delta[max_members];         // from an object here to that of member i
+  int pe[max_members];                  // that member i is
   // Of the call that runs, by this PE alone; zero again when it is over.
   struct {
     alignas(device::line) unsigned begun;  // workgroups that multiply
