@@ -6,6 +6,7 @@
 // e - 1, when it is done with e - 2.
 #pragma once
 #include "element.hpp"
+#include "pattern.hpp"
 #include "wait.hpp"
 
 namespace shmem::device {
@@ -15,13 +16,10 @@ struct Channel {
   Team t;
   uintptr_t head, lines; // here
   uint64_t epoch;        // of the collective, or the round of it, that is on
-  SHMEM_D_ int pe(int member) const { return t.start + member * t.stride; }
-  SHMEM_D_ int peer(int k) const { // each begins with the one behind it; the last is this one
-    const int i = t.me + 1 + k;
-    return i < t.n ? i : i - t.n;
-  }
+  SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
+  SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ uint64_t *entered(int member) const {
-    return reinterpret_cast<uint64_t *>(head + 128) + member;
+    return reinterpret_cast<uint64_t *>(head + line) + member;
   }
   SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
 };
@@ -35,9 +33,6 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
 template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~uintptr_t(1)));
 }
-template <class T> SHMEM_D_ T *flag_at(T *p, int pe) {
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe]);
-}
 
 template <class Scope>
 SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index, Scope scope) {
@@ -46,10 +41,10 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
     fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
   Channel c;
   c.fn = fn, c.t = t;
-  const uintptr_t part = w.at + id * w.team_bytes;
-  c.head = part + index * w.head_bytes;
+  const uintptr_t at = w.at + id * w.team_bytes;
+  c.head = at + index * w.head_bytes;
   c.lines =
-      part + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
+      at + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
   scope.sync(); // the epoch that another thread stored at the end of the last collective
   c.epoch =
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
@@ -62,21 +57,6 @@ template <class Scope> SHMEM_D_ void close(const Channel &c, Scope scope) {
                                                c.epoch - c.t.base);
 }
 
-// Waits until a flag of each peer is at least epoch.
-template <class Scope, class F>
-SHMEM_D_ void hear(const Channel &c, uint64_t epoch, Scope scope, F flag) {
-  for (int i = int(scope.rank()); i < c.t.n; i += int(scope.size())) {
-    if (i == c.t.me) continue;
-    const uint64_t *from = flag(i);
-    Patience patience;
-    while (arch::poll(from) < epoch) {
-      if (patience.over())
-        fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(i), SHMEM_CMP_GE, epoch,
-             arch::load(from));
-      arch::pause();
-    }
-  }
-}
 // Stores this PE's flag at each peer. What the scope stored before goes first, if anything did.
 enum class Stored { nothing, by_stream, by_scope };
 template <Stored stored, class Scope>
@@ -86,22 +66,20 @@ SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
   if (int(scope.rank()) >= c.t.n) return;
   if (stored == Stored::by_scope) arch::fence_release();
   if (stored == Stored::by_stream) arch::fence_stream();
-  for (int i = int(scope.rank()); i < c.t.n; i += int(scope.size()))
-    if (i != c.t.me) arch::store(flag_at(mine, c.pe(i)), c.epoch);
+  set_flags(c.t, mine, c.epoch, scope);
 }
-
 // All members have come: their sources are as they mean them, their dests may be written.
 template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scope) {
   c.epoch++;
   tell<stored>(c, scope, c.entered(c.t.me));
-  hear(c, c.epoch, scope, [&](int i) { return c.entered(i); });
+  wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.entered(i); });
   arch::polled(); // what the peers stored before they came
   scope.sync();
 }
 // All members are done with what is this one's.
 template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scope) {
   tell<stored>(c, scope, c.done(c.t.me));
-  hear(c, c.epoch, scope, [&](int i) { return c.done(i); });
+  wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   arch::polled(); // what they stored in dest
 }
 
@@ -109,7 +87,7 @@ template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scop
 template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
   c.epoch++;
   tell<Stored::nothing>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
-  hear(c, c.epoch - 1, scope, [&](int i) { return c.entered(i); });
+  wait_flags(c.fn, c.t, c.epoch - 1, scope, [&](int i) { return c.entered(i); });
   arch::progress();
   scope.sync();
 }
@@ -118,7 +96,7 @@ SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member 
   return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * state.work.room);
 }
 SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
-  uint64_t *to = flag_at(lines_of(c, c.t.me), c.pe(member)) + 4 * p;
+  uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
   uint32_t w[4];
   __builtin_memcpy(w, &v, 16);
   const uint64_t flag = c.epoch << 32;
@@ -132,6 +110,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
   const int last = c.t.n - 1 - first;
   const uint32_t flag = uint32_t(c.epoch);
   uint64_t w[n][4];
+  // Not poll_until: what a lambda refers to cost 17 to 25 spilt SGPRs (clang 19, gfx942, 2026-11).
   Patience patience;
   for (;;) {
     uint32_t other = 0;

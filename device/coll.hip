@@ -6,13 +6,14 @@
 #include "coll.hpp"
 #include "launch.hpp"
 #include "module.hpp"
+#include "signal.hpp"
 #include "sync.hpp"
 
 namespace shmem::kernels {
 
 namespace {
 
-using device::Algorithm, device::Share, device::Stored;
+using device::Share, device::Stored;
 
 struct Args {
   device::Team team;
@@ -30,34 +31,34 @@ template <class F> __device__ inline void run(const char *fn, const Args &a, F f
   device::close(c, scope);
 }
 
-__global__ void __launch_bounds__(512) broadcast(Args a, int root) {
+__global__ void __launch_bounds__(device::max_threads) broadcast(Args a, int root) {
   run("broadcast on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
     device::broadcast(c, s, a.dest, a.source, a.n, root, scope);
   });
 }
-__global__ void __launch_bounds__(512) collect(Args a) {
+__global__ void __launch_bounds__(device::max_threads) collect(Args a) {
   run("collect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
     device::collect(c, s, a.dest, a.source, a.n, scope);
   });
 }
-__global__ void __launch_bounds__(512) fcollect(Args a) {
+__global__ void __launch_bounds__(device::max_threads) fcollect(Args a) {
   run("fcollect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
     device::fcollect(c, s, a.dest, a.source, a.n, scope);
   });
 }
-__global__ void __launch_bounds__(512) alltoall(Args a) {
+__global__ void __launch_bounds__(device::max_threads) alltoall(Args a) {
   run("alltoall on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
     device::alltoall(c, s, a.dest, a.source, a.n, scope);
   });
 }
-__global__ void __launch_bounds__(512) alltoalls(Args a, Strides by) {
+__global__ void __launch_bounds__(device::max_threads) alltoalls(Args a, Strides by) {
   run("alltoalls on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
     device::alltoalls(c, s, a.dest, a.source, by.dst, by.sst, a.n, by.unit, scope);
   });
 }
 
-template <device::Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
-  const device::Extent e = device::part(0, n, device::part_unit, blockIdx.x, gridDim.x);
+template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
+  const pattern::Extent e = pattern::part(n, device::line, blockIdx.x, gridDim.x);
   device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
 
@@ -66,7 +67,7 @@ struct Grid {
   __device__ unsigned size() const { return gridDim.x * blockDim.x; }
 };
 // Each element in one word.
-template <device::Remote remote>
+template <Remote remote>
 __global__ void elements(char *dest, const char *source, Strides by, size_t n) {
   const auto each = [&](auto word) {
     using W = decltype(word);
@@ -86,9 +87,9 @@ struct Group {
   __device__ unsigned size() const { return threads; }
 };
 // Blocks of as many bytes, strides in bytes; the workgroups of y share each block.
-template <device::Remote remote>
+template <Remote remote>
 __global__ void blocks(char *dest, const char *source, Strides by, size_t n, Group group) {
-  const device::Extent e = device::part(0, by.unit, device::part_unit, blockIdx.y, gridDim.y);
+  const pattern::Extent e = pattern::part(by.unit, device::line, blockIdx.y, gridDim.y);
   const unsigned step = Grid{}.size() / group.threads;
   for (size_t i = Grid{}.rank() / group.threads; i < n; i += step)
     device::copy<remote, 1>(dest + ptrdiff_t(i) * by.dst + e.from,
@@ -102,16 +103,13 @@ __global__ void store(void *dest, uint64_t value, int bytes) {
   if (bytes == 1) arch::store(static_cast<uint8_t *>(dest), uint8_t(value));
 }
 __global__ void put_signal(char *dest, const char *source, size_t n, uint64_t *sig, uint64_t value,
-                           bool add) {
+                           int sig_op) {
   const Workgroup scope;
-  device::copy<device::Remote::dest, 1>(dest, source, n, scope);
+  device::copy<Remote::dest, 1>(dest, source, n, scope);
   device::settle(scope);
   if (scope.rank() != 0) return;
   arch::fence_release(); // the data before the signal
-  if (add)
-    arch::fetch_add(sig, value);
-  else
-    arch::store(sig, value);
+  device::deliver(sig, value, sig_op);
 }
 __global__ void wait(uint64_t *sig, int cmp, uint64_t value) {
   device::wait_for("shmemx_signal_wait_until_on_stream", "sig_addr", sig, cmp, value);
@@ -125,16 +123,14 @@ __global__ void meet(unsigned id) {
 
 } // namespace
 
-hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, bool from_pe,
+hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, Remote remote,
                           unsigned blocks, unsigned threads, hipStream_t stream) {
-  using device::Remote;
-  return shmem::launch(from_pe ? copy<Remote::source> : copy<Remote::dest>, dim3(blocks),
-                       dim3(threads), 0, stream, static_cast<char *>(dest),
+  return shmem::launch(remote == Remote::source ? copy<Remote::source> : copy<Remote::dest>,
+                       dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
                        static_cast<const char *>(source), bytes);
 }
 hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
-                             size_t n, bool from_pe, hipStream_t stream) {
-  using device::Remote;
+                             size_t n, Remote remote, hipStream_t stream) {
   auto *d = static_cast<char *>(dest);
   auto *s = static_cast<const char *>(source);
   const size_t bytes = block * strides.unit;
@@ -142,15 +138,15 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
                          strides.sst * ptrdiff_t(strides.unit), bytes};
   const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) |
                         uintptr_t(in_bytes.dst) | uintptr_t(in_bytes.sst);
-  constexpr size_t most = 64; // workgroups, as of a copy
+  constexpr size_t most = device::max_channels; // workgroups, as of a copy
   const auto up = [](size_t a, size_t b) { return (a + b - 1) / b; };
   if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && all % bytes == 0) {
     const Strides words{in_bytes.dst / ptrdiff_t(bytes), in_bytes.sst / ptrdiff_t(bytes), bytes};
     const unsigned threads = n <= 64 ? 64 : 256;
     const size_t grid = up(n, threads * size_t(device::in_flight));
-    return shmem::launch(from_pe ? elements<Remote::source> : elements<Remote::dest>,
-                         dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s,
-                         words, n);
+    return shmem::launch(
+        remote == Remote::source ? elements<Remote::source> : elements<Remote::dest>,
+        dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s, words, n);
   }
   size_t share = up(bytes, 64 << 10); // of a block, where there are not enough of them
   if (share > up(most, n)) share = up(most, n);
@@ -159,7 +155,7 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
   const unsigned size = n * threads <= 64 ? 64 : 256;
   size_t grid = up(n * threads, size);
   if (grid > up(most, share)) grid = up(most, share);
-  return shmem::launch(from_pe ? blocks<Remote::source> : blocks<Remote::dest>,
+  return shmem::launch(remote == Remote::source ? blocks<Remote::source> : blocks<Remote::dest>,
                        dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, in_bytes,
                        n, Group{threads});
 }
@@ -167,10 +163,10 @@ hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t
   return shmem::launch(store, dim3(1), dim3(1), 0, stream, dest, value, int(bytes));
 }
 hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
-                                uint64_t value, bool add, hipStream_t stream) {
+                                uint64_t value, int sig_op, hipStream_t stream) {
   const unsigned threads = bytes <= 1024 ? 64 : 256;
   return shmem::launch(put_signal, dim3(1), dim3(threads), 0, stream, static_cast<char *>(dest),
-                       static_cast<const char *>(source), bytes, sig, value, add);
+                       static_cast<const char *>(source), bytes, sig, value, sig_op);
 }
 hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream) {
   return shmem::launch(wait, dim3(1), dim3(1), 0, stream, sig, cmp, value);
@@ -179,28 +175,27 @@ hipError_t quiet_on_stream(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);
 }
 hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
-  return shmem::launch(meet, dim3(1), dim3(64), 0, stream, id);
+  return shmem::launch(meet, dim3(1), dim3(device::max_wave), 0, stream, id);
 }
 
-hipError_t move(Move what, const Collective &c, int root, const Strides &strides) {
-  const Args a{c.team,
-               c.id,
-               c.algorithm ? Algorithm::direct : Algorithm::lines,
-               static_cast<char *>(c.dest),
-               static_cast<const char *>(c.source),
-               c.n};
+hipError_t move(Collective what, const Call &c, int root, const Strides &strides) {
+  const Args a{
+      c.team, c.id, c.algorithm, static_cast<char *>(c.dest), static_cast<const char *>(c.source),
+      c.n};
   const dim3 grid(c.blocks), block(c.threads);
   switch (what) {
-  case Move::broadcast:
+  case Collective::broadcast:
     return shmem::launch(broadcast, grid, block, 0, c.stream, a, root);
-  case Move::collect:
+  case Collective::collect:
     return shmem::launch(collect, grid, block, 0, c.stream, a);
-  case Move::fcollect:
+  case Collective::fcollect:
     return shmem::launch(fcollect, grid, block, 0, c.stream, a);
-  case Move::alltoall:
+  case Collective::alltoall:
     return shmem::launch(alltoall, grid, block, 0, c.stream, a);
-  case Move::alltoalls:
+  case Collective::alltoalls:
     return shmem::launch(alltoalls, grid, block, 0, c.stream, a, strides);
+  default:
+    break;
   }
   return hipErrorInvalidValue;
 }

@@ -12,24 +12,13 @@
 
 namespace shmem::device {
 
-// phases: direct, but a workgroup writes to others when it has read all of its part.
-enum class Algorithm : int { lines, direct, phases };
-
 // What one call of a scope, or one workgroup of a grid, does of a collective.
 struct Share {
   Algorithm algorithm;
   unsigned index, count;
   Stored stored; // who may have written source
 };
-struct Extent {
-  size_t from, to;
-};
-SHMEM_D_ Extent part(size_t from, size_t to, size_t unit, size_t i, size_t count) {
-  const size_t units = (to - from + unit - 1) / unit, each = (units + count - 1) / count * unit;
-  const size_t a = from + i * each, b = a + each;
-  return {a < to ? a : to, b < to ? b : to};
-}
-inline constexpr size_t part_unit = 128; // bytes: no two writers on a line
+using pattern::Extent, pattern::part;
 
 template <class Scope> SHMEM_D_ void come(Channel &c, const Share &s, Scope scope) {
   if (s.stored == Stored::by_stream)
@@ -48,7 +37,7 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
     begin_round(c, scope);
     for (size_t p = scope.rank(); p < packs; p += scope.size()) {
       const Channel to = anew(scope, c);
-      for (int k = 0; k < to.t.n; k++) {
+      for (int k = 1; k <= to.t.n; k++) {
         const int i = to.peer(k);
         if (const char *from = give(i, at))
           send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
@@ -58,7 +47,7 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
   }
 }
 
-// n bytes from source to the same place of several members' dests: read once.
+// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read once.
 template <class W, class Scope, class Dest>
 SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
                            Dest dest) {
@@ -69,7 +58,7 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
     W v[4];
     SHMEM_UNROLL_
     for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
-    for (int k = 0; k < dests; k++)
+    for (int k = 1; k <= dests; k++)
       if (char *d = dest(k)) {
         SHMEM_UNROLL_
         for (int j = 0; j < 4; j++)
@@ -78,7 +67,7 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
   }
   for (; i < n; i += size) {
     const W v = arch::load_global(s + i);
-    for (int k = 0; k < dests; k++)
+    for (int k = 1; k <= dests; k++)
       if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
   }
 }
@@ -107,7 +96,7 @@ SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *sour
   const bool sends = c.t.me == root;
   if (s.algorithm == Algorithm::lines) {
     pass(
-        c, scope, part(0, bytes, part_unit, s.index, s.count),
+        c, scope, part(bytes, line, s.index, s.count),
         [&](int i, size_t at) {
           return sends && (i != root || dest != source) ? source + at : nullptr;
         },
@@ -121,13 +110,13 @@ SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *sour
   }
   come(c, s, scope);
   if (sends || c.t.n == 1) {
-    const Extent e = part(0, bytes, part_unit, s.index, s.count);
+    const Extent e = part(bytes, line, s.index, s.count);
     if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
   } else {
     // Each of the others fetches a part, and hands it on: the root's link carries it all once.
     const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
-    const Extent mine = part(0, bytes, part_unit, size_t(turn), size_t(c.t.n - 1));
-    const Extent e = part(mine.from, mine.to, part_unit, s.index, s.count);
+    const Extent mine = part(bytes, line, turn, c.t.n - 1);
+    const Extent e = part(mine, line, s.index, s.count);
     spread(at_peer(source, c.pe(root)), dest, e, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);
       return i == root ? nullptr : at_peer(dest, c.pe(i));
@@ -145,7 +134,7 @@ SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent 
 template <class Scope>
 SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
-  const Extent e = part(0, bytes, part_unit, s.index, s.count);
+  const Extent e = part(bytes, line, s.index, s.count);
   if (s.algorithm == Algorithm::lines) {
     pass(
         c, scope, e, [&](int, size_t at) { return source + at; },
@@ -176,14 +165,14 @@ SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source
     __builtin_memcpy(theirs, &v, 16);
     if (i < c.t.me) before += theirs[0];
   });
-  give_all(c, dest + before, source, part(0, bytes, part_unit, s.index, s.count), scope);
+  give_all(c, dest + before, source, part(bytes, line, s.index, s.count), scope);
   leave<Stored::by_scope>(c, scope);
 }
 
 template <class Scope>
 SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
-  const Extent e = part(0, bytes, part_unit, s.index, s.count);
+  const Extent e = part(bytes, line, s.index, s.count);
   if (s.algorithm == Algorithm::lines) {
     pass(
         c, scope, e, [&](int i, size_t at) { return source + size_t(i) * bytes + at; },
@@ -196,7 +185,7 @@ SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *sourc
   }
   come(c, s, scope);
   for (int k = 0; k < c.t.n; k++) {
-    const int i = c.peer((k + int(s.index)) % c.t.n);
+    const int i = c.peer((k + int(s.index)) % c.t.n + 1);
     copy<Remote::dest, 1>(at_peer(dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
                           source + size_t(i) * bytes + e.from, e.to - e.from, scope);
   }
@@ -207,9 +196,9 @@ SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *sourc
 template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {
-  const Extent e = part(0, n, 1, s.index, s.count);
+  const Extent e = part(n, 1, s.index, s.count);
   for (int k = 0; k < c.t.n; k++) {
-    const int i = c.peer((k + int(s.index)) % c.t.n);
+    const int i = c.peer((k + int(s.index)) % c.t.n + 1);
     W *d = reinterpret_cast<W *>(at_peer(dest, c.pe(i))) + size_t(c.t.me) * n * size_t(dst * words);
     const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
     for (int w = 0; w < words; w++)

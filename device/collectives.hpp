@@ -72,28 +72,10 @@ SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *sour
   });
 }
 
-// The type in which T is combined: integers of a size are one where signs do not matter.
-template <int bytes, bool is_signed> struct Integer {
-  using type = typename arch::WordOf<bytes>::type;
-};
-template <int bytes> struct Integer<bytes, true> {
-  using type = std::make_signed_t<typename arch::WordOf<bytes>::type>;
-};
-template <class T, bool signs, bool = std::is_integral_v<T>> struct Element { using type = T; };
-template <class T, bool signs> struct Element<T, signs, true> {
-  using type = typename Integer<sizeof(T), signs && std::is_signed_v<T>>::type;
-};
-template <bool signs> struct Element<shmem_complexf_, signs, false> {
-  using type = Complex<float>;
-};
-template <bool signs> struct Element<shmem_complexd_, signs, false> {
-  using type = Complex<double>;
-};
-
-template <class Op, bool signs, class T, class Scope>
+template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {
-  using E = typename Element<T, signs>::type;
+  using E = Element<Op, T>;
   return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Share &s) {
     const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
     check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
@@ -102,24 +84,24 @@ SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source,
     reduce(c, s, r, Fixed<Op>{}, scope);
   });
 }
-#define SHMEM_REDUCE_(name, op, signs, shape)                                                      \
+#define SHMEM_REDUCE_(name, op, shape)                                                             \
   template <class T, class Scope>                                                                  \
   SHMEM_D_ int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,         \
                     Scope scope) {                                                                 \
-    return reduce<op, signs>(fn, team, dest, source, n, Shape::shape, scope);                      \
+    return reduce<op>(fn, team, dest, source, n, Shape::shape, scope);                             \
   }
-#define SHMEM_REDUCES_(name, op, signs)                                                            \
-  SHMEM_REDUCE_(name##_reduce, op, signs, all)                                                     \
-  SHMEM_REDUCE_(name##_reduce_scatter, op, signs, scatter)
-SHMEM_REDUCES_(and, And, false)
-SHMEM_REDUCES_(or, Or, false)
-SHMEM_REDUCES_(xor, Xor, false)
-SHMEM_REDUCES_(max, Max, true)
-SHMEM_REDUCES_(min, Min, true)
-SHMEM_REDUCES_(sum, Sum, false)
-SHMEM_REDUCES_(prod, Prod, false)
-SHMEM_REDUCE_(sum_inscan, Sum, false, inscan)
-SHMEM_REDUCE_(sum_exscan, Sum, false, exscan)
+#define SHMEM_REDUCES_(name, op)                                                                   \
+  SHMEM_REDUCE_(name##_reduce, op, all)                                                            \
+  SHMEM_REDUCE_(name##_reduce_scatter, op, scatter)
+SHMEM_REDUCES_(and, And)
+SHMEM_REDUCES_(or, Or)
+SHMEM_REDUCES_(xor, Xor)
+SHMEM_REDUCES_(max, Max)
+SHMEM_REDUCES_(min, Min)
+SHMEM_REDUCES_(sum, Sum)
+SHMEM_REDUCES_(prod, Prod)
+SHMEM_REDUCE_(sum_inscan, Sum, inscan)
+SHMEM_REDUCE_(sum_exscan, Sum, exscan)
 #undef SHMEM_REDUCES_
 #undef SHMEM_REDUCE_
 

@@ -3,12 +3,10 @@
 // thread: a workgroup of 1024 has 64 KiB on the way, which is what a link of 40 GB/s takes that
 // answers after 1.5 us.
 #pragma once
+#include "kinds.hpp"
 #include "scope.hpp"
 
 namespace shmem::device {
-
-// Which side of a copy is the peer's. The other one may be anything that the GPU reaches.
-enum class Remote { dest, source };
 
 inline constexpr int in_flight = 4;
 

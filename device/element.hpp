@@ -144,17 +144,18 @@ SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
 
 // An operator known to the compiler, and one that the call brings: it is asked for once a pack, not
 // once an element, for the sake of compile time (nvcc 13, sm_90, all types: see below).
-enum class Combine : int { and_, or_, xor_, max, min, sum, prod };
 template <class Op> struct Fixed {
   static constexpr int deep = 2; // packs of a member that a thread has in flight
 };
 struct Chosen {
   static constexpr int deep = 1;
-  Combine which;
+  Operator which;
 };
-template <class Scope, class Op> SHMEM_D_ Op anew(Scope scope, Op op) {
-  if constexpr (std::is_same_v<Op, Chosen>) op.which = Combine(anew(scope, int(op.which)));
+template <class Scope, class Op> SHMEM_D_ Fixed<Op> anew(Scope, Fixed<Op> op) {
   return op;
+}
+template <class Scope> SHMEM_D_ Chosen anew(Scope scope, Chosen op) {
+  return {anew(scope, op.which)};
 }
 template <class Op, class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Fixed<Op>) {
   SHMEM_UNROLL_
@@ -164,18 +165,18 @@ template <class A> struct IsComplex : std::false_type {};
 template <class R> struct IsComplex<Complex<R>> : std::true_type {};
 template <class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Chosen op) {
   if constexpr (std::is_unsigned_v<T>) {
-    if (op.which == Combine::and_) return combine(acc, in, Fixed<And>{});
-    if (op.which == Combine::or_) return combine(acc, in, Fixed<Or>{});
-    if (op.which == Combine::xor_) return combine(acc, in, Fixed<Xor>{});
+    if (op.which == Operator::and_) return combine(acc, in, Fixed<And>{});
+    if (op.which == Operator::or_) return combine(acc, in, Fixed<Or>{});
+    if (op.which == Operator::xor_) return combine(acc, in, Fixed<Xor>{});
   }
   if constexpr (!IsComplex<T>::value) {
-    if (op.which == Combine::max) return combine(acc, in, Fixed<Max>{});
-    if (op.which == Combine::min) return combine(acc, in, Fixed<Min>{});
+    if (op.which == Operator::max) return combine(acc, in, Fixed<Max>{});
+    if (op.which == Operator::min) return combine(acc, in, Fixed<Min>{});
   }
   // Sums and products of signed integers are those of unsigned ones; sums of the others without a
   // kernel of their own.
   if constexpr (!std::is_integral_v<T> || std::is_unsigned_v<T>) {
-    if (op.which == Combine::prod) return combine(acc, in, Fixed<Prod>{});
+    if (op.which == Operator::prod) return combine(acc, in, Fixed<Prod>{});
     if constexpr (std::is_integral_v<T> || IsComplex<T>::value) combine(acc, in, Fixed<Sum>{});
   }
 }

@@ -9,35 +9,35 @@ namespace shmem::kernels {
 
 namespace {
 
-template <class W> __device__ W apply(Atomic op, W *p, W value, W cond) {
+template <class W> __device__ W apply(Amo op, W *p, W value, W cond) {
   switch (op) {
-  case Atomic::fetch:
+  case Amo::fetch:
     return arch::load<Order::acquire>(p);
-  case Atomic::set:
+  case Amo::set:
     return arch::exchange<Order::release>(p, value);
-  case Atomic::swap:
+  case Amo::swap:
     return arch::exchange<Order::acq_rel>(p, value);
-  case Atomic::cas:
+  case Amo::compare_swap:
     return arch::compare_exchange<Order::acq_rel>(p, cond, value);
-  case Atomic::add:
+  case Amo::add:
     return arch::fetch_add<Order::acq_rel>(p, value);
-  case Atomic::and_:
+  case Amo::and_:
     return arch::fetch_and<Order::acq_rel>(p, value);
-  case Atomic::or_:
+  case Amo::or_:
     return arch::fetch_or<Order::acq_rel>(p, value);
-  case Atomic::xor_:
+  case Amo::xor_:
     return arch::fetch_xor<Order::acq_rel>(p, value);
   }
   return 0;
 }
 
-template <class W> __global__ void one_atomic(Atomic op, W *p, W value, W cond, uint64_t *result) {
+template <class W> __global__ void one_atomic(Amo op, W *p, W value, W cond, uint64_t *result) {
   *result = apply(op, p, value, cond);
 }
 
 } // namespace
 
-hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
+hipError_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
                   hipStream_t stream) {
   if (bytes == 4)
     return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
@@ -47,13 +47,13 @@ hipError_t atomic(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t con
 }
 
 namespace {
-template <class W> __global__ void one_atomic_to(Atomic op, W *p, W value, W cond, W *fetch) {
+template <class W> __global__ void one_atomic_to(Amo op, W *p, W value, W cond, W *fetch) {
   const W seen = apply(op, p, value, cond);
   if (fetch) *fetch = seen;
 }
 } // namespace
 
-hipError_t atomic_on_stream(Atomic op, void *p, size_t bytes, uint64_t value, uint64_t cond,
+hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream) {
   if (bytes == 4)
     return shmem::launch(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,

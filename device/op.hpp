@@ -3,6 +3,7 @@
 // around, signed ones too.
 #pragma once
 #include "arch.hpp"
+#include "kinds.hpp"
 #include <type_traits>
 
 namespace shmem {
@@ -32,31 +33,69 @@ template <class T> struct Wrap<T, true> {
 };
 
 struct Sum {
+  static constexpr Operator which = Operator::sum;
   template <class T> SHMEM_HD_ static T op(T a, T b) {
     using W = typename Wrap<T>::type;
     return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
   }
 };
 struct Prod {
+  static constexpr Operator which = Operator::prod;
   template <class T> SHMEM_HD_ static T op(T a, T b) {
     using W = typename Wrap<T>::type;
     return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
   }
 };
 struct Min {
+  static constexpr Operator which = Operator::min;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return b < a ? b : a; }
 };
 struct Max {
+  static constexpr Operator which = Operator::max;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return a < b ? b : a; }
 };
 struct And {
+  static constexpr Operator which = Operator::and_;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a & b); }
 };
 struct Or {
+  static constexpr Operator which = Operator::or_;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a | b); }
 };
 struct Xor {
+  static constexpr Operator which = Operator::xor_;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a ^ b); }
 };
+
+// What Op combines a T in: integers of a size are one type where signs do not matter.
+template <class Op, class T, bool = std::is_integral<T>::value> struct ElementOf {
+  using type = T;
+};
+template <class Op, class T> struct ElementOf<Op, T, true> {
+  using Word = typename arch::WordOf<sizeof(T)>::type;
+  using type = std::conditional_t<signs_matter(Op::which) && std::is_signed<T>::value,
+                                  std::make_signed_t<Word>, Word>;
+};
+__extension__ typedef float _Complex ComplexFloat; // C's own, as routines of that type have them
+__extension__ typedef double _Complex ComplexDouble;
+template <class Op> struct ElementOf<Op, ComplexFloat, false> { using type = Complex<float>; };
+template <class Op> struct ElementOf<Op, ComplexDouble, false> { using type = Complex<double>; };
+template <class Op, class T> using Element = typename ElementOf<Op, T>::type;
+
+// From a type to its name, and back: f is called with a value of the type.
+template <class T> struct TypeOf;
+#define SHMEM_TYPE_(name, T)                                                                       \
+  template <> struct TypeOf<T> { static constexpr Type value = Type::name; };
+SHMEM_TYPES_(SHMEM_TYPE_)
+#undef SHMEM_TYPE_
+template <class T> inline constexpr Type type_of = TypeOf<T>::value;
+#define SHMEM_TYPE_(name, T)                                                                       \
+  case Type::name:                                                                                 \
+    return f(T{});
+template <class F> auto with_type(Type type, F f) {
+  switch (type) { SHMEM_TYPES_(SHMEM_TYPE_) }
+  __builtin_unreachable();
+}
+#undef SHMEM_TYPE_
 
 } // namespace shmem

@@ -5,10 +5,6 @@
 
 namespace shmem::device {
 
-// What becomes of the sources: all of each combined, for all; block i combined, for member i; or
-// those up to, or before, the member's own.
-enum class Shape : int { all, scatter, inscan, exscan };
-
 template <class T> struct Reduction {
   T *dest;
   const T *source;
@@ -27,7 +23,7 @@ template <class T, class Op> struct Combiner {
   template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
     Combiner k = *this;
     k.c = device::anew(scope, c);
-    k.shape = Shape(device::anew(scope, int(shape)));
+    k.shape = device::anew(scope, shape);
     k.op = device::anew(scope, op);
     return k;
   }
@@ -75,7 +71,7 @@ template <class T, class Op> struct Combiner {
   }
   SHMEM_D_ void put_result(Pack v, Pack *d) const {
     if (shape == Shape::scatter) return void(*d = v);
-    for (int k = 0; k < c.t.n; k++) arch::store_remote(at_peer(d, c.pe(c.peer(k))), v);
+    for (int k = 1; k <= c.t.n; k++) arch::store_remote(at_peer(d, c.pe(c.peer(k))), v);
   }
 
   // The first of a pack's lanes is the element.
@@ -93,7 +89,7 @@ template <class T, class Op> struct Combiner {
     }
     if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
     if (shape == Shape::all)
-      for (int k = 0; k < c.t.n; k++)
+      for (int k = 1; k <= c.t.n; k++)
         store_element(at_peer(d, c.pe(c.peer(k))), narrow<T>(acc.v[0]));
   }
 
@@ -120,10 +116,10 @@ template <class T, class Op> struct Combiner {
 
 template <class T, class Op, class Scope>
 SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, Scope scope) {
-  const size_t unit = part_unit / sizeof(T);
+  const size_t unit = line / sizeof(T);
   const bool scatter = r.shape == Shape::scatter;
   if (s.algorithm == Algorithm::lines) {
-    const Extent e = part(0, r.n, unit, s.index, s.count);
+    const Extent e = part(r.n, unit, s.index, s.count);
     const char *source = reinterpret_cast<const char *>(r.source);
     char *dest = reinterpret_cast<char *>(r.dest);
     const size_t block = scatter ? r.n * sizeof(T) : 0;
@@ -154,8 +150,8 @@ SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, S
   // two phases (2026-11).
   const bool phases = s.algorithm == Algorithm::phases && r.shape == Shape::all;
   const Combiner<T, Op> combiner{c, phases ? Shape::scatter : r.shape, op};
-  const Extent mine = scatter ? Extent{0, r.n} : part(0, r.n, unit, size_t(c.t.me), size_t(c.t.n)),
-               e = part(mine.from, mine.to, unit, s.index, s.count);
+  const Extent mine = scatter ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),
+               e = part(mine, unit, s.index, s.count);
   combiner.run(r.dest + e.from, r.source + (scatter ? size_t(c.t.me) * r.n : 0) + e.from,
                e.to - e.from, scope);
   if (scatter) return leave<Stored::nothing>(c, scope);

@@ -41,9 +41,10 @@ struct Wave {
 namespace device {
 
 // See arch::anew. What a call is given is the same in all threads of a scope.
-template <class Scope> SHMEM_D_ int anew(Scope, int n) {
+template <class Scope, class Word> SHMEM_D_ Word anew(Scope, Word n) {
+  static_assert(sizeof n == sizeof(unsigned), "an int or an enumeration");
   if constexpr (std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>)
-    return int(arch::anew(unsigned(n)));
+    return static_cast<Word>(arch::anew(static_cast<unsigned>(n)));
   return n;
 }
 

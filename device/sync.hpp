@@ -23,24 +23,8 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
   // 2026-11).
   if (scope.rank() < unsigned(t.n)) {
     arch::fence_release(); // what this PE stored before, before its epoch at the others
-    for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
-      if (i == t.me) continue;
-      const uintptr_t delta = state.flag_delta[t.start + i * t.stride];
-      arch::store(reinterpret_cast<uint64_t *>(
-                      reinterpret_cast<uintptr_t>(state.arrived + row + t.me) + delta),
-                  epoch);
-    }
-    for (int i = int(scope.rank()); i < t.n; i += int(scope.size())) {
-      if (i == t.me) continue;
-      const uint64_t *from = state.arrived + row + i;
-      Patience patience;
-      while (arch::poll(from) < epoch) {
-        if (patience.over())
-          fail(Report::wait_limit, fn, "team", from, 8, 8, t.start + i * t.stride, SHMEM_CMP_GE,
-               epoch, arch::load(from));
-        arch::pause();
-      }
-    }
+    set_flags(t, state.arrived + row + t.me, epoch, scope);
+    wait_flags(fn, t, epoch, scope, [&](int i) { return state.arrived + row + i; });
     arch::polled(); // the epochs of the others, before what they stored before
   }
   scope.sync();

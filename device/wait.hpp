@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Point-to-point synchronization: wait and test, of one thread, at system scope.
 #pragma once
-#include "address.hpp"
-#include "scope.hpp"
+#include "flags.hpp"
 
 namespace shmem::device {
 
@@ -23,18 +22,6 @@ template <class T> SHMEM_D_ bool holds(T a, int cmp, T b) {
   }
 }
 
-// Counts polls against SHMEM_WAIT_LIMIT. The clock is read every 256th time.
-struct Patience {
-  uint64_t end = 0;
-  uint32_t polls = 0;
-  SHMEM_D_ bool over() {
-    if (!state.wait_limit || ++polls % 256) return false;
-    const uint64_t now = arch::clock();
-    if (!end) end = now + state.wait_limit;
-    return now >= end;
-  }
-};
-
 SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t bytes,
                         size_t align) {
   const uintptr_t delta = state.delta[unsigned(state.me) % unsigned(max_pes)];
@@ -45,15 +32,12 @@ SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t b
 template <class T>
 SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
   check_own(fn, arg, p, sizeof(T), alignof(T));
-  Patience patience;
-  T seen = arch::poll(p);
-  while (!holds(seen, cmp, value)) {
-    if (patience.over())
-      fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp, uint64_t(value),
-           uint64_t(seen));
-    arch::pause();
-    seen = arch::poll(p);
-  }
+  T seen;
+  poll_until([&] { return holds(seen = arch::poll(p), cmp, value); },
+             [&] {
+               fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp,
+                    uint64_t(value), uint64_t(seen));
+             });
   arch::polled();
   return seen;
 }
@@ -121,15 +105,13 @@ SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status
 template <class T, class R, class F>
 SHMEM_D_ R poll(const char *fn, T *ivars, size_t n, int cmp, T value, R none, F f) {
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
-  Patience patience;
-  for (;;) {
-    const R r = f();
-    if (r != none) return r;
-    if (patience.over())
-      fail(Report::wait_limit, fn, "ivars", ivars, n * sizeof(T), alignof(T), state.me, cmp,
-           uint64_t(value), uint64_t(arch::load(ivars)));
-    arch::pause();
-  }
+  R r;
+  poll_until([&] { return (r = f()) != none; },
+             [&] {
+               fail(Report::wait_limit, fn, "ivars", ivars, n * sizeof(T), alignof(T), state.me,
+                    cmp, uint64_t(value), uint64_t(arch::load(ivars)));
+             });
+  return r;
 }
 
 // Each of the six, with one value and with a vector of them.

@@ -345,7 +345,8 @@ void open_tuning() {
   hipDeviceProp_t prop;
   MUST(hipGetDeviceProperties(&prop, chosen), "hipGetDeviceProperties");
   snprintf(mine.name, sizeof mine.name, "%s", prop.gcnArchName);
-  MUST(kernels::residents(chosen, 512, &mine.blocks), "the occupancy of the collectives' kernels");
+  MUST(kernels::residents(chosen, device::max_threads, &mine.blocks),
+       "the occupancy of the collectives' kernels");
   show(mine, [&](int pe, const Gpu &g) {
     if (pe == 0) all = g;
     all.blocks = std::min(all.blocks, g.blocks);

@@ -2,6 +2,7 @@
 // The symmetric heap in GPU memory, and what the GPU does for the host's routines on it. The only
 // users of HIP are the files gpu*.cpp.
 #pragma once
+#include "../device/kinds.hpp"
 #include "../device/state.hpp"
 #include "state.hpp"
 #include <atomic>
@@ -62,17 +63,15 @@ void finish();
 shmemx_stream_t team_stream(int id);
 void wait(shmemx_stream_t stream);
 
-// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before. In the order of
-// kernels::Atomic.
-enum Op : int { op_fetch, op_set, op_swap, op_cas, op_add, op_and, op_or, op_xor };
-uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond);
+// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
+uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond);
 
 // The same by the names of std::atomic_ref.
 template <class T> class Atomic {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   static_assert(sizeof(T) == sizeof(Word));
   T *p;
-  T act(Op op, T value = T{}, T cond = T{}) const {
+  T act(Amo op, T value = T{}, T cond = T{}) const {
     return std::bit_cast<T>(
         Word(atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
   }
@@ -80,17 +79,17 @@ template <class T> class Atomic {
 public:
   explicit Atomic(T *p) : p(p) {}
   using order = std::memory_order;
-  T load(order = {}) const { return act(op_fetch); }
-  void store(T value, order = {}) const { act(op_set, value); }
-  T exchange(T value) const { return act(op_swap, value); }
+  T load(order = {}) const { return act(Amo::fetch); }
+  void store(T value, order = {}) const { act(Amo::set, value); }
+  T exchange(T value) const { return act(Amo::swap, value); }
   bool compare_exchange_strong(T &seen, T value, order = {}) const {
-    const T old = std::exchange(seen, act(op_cas, value, seen));
+    const T old = std::exchange(seen, act(Amo::compare_swap, value, seen));
     return !memcmp(&old, &seen, sizeof old);
   }
-  T fetch_add(T value, order = {}) const { return act(op_add, value); }
-  T fetch_and(T value) const { return act(op_and, value); }
-  T fetch_or(T value) const { return act(op_or, value); }
-  T fetch_xor(T value) const { return act(op_xor, value); }
+  T fetch_add(T value, order = {}) const { return act(Amo::add, value); }
+  T fetch_and(T value) const { return act(Amo::and_, value); }
+  T fetch_or(T value) const { return act(Amo::or_, value); }
+  T fetch_xor(T value) const { return act(Amo::xor_, value); }
 };
 
 } // namespace gpu

@@ -122,14 +122,13 @@ void finish() {
   wait(stream());
 }
 
-uint64_t atomic(Op op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
   if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic(kernels::Atomic(op), p, bytes, value, cond,
-                       static_cast<uint64_t *>(result_there), s),
+  MUST(kernels::atomic(op, p, bytes, value, cond, static_cast<uint64_t *>(result_there), s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
   return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);

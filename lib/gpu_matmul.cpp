@@ -26,12 +26,6 @@ namespace {
 
 constexpr const char *operations[] = {"reduce_scatter", "all_reduce", "all_gather",
                                       "all_gather_matmul"};
-// Bytes; the order of gemm::Type.
-constexpr size_t sizes[] = {4, 2, 2, 1};
-static_assert(int(gemm::Type::f8) == SHMEMX_F8 && int(gemm::Type::bf16) == SHMEMX_BF16 &&
-              int(gemm::Activation::silu) == SHMEMX_ACTIVATION_SILU &&
-              int(gemm::Fused::gather_matmul) == SHMEMX_ALL_GATHER_MATMUL &&
-              int(gemm::Algorithm::bulk) == SHMEMX_MATMUL_BULK);
 
 void check_range(const char *fn, const char *arg, int value, int count) {
   if (unsigned(value) >= unsigned(count))
@@ -88,7 +82,8 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
   const gemm::Matmul call = checked(fn, c, a_rows);
   if (op == gemm::Fused::gather_matmul && c.trans_a)
     fatal("%s: trans_a = %d: A goes by rows", fn, c.trans_a);
-  const size_t bytes = c.m && c.n ? ((c.m - 1) * c.ldc + c.n) * sizes[c.out] : 0;
+  const size_t bytes =
+      c.m && c.n ? ((c.m - 1) * c.ldc + c.n) * gemm::bytes_of(gemm::Type(c.out)) : 0;
   if ((op == gemm::Fused::all_reduce || op == gemm::Fused::all_gather) && bytes &&
       !self.device.has(c.c, bytes))
     fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
@@ -172,17 +167,20 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
   size_t most = 0;
   exchange_word(*self.world, bytes,
                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  w->block = most ? api::malloc_with_hints(fn, most + 128, SHMEMX_MALLOC_DEVICE) : nullptr;
+  w->block = most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
   if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   if (t) {
     w->links = links(*t);
-    // Blocks start on 64 bytes, flags on 128.
-    char *const flags = static_cast<char *>(w->block) + (128 - uintptr_t(w->block) % 128) % 128;
+    // Blocks start on 64 bytes, flags on lines.
+    char *const flags =
+        reinterpret_cast<char *>((uintptr_t(w->block) + device::line - 1) & ~(device::line - 1));
     w->memory = flags + sizeof(gemm::Signals);
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};
-    for (int i = 0; i < t->n; i++)
+    for (int i = 0; i < t->n; i++) {
       signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
+      signals.pe[i] = t->pe(i);
+    }
     {
       gpu::OnDevice on;
       w->copies.stream = gpu::make_stream();

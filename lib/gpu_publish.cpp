@@ -41,13 +41,13 @@ size_t epoch_bytes() {
   return size_t(device::max_teams) * sizeof(uint64_t);
 }
 
-// Messages of up to a round of all line channels together take one round. 64 workgroups keep the
-// links of an H200 busy (2026-11: 32 of 1024 threads take 360 GB/s of 375).
+// Messages of up to a round of all line channels together take one round.
 device::Workspace workspace() {
   device::Workspace w{};
+  using device::line;
   const auto n = size_t(self.n);
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
-  w.channels = 64;
+  w.channels = device::max_channels;
   w.head_bytes = line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
   // A byte takes two of lines, and twice that for both parities.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
@@ -142,10 +142,10 @@ void forget_team(int id) {
   const device::Workspace &w = state.work;
   if (id >= w.teams) return;
   // Every collective uses channel 0, and has read all lines that were sent to it when it ends.
-  auto *part = reinterpret_cast<std::byte *>(w.at) + size_t(id) * w.team_bytes;
+  auto *own = reinterpret_cast<std::byte *>(w.at) + size_t(id) * w.team_bytes;
   uint64_t used = 0;
-  copy(&used, part, sizeof used);
-  if (used) zero(part, w.team_bytes);
+  copy(&used, own, sizeof used);
+  if (used) zero(own, w.team_bytes);
 }
 
 } // namespace shmem::gpu

@@ -2,6 +2,7 @@
 // The library on one page: what a process holds (State) and what the processes of a node share
 // (Job, in the segment).
 #pragma once
+#include "../device/state.hpp"
 #include "env.hpp"
 #include <atomic>
 #include <cstddef>
@@ -73,7 +74,7 @@ struct alignas(line) Outbox {
   } data[4];
 };
 
-inline constexpr int max_teams = 1024; // live at a time on a node; untouched ones take no memory
+using device::max_teams; // untouched ones take no memory
 
 // What a member of a team shows the others of its source in a small reduction. A few bytes lie in
 // the line of the round that they belong to, so that one transfer brings a peer both; more on lines

@@ -50,7 +50,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[pe]));
 }
 
-void copy(const char *fn, void *dest, const void *source, size_t bytes, bool from_pe, Stream s) {
+void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote remote, Stream s) {
   if (bytes == 0) return;
   OnDevice on;
   if (bytes >= engine_bytes) {
@@ -58,14 +58,15 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, bool fro
     return;
   }
   const size_t packs = (bytes + 15) / 16;
-  const auto threads = unsigned(std::min<size_t>((packs + 63) / 64 * 64, 512));
-  const auto blocks = unsigned(std::min<size_t>((packs + 4 * threads - 1) / (4 * threads), 64));
-  MUST(kernels::copy_on_stream(dest, source, bytes, from_pe, blocks, threads, s), "%s: %zu bytes",
+  const auto threads = unsigned(std::min<size_t>(device::full_waves(packs), device::max_threads));
+  const auto blocks =
+      unsigned(std::min<size_t>((packs + 4 * threads - 1) / (4 * threads), device::max_channels));
+  MUST(kernels::copy_on_stream(dest, source, bytes, remote, blocks, threads, s), "%s: %zu bytes",
        fn, bytes);
 }
 
 // The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too.
-kernels::Collective call(const char *fn, shmem_team_t team, const Team **members) {
+kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
@@ -73,13 +74,13 @@ kernels::Collective call(const char *fn, shmem_team_t team, const Team **members
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
           fn, static_cast<void *>(team), t->id, gpu::work().teams);
   *members = t;
-  kernels::Collective c{};
+  kernels::Call c{};
   c.team = gpu::kernel_team(*t);
   c.id = unsigned(t->id);
   return c;
 }
-void take(kernels::Collective *c, tune::Kind kind, size_t bytes) {
-  const tune::Choice choice = tune::choose(kind, c->team.n, bytes);
+void tuned(kernels::Call *c, Collective what, size_t bytes) {
+  const tune::Choice choice = tune::choose(what, c->team.n, bytes);
   c->algorithm = choice.algorithm;
   c->blocks = choice.blocks;
   c->threads = choice.threads;
@@ -91,31 +92,30 @@ void put(const char *fn, void *dest, const void *source, size_t bytes, size_t al
          Stream s) {
   void *d = there(fn, "dest", dest, bytes, align, pe);
   check_pointer(fn, "source", source, bytes);
-  copy(fn, d, source, bytes, false, s);
+  copy(fn, d, source, bytes, Remote::dest, s);
 }
 void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
          Stream s) {
   const void *from = there(fn, "source", source, bytes, align, pe);
   check_pointer(fn, "dest", dest, bytes);
-  copy(fn, dest, from, bytes, true, s);
+  copy(fn, dest, from, bytes, Remote::source, s);
 }
-void strided(const char *fn, Way way, void *dest, const void *source, const Blocks &b, int pe,
+void strided(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b, int pe,
              Stream s) {
   const size_t n = b.block ? b.n : 0;
   auto bytes = [&](ptrdiff_t stride) { return extent(n, stride, b.block) * b.unit; };
   check_ready(fn);
-  check_strided(fn, way == to_pe ? "source" : "dest", way == to_pe ? source : dest, b.dst, b.sst,
-                b.block, n);
-  if (way == to_pe)
+  check_strided(fn, remote == Remote::dest ? "source" : "dest",
+                remote == Remote::dest ? source : dest, b.dst, b.sst, b.block, n);
+  if (remote == Remote::dest)
     dest = there(fn, "dest", dest, bytes(b.dst), b.align, pe);
   else
     source = there(fn, "source", source, bytes(b.sst), b.align, pe);
   if (n == 0) return;
   if (n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block))
-    return copy(fn, dest, source, n * b.block * b.unit, way == from_pe, s);
+    return copy(fn, dest, source, n * b.block * b.unit, remote, s);
   OnDevice on;
-  MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, way == from_pe,
-                                  s),
+  MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, remote, s),
        "%s: %zu blocks of %zu elements", fn, n, b.block);
 }
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
@@ -130,18 +130,16 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
   check_pointer(fn, "source", source, bytes);
   if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
-  if (bytes > one_block) copy(fn, d, source, bytes, false, s), bytes = 0;
+  if (bytes > one_block) copy(fn, d, source, bytes, Remote::dest, s), bytes = 0;
   OnDevice on;
-  MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op == SHMEM_SIGNAL_ADD, s),
-       "%s", fn);
+  MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op, s), "%s", fn);
 }
-void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
+void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
   void *object =
-      const_cast<void *>(there(fn, op == gpu::op_fetch ? "source" : "dest", p, bytes, bytes, pe));
+      const_cast<void *>(there(fn, op == Amo::fetch ? "source" : "dest", p, bytes, bytes, pe));
   OnDevice on;
-  MUST(kernels::atomic_on_stream(kernels::Atomic(op), object, bytes, value, cond, fetch, s), "%s",
-       fn);
+  MUST(kernels::atomic_on_stream(op, object, bytes, value, cond, fetch, s), "%s", fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   check_ready(fn);
@@ -164,53 +162,52 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
   return 0;
 }
 
-int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *source, size_t bytes,
-         size_t align, int root, Stream s) {
+int move(const char *fn, Collective what, shmem_team_t team, void *dest, const void *source,
+         size_t bytes, size_t align, int root, Stream s) {
   const Team *t;
-  kernels::Collective c = call(fn, team, &t);
-  if (what == broadcast) coll::check_root(fn, *t, root);
+  kernels::Call c = call(fn, team, &t);
+  if (what == Collective::broadcast) coll::check_root(fn, *t, root);
   const auto n = size_t(t->n);
-  check_objects(fn, dest, what == fcollect || what == alltoall ? n * bytes : bytes, source,
-                what == alltoall ? n * bytes : bytes, align, what == broadcast);
-  constexpr tune::Kind kinds[] = {tune::Kind::broadcast, tune::Kind::collect, tune::Kind::fcollect,
-                                  tune::Kind::alltoall};
+  check_objects(fn, dest,
+                what == Collective::fcollect || what == Collective::alltoall ? n * bytes : bytes,
+                source, what == Collective::alltoall ? n * bytes : bytes, align,
+                what == Collective::broadcast);
   // Members of a collect do not know of each other how much they have.
-  take(&c, kinds[what], what == collect ? ~size_t(0) / 2 : bytes);
+  tuned(&c, what, what == Collective::collect ? ~size_t(0) / 2 : bytes);
   c.stream = s, c.dest = dest, c.source = source, c.n = bytes;
   OnDevice on;
-  MUST(kernels::move(kernels::Move(what), c, root, {}), "%s: %zu bytes", fn, bytes);
+  MUST(kernels::move(what, c, root, {}), "%s: %zu bytes", fn, bytes);
   return 0;
 }
 
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
-  kernels::Collective c = call(fn, team, &t);
+  kernels::Call c = call(fn, team, &t);
   const size_t all = size_t(t->n) * n;
   check_strided(fn, "source", source, dst, sst, 1, n);
   check_objects(fn, dest, extent(all, dst) * unit, source, extent(all, sst) * unit, align, false);
-  take(&c, tune::Kind::alltoalls, n * 16);
+  tuned(&c, Collective::alltoalls, n * 16);
   c.stream = s, c.dest = dest, c.source = source, c.n = n;
   OnDevice on;
-  MUST(kernels::move(kernels::Move::alltoalls, c, 0, {dst, sst, unit}), "%s: %zu elements", fn, n);
+  MUST(kernels::move(Collective::alltoalls, c, 0, {dst, sst, unit}), "%s: %zu elements", fn, n);
   return 0;
 }
 
-int reduce(const char *fn, int op, int type, Shape shape, shmem_team_t team, void *dest,
+int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
            const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
-  kernels::Collective c = call(fn, team, &t);
-  check_objects(fn, dest, n * unit, source, (shape == scatter ? size_t(t->n) : 1) * n * unit, align,
-                shape != scatter);
-  take(&c,
-       shape == all       ? tune::Kind::reduce
-       : shape == scatter ? tune::Kind::reduce_scatter
-                          : tune::Kind::scan,
-       n * unit);
+  kernels::Call c = call(fn, team, &t);
+  check_objects(fn, dest, n * unit, source, (shape == Shape::scatter ? size_t(t->n) : 1) * n * unit,
+                align, shape != Shape::scatter);
+  tuned(&c,
+        shape == Shape::all       ? Collective::reduce
+        : shape == Shape::scatter ? Collective::reduce_scatter
+                                  : Collective::scan,
+        n * unit);
   c.stream = s, c.dest = dest, c.source = source, c.n = n;
   OnDevice on;
-  MUST(kernels::reduce(kernels::Combine(op), kernels::Type(type), kernels::Shape(shape), c),
-       "%s: %zu elements", fn, n);
+  MUST(kernels::reduce(op, type, shape, c), "%s: %zu elements", fn, n);
   return 0;
 }
 

@@ -26,40 +26,24 @@ struct Blocks {
   ptrdiff_t dst, sst;
   size_t block, n, unit, align;
 };
-enum Way : bool { to_pe, from_pe };
-void strided(const char *fn, Way way, void *dest, const void *source, const Blocks &b, int pe,
+void strided(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b, int pe,
              Stream stream);
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
                 uint64_t *sig, uint64_t value, int op, int pe, Stream stream);
-void atomic(const char *fn, gpu::Op op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
+void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream stream);
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream stream);
 void quiet(const char *fn, Stream stream);
 int sync(const char *fn, shmem_team_t team, Stream stream);
 
-// As kernels::Move, kernels::Shape, kernels::Combine and kernels::Type.
-enum Move : int { broadcast, collect, fcollect, alltoall };
-enum Shape : int { all, scatter, inscan, exscan };
-int move(const char *fn, Move what, shmem_team_t team, void *dest, const void *source, size_t bytes,
-         size_t align, int root, Stream stream);
+int move(const char *fn, Collective what, shmem_team_t team, void *dest, const void *source,
+         size_t bytes, size_t align, int root, Stream stream);
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream stream);
-int reduce(const char *fn, int op, int type, Shape shape, shmem_team_t team, void *dest,
+int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
            const void *source, size_t n, size_t unit, size_t align, Stream stream);
 
-template <class T> constexpr int type_of() {
-  if constexpr (std::is_same_v<T, Half>)
-    return 10;
-  else if constexpr (std::is_same_v<T, Bfloat16>)
-    return 11;
-  else if constexpr (std::is_same_v<T, shmem_complexf_>)
-    return 12;
-  else if constexpr (std::is_same_v<T, shmem_complexd_>)
-    return 13;
-  else
-    return coll::kernel_type<T>();
-}
 template <class T> uint64_t bits(T v) {
   uint64_t word = 0;
   memcpy(&word, &v, sizeof v);
@@ -83,24 +67,23 @@ inline void get(const char *fn, T *dest, const T *source, size_t n, int pe, Stre
 template <class T>
 inline void iput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
                  int pe, Stream s) {
-  stream::strided(fn, stream::to_pe, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
+  stream::strided(fn, Remote::dest, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
 }
 template <class T>
 inline void iget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
                  int pe, Stream s) {
-  stream::strided(fn, stream::from_pe, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe,
-                  s);
+  stream::strided(fn, Remote::source, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
 }
 template <class T>
 inline void ibput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe, Stream s) {
-  stream::strided(fn, stream::to_pe, dest, source,
-                  {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);
+  stream::strided(fn, Remote::dest, dest, source, {dst, sst, bsize, nblocks, sizeof(T), alignof(T)},
+                  pe, s);
 }
 template <class T>
 inline void ibget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe, Stream s) {
-  stream::strided(fn, stream::from_pe, dest, source,
+  stream::strided(fn, Remote::source, dest, source,
                   {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);
 }
 template <class T> inline void p(const char *fn, T *dest, T value, int pe, Stream s) {
@@ -130,16 +113,16 @@ inline void quiet(const char *fn, Stream s) {
 #define ATOMIC(name, op)                                                                           \
   template <class T>                                                                               \
   inline void atomic_fetch_##name(const char *fn, T *fetch, T *dest, T value, int pe, Stream s) {  \
-    stream::atomic(fn, gpu::op, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);            \
+    stream::atomic(fn, Amo::op, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);            \
   }                                                                                                \
   template <class T>                                                                               \
   inline void atomic_##name(const char *fn, T *dest, T value, int pe, Stream s) {                  \
-    stream::atomic(fn, gpu::op, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);          \
+    stream::atomic(fn, Amo::op, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);          \
   }
-ATOMIC(add, op_add)
-ATOMIC(and, op_and)
-ATOMIC(or, op_or)
-ATOMIC(xor, op_xor)
+ATOMIC(add, add)
+ATOMIC(and, and_)
+ATOMIC(or, or_)
+ATOMIC(xor, xor_)
 #undef ATOMIC
 template <class T> inline void atomic_inc(const char *fn, T *dest, int pe, Stream s) {
   atomic_add(fn, dest, T(1), pe, s);
@@ -149,21 +132,21 @@ inline void atomic_fetch_inc(const char *fn, T *fetch, T *dest, int pe, Stream s
   atomic_fetch_add(fn, fetch, dest, T(1), pe, s);
 }
 template <class T> inline void atomic_set(const char *fn, T *dest, T value, int pe, Stream s) {
-  stream::atomic(fn, gpu::op_set, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);
+  stream::atomic(fn, Amo::set, dest, sizeof(T), stream::bits(value), 0, nullptr, pe, s);
 }
 template <class T>
 inline void atomic_fetch(const char *fn, T *fetch, const T *source, int pe, Stream s) {
-  stream::atomic(fn, gpu::op_fetch, source, sizeof(T), 0, 0, fetch, pe, s);
+  stream::atomic(fn, Amo::fetch, source, sizeof(T), 0, 0, fetch, pe, s);
 }
 template <class T>
 inline void atomic_swap(const char *fn, T *fetch, T *dest, T value, int pe, Stream s) {
-  stream::atomic(fn, gpu::op_swap, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);
+  stream::atomic(fn, Amo::swap, dest, sizeof(T), stream::bits(value), 0, fetch, pe, s);
 }
 template <class T>
 inline void atomic_compare_swap(const char *fn, T *fetch, T *dest, T cond, T value, int pe,
                                 Stream s) {
-  stream::atomic(fn, gpu::op_cas, dest, sizeof(T), stream::bits(value), stream::bits(cond), fetch,
-                 pe, s);
+  stream::atomic(fn, Amo::compare_swap, dest, sizeof(T), stream::bits(value), stream::bits(cond),
+                 fetch, pe, s);
 }
 
 inline void barrier_all(const char *fn, Stream s) {
@@ -178,14 +161,15 @@ inline int team_sync(const char *fn, shmem_team_t team, Stream s) {
 template <class T>
 inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                      int root, Stream s) {
-  return stream::move(fn, stream::broadcast, team, dest, source, n * sizeof(T), alignof(T), root,
-                      s);
+  return stream::move(fn, Collective::broadcast, team, dest, source, n * sizeof(T), alignof(T),
+                      root, s);
 }
 #define MOVE(name)                                                                                 \
   template <class T>                                                                               \
   inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
                   Stream s) {                                                                      \
-    return stream::move(fn, stream::name, team, dest, source, n * sizeof(T), alignof(T), 0, s);    \
+    return stream::move(fn, Collective::name, team, dest, source, n * sizeof(T), alignof(T), 0,    \
+                        s);                                                                        \
   }
 MOVE(collect)
 MOVE(fcollect)
@@ -197,40 +181,27 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
   return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), alignof(T), s);
 }
 
-#define REDUCTION(name, op, unsigned_too)                                                          \
-  template <class T>                                                                               \
-  inline int name##_reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,  \
-                           Stream s) {                                                             \
-    constexpr int type = stream::type_of<T>();                                                     \
-    return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::all, team,   \
-                          dest, source, n, sizeof(T), alignof(T), s);                              \
-  }                                                                                                \
-  template <class T>                                                                               \
-  inline int name##_reduce_scatter(const char *fn, shmem_team_t team, T *dest, const T *source,    \
-                                   size_t n, Stream s) {                                           \
-    constexpr int type = stream::type_of<T>();                                                     \
-    return stream::reduce(fn, op, unsigned_too && type < 8 ? type | 1 : type, stream::scatter,     \
-                          team, dest, source, n, sizeof(T), alignof(T), s);                        \
-  }
-REDUCTION(and, 0, true)
-REDUCTION(or, 1, true)
-REDUCTION(xor, 2, true)
-REDUCTION(max, 3, false)
-REDUCTION(min, 4, false)
-REDUCTION(sum, 5, true)
-REDUCTION(prod, 6, true)
-#undef REDUCTION
-#define SCAN(name, shape)                                                                          \
+#define REDUCTION(name, Op, shape)                                                                 \
   template <class T>                                                                               \
   inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,           \
                   Stream s) {                                                                      \
-    constexpr int type = stream::type_of<T>();                                                     \
-    return stream::reduce(fn, 5, type < 8 ? type | 1 : type, stream::shape, team, dest, source, n, \
-                          sizeof(T), alignof(T), s);                                               \
+    return stream::reduce(fn, Op::which, type_of<Element<Op, T>>, Shape::shape, team, dest,        \
+                          source, n, sizeof(T), alignof(T), s);                                    \
   }
-SCAN(sum_inscan, inscan)
-SCAN(sum_exscan, exscan)
-#undef SCAN
+#define REDUCTIONS(name, Op)                                                                       \
+  REDUCTION(name##_reduce, Op, all)                                                                \
+  REDUCTION(name##_reduce_scatter, Op, scatter)
+REDUCTIONS(and, And)
+REDUCTIONS(or, Or)
+REDUCTIONS(xor, Xor)
+REDUCTIONS(max, Max)
+REDUCTIONS(min, Min)
+REDUCTIONS(sum, Sum)
+REDUCTIONS(prod, Prod)
+REDUCTION(sum_inscan, Sum, inscan)
+REDUCTION(sum_exscan, Sum, exscan)
+#undef REDUCTIONS
+#undef REDUCTION
 
 } // namespace on_stream
 } // namespace shmem

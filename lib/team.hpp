@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Teams: what their members share, the barrier, and the API.
 #pragma once
+#include "../device/pattern.hpp"
 #include "../device/state.hpp"
-#include "coll/pattern.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include <cstring>

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <shmemx.h>
 #include <vector>
 
@@ -16,11 +17,8 @@ namespace shmem::tune {
 
 namespace {
 
-constexpr const char *names[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
-                                 "collect", "fcollect",       "alltoall", "alltoalls"};
-
 struct Row {
-  int kind; // -1: any
+  std::optional<Collective> what; // none: any
   int pes;
   size_t bytes;
   Choice choice;
@@ -30,26 +28,32 @@ std::vector<Row> rows;
 char arch[64];
 unsigned most, most_lines; // workgroups
 
+// Which of some names, or none.
+template <class Kind, size_t n>
+std::optional<Kind> find(const char *name, const char *const (&names)[n]) {
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(name, names[i])) return Kind(i);
+  return {};
+}
+
 // Appends the row if it is for this GPU; what is wrong with it, or NULL.
-const char *add(std::vector<Row> *to, const char *kind, const char *gpu, long pes, size_t bytes,
-                const char *algorithm, long blocks, long threads) {
-  int k = -1;
-  if (strcmp(kind, "*") != 0) {
-    for (k = 0; k < int(std::size(names)) && strcmp(kind, names[k]) != 0;) k++;
-    if (k == int(std::size(names))) return "no such collective";
-  }
-  constexpr const char *algorithms[] = {"lines", "direct", "phases"}; // device::Algorithm
-  int a = 0;
-  while (a < int(std::size(algorithms)) && strcmp(algorithm, algorithms[a]) != 0) a++;
-  if (a == int(std::size(algorithms)))
-    return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
-  if (pes < 1 || blocks < 1 || blocks > 64 || threads < 1 || threads > 512)
+const char *add(std::vector<Row> *to, const char *collective, const char *gpu, long pes,
+                size_t bytes, const char *name, long blocks, long threads) {
+  const auto what = find<Collective>(collective, collectives);
+  if (!what && strcmp(collective, "*") != 0) return "no such collective";
+  const auto algorithm = find<Algorithm>(name, algorithms);
+  if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
+  if (pes < 1 || blocks < 1 || blocks > long(device::max_channels) || threads < 1 ||
+      threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
   if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
-    to->push_back(
-        {k, int(std::min(pes, 1l << 30)), bytes, {a, unsigned(blocks), unsigned(threads)}});
+    to->push_back({what,
+                   int(std::min(pes, 1l << 30)),
+                   bytes,
+                   {*algorithm, unsigned(blocks), unsigned(threads)}});
   return nullptr;
 }
+static_assert(device::max_channels == 64 && device::max_threads == 512, "as the text says");
 
 // Of the text of a table: rows, blank lines, and what follows a #.
 const char *parse(const char *text, std::vector<Row> *to, int *line) {
@@ -60,14 +64,14 @@ const char *parse(const char *text, std::vector<Row> *to, int *line) {
     row[n] = '\0';
     row[strcspn(row, "#")] = '\0';
     text += length + (text[length] == '\n');
-    char kind[32], gpu[64], algorithm[32], rest[2];
+    char what[32], gpu[64], algorithm[32], rest[2];
     long pes, blocks, threads;
     size_t bytes;
     if (row[strspn(row, " \t\r")] == '\0') continue;
-    if (sscanf(row, "%31s %63s %ld %zu %31s %ld %ld %1s", kind, gpu, &pes, &bytes, algorithm,
+    if (sscanf(row, "%31s %63s %ld %zu %31s %ld %ld %1s", what, gpu, &pes, &bytes, algorithm,
                &blocks, &threads, rest) != 7)
       return "expected: collective architecture PEs bytes algorithm workgroups threads";
-    if (const char *wrong = add(to, kind, gpu, pes, bytes, algorithm, blocks, threads))
+    if (const char *wrong = add(to, what, gpu, pes, bytes, algorithm, blocks, threads))
       return wrong;
   }
   return nullptr;
@@ -102,24 +106,25 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
   add_built_in(&rows);
 }
 
-Choice choose(Kind kind, int pes, size_t bytes) {
+Choice choose(Collective what, int pes, size_t bytes) {
   std::lock_guard guard(mutex);
   for (const Row &r : rows)
-    if ((r.kind < 0 || r.kind == int(kind)) && pes <= r.pes && bytes <= r.bytes) {
+    if ((!r.what || r.what == what) && pes <= r.pes && bytes <= r.bytes) {
       Choice c = r.choice;
       // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
       // have lines for 8, wrote into the next team's part (2026-11-21).
-      const bool by_lines = !c.algorithm || kind == Kind::collect;
+      const bool by_lines = c.algorithm == Algorithm::lines || what == Collective::collect;
       c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
       // No more than there are packs of 16 bytes; whole waves.
       const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
       const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
       c.blocks = std::max(needed, 1u);
       if (each < size_t(c.threads) * 16)
-        c.threads = std::min(c.threads, unsigned(std::max<size_t>((packs + 63) / 64 * 64, 64)));
+        c.threads = std::min(
+            c.threads, unsigned(std::max<size_t>(device::full_waves(packs), device::max_wave)));
       return c;
     }
-  return {true, 1, 64};
+  return {Algorithm::direct, 1, device::max_wave};
 }
 
 } // namespace shmem::tune

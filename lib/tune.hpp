@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Which algorithm a collective on a stream takes, on how many workgroups.
 #pragma once
+#include "../device/kinds.hpp"
 #include <cstddef>
 
 namespace shmem::tune {
 
-enum class Kind : int {
-  reduce,
-  reduce_scatter,
-  scan,
-  broadcast,
-  collect,
-  fcollect,
-  alltoall,
-  alltoalls
-};
-
 struct Choice {
-  int algorithm; // device::Algorithm; 0: lines
+  Algorithm algorithm;
   unsigned blocks, threads;
 };
 // bytes: of what one member gives one other, or of the array that is reduced. The same on all
 // members.
-Choice choose(Kind kind, int pes, size_t bytes);
+Choice choose(Collective what, int pes, size_t bytes);
 
 // At init: of the built-in table and SHMEM_TUNE_FILE the rows that are for this architecture, on at
 // most most_blocks workgroups, of which `lines` have lines.

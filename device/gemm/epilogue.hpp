@@ -146,7 +146,7 @@ template <class Finish> struct Store {
   Type type;
   bool wide; // addresses and rows are multiples of 16 bytes
   bool finishes;
-  int plain; // the type if there is nothing to finish, and wide; else -1
+  bool plain; // bf16, wide, and nothing to finish
   Finish finish;
   Members members; // put: to all of them; none: to C here
   Push push;       // what becomes of the tiles
@@ -159,7 +159,7 @@ template <class Finish> struct Store {
       // The common case comes first and is short: it runs once a tile, from cold caches of
       // instructions.
       const size_t i = row * store.ld + col;
-      if (__builtin_expect(store.plain == int(Type::bf16) && store.n - col >= chunk, 1))
+      if (__builtin_expect(store.plain && store.n - col >= chunk, 1))
         return store_row(static_cast<Bfloat16 *>(to) + i, v, chunk, true);
       if (store.finishes) store.finish(store.first + row, col, store.n - col, v);
       store_as(store.type, to, i, v, store.n - col, store.wide);

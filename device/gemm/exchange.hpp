@@ -5,6 +5,8 @@
 
 #include "../copy.hpp"
 #include "../launch.hpp"
+#include "../module.hpp"
+#include "../pattern.hpp"
 #include "../runtime.hpp"
 #include "epilogue.hpp"
 
@@ -24,7 +26,7 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
                            bool over) {
   const uint64_t epoch = epoch_of(members);
   for (const Meeting &m : {first, second}) {
-    if (m.tell) tell(members, m.tell, epoch, arch::thread().x);
+    if (m.tell) tell(members, m.tell, epoch, Workgroup{});
     if (m.wait && epoch > m.back)
       wait_all(members, members.own->*m.wait, epoch - m.back, Workgroup{});
   }
@@ -51,7 +53,8 @@ inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
 
 inline hipError_t launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
                               const Meeting &second = no_meeting, bool over = false) {
-  return shmem::launch(meet<>, dim3(1), dim3(64), 0, stream, members, first, second, over);
+  return shmem::launch(meet<>, dim3(1), dim3(device::max_wave), 0, stream, members, first, second,
+                       over);
 }
 
 // Rows here, and where they go to at others, as an address here.
@@ -61,11 +64,12 @@ struct Rows {
   char *to;
   size_t pitch;
 };
-template <int = 0> __global__ void __launch_bounds__(512) send_rows(Members members, Rows rows) {
+template <int = 0>
+__global__ void __launch_bounds__(device::max_threads) send_rows(Members members, Rows rows) {
   for (size_t r = blockIdx.x; r < rows.n; r += gridDim.x)
     for (int k = 0; k < members.n; k++)
-      device::copy<device::Remote::dest, 1>(
-          at(members, rows.to + r * rows.pitch, (members.me + k) % members.n),
+      device::copy<Remote::dest, 1>(
+          at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
 // By the GPU's copy engines, which take no compute unit from the product beside them: what the
@@ -76,7 +80,7 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
   for (int k = 0; k < count && rows.n && !error; k++) {
-    char *to = rows.to + copies.delta[(first + k) % members.n];
+    char *to = rows.to + copies.delta[pattern::peer(first, k, members.n)];
     error =
         gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 copies.stream)
@@ -124,7 +128,7 @@ SHMEM_D_ void sum_as(Type type, float (&sum)[chunk], unsigned members, From from
 // members' order, and so the same whenever it is made. rows x columns of it are the store's, from
 // `first` on.
 template <class Finish>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(device::max_threads)
     reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
            size_t odd, unsigned first, unsigned rows, Store<Finish> to, Meeting last,
            Meeting second) {

@@ -16,7 +16,7 @@
 namespace shmem::gemm {
 
 template <int = 0>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(device::max_threads)
     send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
   arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
@@ -29,7 +29,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
   return choose(matrices<T>(call, order.rows), [&](auto core, const auto &operands) {
     using Core = decltype(core);
     Push push = store.push;
-    if (push.owner && order.shards && order.rows < Core::tile_m && order.rows % Push::part == 0) {
+    if (push.owner && order.shards && order.rows < Core::tile_m && order.rows % Push::band == 0) {
       // Tiles of the whole: of one that begins anew at each shard, the rest would be multiplied for
       // nothing (512 rows on 8 H200s: 115 us, the product alone 43; 2026-11).
       push.rows = order.rows;
@@ -62,7 +62,8 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     order.workers = unsigned(std::min(tiles, work.room - pool));
     hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
     if (!error && push.tiles && !push.waits) {
-      error = shmem::launch(send_tiles<>, dim3(units * 2), dim3(512), 0, stream, order, push);
+      error = shmem::launch(send_tiles<>, dim3(units * 2), dim3(device::max_threads), 0, stream,
+                            order, push);
     }
     return error;
   });
@@ -78,9 +79,9 @@ inline Shards plain_order(const Matmul &call) {
 template <class Finish>
 Store<Finish> plain_store(void *c, size_t ld, const Matmul &call, const Finish &finish,
                           bool finishes) {
-  Store<Finish> store{c, ld, unsigned(call.n), 0, call.out, false, finishes, -1, finish, {}, {}};
+  Store<Finish> store{c, ld, unsigned(call.n), 0, call.out, false, finishes, false, finish, {}, {}};
   store.wide = (reinterpret_cast<uintptr_t>(c) | ld * bytes_of(call.out)) % 16 == 0;
-  if (store.wide && !finishes) store.plain = int(call.out);
+  store.plain = store.wide && !finishes && call.out == Type::bf16;
   return store;
 }
 
@@ -114,8 +115,8 @@ template <class T, class Finish> struct Call {
     return plain_store(c, ld, whole, finish, finished);
   }
   // The product of rows of A alone. c is of the first of them, and `row` its number there.
-  hipError_t part(unsigned from, unsigned count, char *c, size_t ld, bool finished,
-                  unsigned row) const {
+  hipError_t product_of(unsigned from, unsigned count, char *c, size_t ld, bool finished,
+                        unsigned row) const {
     if (!count || !whole.n) return hipSuccess;
     Matmul some = whole;
     some.m = count;
@@ -139,11 +140,11 @@ template <class T, class Finish> struct Call {
       error = launch_meet(members, stream, one_box);
       if (error) return error;
       for (int k = 1; k <= n && !error; k++) {
-        const int to = (me + k) % n;
+        const int to = pattern::peer(me, k, n);
         const unsigned from =
                            unsigned(to) * rows < whole.m ? unsigned(to) * rows : unsigned(whole.m),
                        count = unsigned(whole.m) - from < rows ? unsigned(whole.m) - from : rows;
-        error = part(from, count, product + to * shard, pitch / element, false, 0);
+        error = product_of(from, count, product + to * shard, pitch / element, false, 0);
         if (!error && k < n)
           error =
               start_copies(members, copies,
@@ -174,12 +175,12 @@ template <class T, class Finish> struct Call {
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
     if (all) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
-                 blocks = (chunks + 511) / 512;
+                 blocks = (chunks + device::max_threads - 1) / device::max_threads;
     return shmem::launch(reduce<Finish>,
                          dim3(blocks < 1           ? 1
                               : blocks < units * 2 ? unsigned(blocks)
                                                    : units * 2),
-                         dim3(512), 0, stream, members,
+                         dim3(device::max_threads), 0, stream, members,
                          static_cast<const char *>(product + me * shard),
                          static_cast<const char *>(boxes), shard, pitch / element,
                          streams ? 0 : boxes_bytes, all ? first : 0, own, store,
@@ -196,7 +197,7 @@ template <class T, class Finish> struct Call {
       const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
       for (unsigned from = 0; from < own && !error; from += each) {
         const unsigned count = own - from < each ? own - from : each;
-        error = part(from, count, c + from * ld, whole.ldc, finishes, first + from);
+        error = product_of(from, count, c + from * ld, whole.ldc, finishes, first + from);
         if (!error && n > 1 && whole.n)
           error = start_copies(members, copies,
                                {c + from * ld, ld, whole.n * element, count, c + from * ld, ld},
@@ -249,14 +250,16 @@ template <class T, class Finish> struct Call {
     if (beside) { // the own rows, and meanwhile their copies to the others
       error = start_copies(members, copies, mine, me + 1, n - 1, stream);
       if (!error)
-        error = part(0, own, static_cast<char *>(whole.c) + first * whole.ldc * bytes_of(whole.out),
-                     whole.ldc, finishes, first);
+        error = product_of(0, own,
+                           static_cast<char *>(whole.c) + first * whole.ldc * bytes_of(whole.out),
+                           whole.ldc, finishes, first);
       if (!error) error = end_copies(copies, stream);
       if (error) return error;
       all.rows = rows;
       all.shards = unsigned(n) - 1;
     } else {
-      error = shmem::launch(send_rows<>, dim3(units * 2), dim3(512), 0, stream, members, mine);
+      error = shmem::launch(send_rows<>, dim3(units * 2), dim3(device::max_threads), 0, stream,
+                            members, mine);
       if (error) return error;
     }
     error = launch_meet(members, stream, all_arrived);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Matrix products as lib/ and fused.hpp call them.
 #pragma once
+#include "../state.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <hip/hip_runtime_api.h>
@@ -8,15 +9,29 @@
 
 namespace shmem::gemm {
 
-enum class Type : int { f32, f16, bf16, f8 };
-enum class Activation : int { none, relu, gelu, silu };
+// Those of shmemx.h.
+enum class Type { f32 = SHMEMX_F32, f16 = SHMEMX_F16, bf16 = SHMEMX_BF16, f8 = SHMEMX_F8 };
+enum class Activation {
+  none = SHMEMX_ACTIVATION_NONE,
+  relu = SHMEMX_ACTIVATION_RELU,
+  gelu = SHMEMX_ACTIVATION_GELU,
+  silu = SHMEMX_ACTIVATION_SILU
+};
+constexpr size_t bytes_of(Type type) {
+  return type == Type::f32 ? 4 : type == Type::f8 ? 1 : 2;
+}
 
 // When what goes to others is on its way.
 //   fused      tile by tile, by workgroups of the product's own kernel
 //   streams    shard by shard, by the copy engines, while the next one is multiplied
 //   bulk       before the product or after it
 // gather_matmul has no fused form, because kernels that fill the GPU never wait for a peer.
-enum class Algorithm : int { best, fused, streams, bulk };
+enum class Algorithm {
+  best = SHMEMX_MATMUL_BEST,
+  fused = SHMEMX_MATMUL_FUSED,
+  streams = SHMEMX_MATMUL_STREAMS,
+  bulk = SHMEMX_MATMUL_BULK
+};
 
 // What leaves a GPU for all others of a product together, in bytes/us. An H200's, 2026-11.
 struct Links {
@@ -46,7 +61,13 @@ struct Matmul {
 //   all_gather      each has a shard of A's and C's rows; all get all of C
 //   gather_matmul   each has a shard of A's rows; all compute with all of them
 //   none            the product of one PE
-enum class Fused : int { reduce_scatter, all_reduce, all_gather, gather_matmul, none };
+enum class Fused {
+  reduce_scatter = SHMEMX_MATMUL_REDUCE_SCATTER,
+  all_reduce = SHMEMX_MATMUL_ALL_REDUCE,
+  all_gather = SHMEMX_MATMUL_ALL_GATHER,
+  gather_matmul = SHMEMX_ALL_GATHER_MATMUL,
+  none
+};
 
 // The PEs that share a product, and the flags by which their kernels know of each other. A flag is
 // an epoch, the number of the call; it only grows. Epochs are counted on the device, so that the
@@ -55,7 +76,7 @@ inline constexpr int max_members = 8;
 inline constexpr unsigned max_workers = 1024; // workgroups of a kernel that multiply
 
 // In lines of its own: a peer stores it, this PE polls it.
-struct alignas(128) Flag {
+struct alignas(device::line) Flag {
   uint64_t epoch;
 };
 struct Flags {
@@ -63,18 +84,20 @@ struct Flags {
 };
 // On each PE, at the same place. Member i writes the i-th of each of the flags at all others.
 struct Signals {
-  Flags entered;                // its stream has come to the call: what that writes may be written
-  Flags arrived;                // all that it sends to this PE is here
-  Flags gathered;               // so is all that follows the reduction
-  Flags consumed;               // it has no more use for what this PE sent
-  alignas(128) uint64_t epoch;  // of the last call that is over here
-  ptrdiff_t delta[max_members]; // from an object here to that of member i
+  Flags entered;  // its stream has come to the call: what that writes may be written
+  Flags arrived;  // all that it sends to this PE is here
+  Flags gathered; // so is all that follows the reduction
+  Flags consumed; // it has no more use for what this PE sent
+  alignas(device::line) uint64_t epoch; // of the last call that is over here
+  ptrdiff_t delta[max_members];         // from an object here to that of member i
+  int pe[max_members];                  // that member i is
   // Of the call that runs, by this PE alone; zero again when it is over.
   struct {
-    alignas(128) unsigned begun;                 // workgroups that multiply
-    alignas(128) unsigned ended;                 // workgroups that sum
-    alignas(128) unsigned ticket;                // parts of tiles that waves have taken to send
-    alignas(128) unsigned progress[max_workers]; // the tile that a workgroup ended last, plus one
+    alignas(device::line) unsigned begun;  // workgroups that multiply
+    alignas(device::line) unsigned ended;  // workgroups that sum
+    alignas(device::line) unsigned ticket; // bands of tiles that waves have taken to send
+    alignas(device::line) unsigned progress
+        [max_workers]; // the tile that a workgroup ended last, plus one
   } call;
 };
 struct Members {
@@ -90,7 +113,7 @@ struct Copies {
 };
 
 // What a member keeps for a shape from call to call. The memory is on each PE at the same place: the
-// shape's workspace_bytes, on 128 bytes.
+// shape's workspace_bytes, on lines.
 struct Workspace {
   Fused op;
   Members members; // none for a PE without a team

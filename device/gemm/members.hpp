@@ -3,7 +3,7 @@
 #pragma once
 #include <hip/hip_runtime.h>
 
-#include "../scope.hpp"
+#include "../flags.hpp"
 #include "matmul.hpp"
 
 namespace shmem::gemm {
@@ -16,23 +16,35 @@ template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
                                uintptr_t(arch::load_global(&members.own->delta[i])));
 }
-// By the first n threads of a workgroup, after all stores that the flag stands for are complete
-// and known to these threads.
-SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, unsigned rank) {
-  if (rank >= unsigned(members.n)) return;
-  arch::fence_release(); // orders the data before the flag
-  arch::store(at(members, &(members.own->*flags).of[members.me].epoch, int(rank)), epoch);
+// See flags.hpp.
+SHMEM_D_ int pe_of(const Members &members, int i) {
+  return arch::load_global(&members.own->pe[i]);
 }
-template <class T> SHMEM_D_ void wait_until(const T &flag, T value) {
-  while (arch::poll(&flag) < value) arch::pause();
-  arch::polled();
+template <class T> SHMEM_D_ T *flag_at(const Members &members, T *here, int i) {
+  return at(members, here, i);
+}
+// By a scope of at least n threads, after all stores that the flag stands for are complete and known
+// to these threads.
+template <class Scope>
+SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, Scope scope) {
+  if (scope.rank() >= unsigned(members.n)) return;
+  arch::fence_release(); // orders the data before the flag
+  device::set_flags(members, &(members.own->*flags).of[members.me].epoch, epoch, scope);
 }
 // Until all members have told at least epoch.
 template <class Scope>
 SHMEM_D_ void wait_all(const Members &members, const Flags &flags, uint64_t epoch, Scope scope) {
-  for (unsigned i = scope.rank(); i < unsigned(members.n); i += scope.size())
-    wait_until(flags.of[i].epoch, epoch);
+  if (scope.rank() < unsigned(members.n)) {
+    device::wait_flags("a product of several PEs", members, epoch, scope,
+                       [&](int i) { return &flags.of[i].epoch; });
+    arch::polled();
+  }
   scope.sync();
+}
+// For a workgroup of this kernel, which waits for nobody: there is no limit.
+SHMEM_D_ void wait_until(const unsigned &count, unsigned value) {
+  while (arch::poll(&count) < value) arch::pause();
+  arch::polled();
 }
 
 } // namespace shmem::gemm

@@ -7,9 +7,6 @@
 
 namespace shmem::gemm {
 
-inline size_t bytes_of(Type type) {
-  return type == Type::f32 ? 4 : type == Type::f8 ? 1 : 2;
-}
 // Rows of boxes start on 16 bytes, whatever the matrix.
 inline size_t padded(size_t elements, Type type) {
   const size_t each = 16 / bytes_of(type);

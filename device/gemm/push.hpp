@@ -21,16 +21,16 @@ struct Push {
   bool waits;     // for tiles that this kernel multiplies; else all are there
   bool direct;    // to its owner, each by the workgroup that multiplies it
   bool owner;     // tiles go to the member whose shard they are in; else to all others
-  unsigned rows; // of a shard that is lower than a tile, whose parts go to the owners of their rows
+  unsigned rows; // of a shard that is lower than a tile: its bands go to their rows' owners; else 0
   char *from, *to;  // row 0 here, and at a member, as an address here
   size_t pitch;     // bytes from one row to the next, of both
   size_t shard;     // bytes: that row of an owner lies so much times its number before
   size_t odd;       // bytes: in calls of odd number it lies so much further
   size_t row;       // bytes of a row, all of them
   unsigned element; // bytes
-  bool lines;       // addresses, pitch and row are multiples of 16 bytes, and parts below 4 GiB
+  bool lines;       // addresses, pitch and row are multiples of 16 bytes, and bands below 4 GiB
 
-  static constexpr unsigned part = 32; // rows that a wave sends at once
+  static constexpr unsigned band = 32; // rows of a tile, that a wave sends at once
 
   // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
   // and at its owner.
@@ -59,7 +59,7 @@ struct Push {
       arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.begun, 1u);
   }
 
-  // Waves take parts of tiles in their order, each the next one that no other has.
+  // Waves take bands of tiles in their order, each the next one that no other has.
   template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &tiles, Scope scope) const {
     const unsigned lane = scope.rank() % arch::wave_size,
                    lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
@@ -67,7 +67,7 @@ struct Push {
     unsigned after = take(lane);
     for (;;) {
       const Tiles &order = arch::again(tiles);
-      if (!arch::again(*this).send_part(order, arch::wave_first(after), after, lane, lanes)) return;
+      if (!arch::again(*this).send_band(order, arch::wave_first(after), after, lane, lanes)) return;
     }
   }
 
@@ -76,16 +76,16 @@ private:
     return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
   }
   template <class Tiles>
-  SHMEM_D_ bool send_part(const Tiles &order, unsigned next, unsigned &after, unsigned lane,
+  SHMEM_D_ bool send_band(const Tiles &order, unsigned next, unsigned &after, unsigned lane,
                           unsigned lanes) const {
-    const unsigned parts = (order.high + part - 1) / part, at = next / parts;
+    const unsigned bands = (order.high + band - 1) / band, at = next / bands;
     Tile tile;
     if (at >= tiles || !order(at, tile)) return false;
     after = take(lane); // on its way meanwhile
-    const unsigned first = tile.row + next % parts * part;
+    const unsigned first = tile.row + next % bands * band;
     unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
     if (first >= end) return true;
-    if (end - first > part) end = first + part;
+    if (end - first > band) end = first + band;
     if (rows) {
       tile.shard = first / rows;
       if (tile.shard == unsigned(members.me)) return true;
@@ -109,8 +109,8 @@ private:
     if (!lines) {
       for (unsigned r = 0; r < end - first; r++)
         for (unsigned k = 0; k < count; k++)
-          device::copy<device::Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
-                                                arch::anew(unsigned(bytes)), Lanes{lane, lanes});
+          device::copy<Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
+                                        arch::anew(unsigned(bytes)), Lanes{lane, lanes});
       return;
     }
     using Line = typename arch::WordOf<16>::type;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "coll.hpp"
+#include "../../device/pattern.hpp"
 #include "../log.hpp"
-#include "pattern.hpp"
 #include <algorithm>
 #include <iterator>
 #include <utility>

@@ -6,8 +6,8 @@
 // anyone calls, so pushing into a peer that has not entered is fine; source is ready only where its
 // PE has entered, so pulling needs an arrival first, and a departure after it.
 #pragma once
+#include "../../device/pattern.hpp"
 #include "../rma.hpp"
-#include "pattern.hpp"
 
 namespace shmem {
 

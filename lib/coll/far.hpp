@@ -3,24 +3,14 @@
 // what a kernel does not reach or know, through buffers of the host.
 #pragma once
 #include "../../device/op.hpp"
+#include "../../device/pattern.hpp"
 #include "../gpu.hpp"
 #include "coll.hpp"
-#include "pattern.hpp"
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <type_traits>
 
 namespace shmem::coll {
-
-// As kernels know it, or -1. Bits and sums of signed integers are those of unsigned ones.
-template <class T> constexpr int kernel_type() {
-  if constexpr (std::is_integral_v<T>)
-    return 2 * std::countr_zero(sizeof(T)) + std::is_unsigned_v<T>;
-  if (std::is_same_v<T, float>) return 8;
-  if (std::is_same_v<T, double>) return 9;
-  return -1;
-}
 
 struct Scan; // in the place of an operator
 

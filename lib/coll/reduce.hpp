@@ -3,10 +3,10 @@
 // them: the result has the same bits on every PE and in every run.
 #pragma once
 #include "../../device/op.hpp"
+#include "../../device/pattern.hpp"
 #include "../stream.hpp"
 #include "coll.hpp"
 #include "far.hpp"
-#include "pattern.hpp"
 
 namespace shmem {
 

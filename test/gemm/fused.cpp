@@ -520,8 +520,9 @@ int mistake(const char *what) {
         &j.shape, reinterpret_cast<shmemx_stream_t>(stream), [](auto...) { return hipSuccess; },
         nullptr);
   if (!strcmp(what, "alone")) j.shape.ldc = 15, enqueue_finished(j.shape, j.residual, stream);
+  if (!strcmp(what, "late") && shmem_my_pe() == 1) sleep(30); // longer than SHMEM_WAIT_LIMIT
   enqueue(j, stream);
-  return 0;
+  return hipStreamSynchronize(stream) != hipSuccess;
 }
 
 } // namespace

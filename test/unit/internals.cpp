@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Pure parts of the library, without a job: the allocator, the size grammar, who does what in
 // collectives.
+#include "../../device/pattern.hpp"
 #include "alloc.hpp"
 #include "bootstrap.hpp"
-#include "coll/pattern.hpp"
 #include "env.hpp"
 #include "gpu_topology.hpp"
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// What host and device say to each other of atomics, copies and collectives, each by its name.
+#pragma once
+
+namespace shmem {
+
+enum class Amo { fetch, set, swap, compare_swap, add, and_, or_, xor_ };
+
+// Which side of a copy is the peer's. The other one may be anything that the GPU reaches.
+enum class Remote { dest, source };
+
+// What elements are combined in, see op.hpp.
+#define SHMEM_TYPES_(X)                                                                            \
+  X(i8, int8_t)                                                                                    \
+  X(u8, uint8_t)                                                                                   \
+  X(i16, int16_t)                                                                                  \
+  X(u16, uint16_t)                                                                                 \
+  X(i32, int32_t)                                                                                  \
+  X(u32, uint32_t)                                                                                 \
+  X(i64, int64_t)                                                                                  \
+  X(u64, uint64_t)                                                                                 \
+  X(f32, float)                                                                                    \
+  X(f64, double)                                                                                   \
+  X(f16, Half)                                                                                     \
+  X(bf16, Bfloat16)                                                                                \
+  X(c32, Complex<float>)                                                                           \
+  X(c64, Complex<double>)
+#define SHMEM_TYPE_(name, T) name,
+enum class Type { SHMEM_TYPES_(SHMEM_TYPE_) };
+#undef SHMEM_TYPE_
+#define SHMEM_TYPE_(name, T) Type::name,
+inline constexpr Type types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
+#undef SHMEM_TYPE_
+
+enum class Operator { and_, or_, xor_, max, min, sum, prod };
+constexpr bool signs_matter(Operator op) {
+  return op == Operator::max || op == Operator::min;
+}
+
+// What becomes of the sources: all of each combined, for all; block i combined, for member i; or
+// those up to, or before, the member's own.
+enum class Shape { all, scatter, inscan, exscan };
+
+// The collectives on streams, with their names in tables of SHMEM_TUNE_FILE.
+enum class Collective {
+  reduce,
+  reduce_scatter,
+  scan,
+  broadcast,
+  collect,
+  fcollect,
+  alltoall,
+  alltoalls
+};
+inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
+                                              "collect", "fcollect",       "alltoall", "alltoalls"};
+
+// The ways of a collective, with their names there. phases: direct, but a workgroup writes to others
+// when it has read all of its part.
+enum class Algorithm { lines, direct, phases };
+inline constexpr const char *algorithms[] = {"lines", "direct", "phases"};
+
+} // namespace shmem
