@@ -97,4 +97,3 @@ inline uint32_t perm(uint32_t high, uint32_t low, uint32_t bytes) {
 #define __builtin_amdgcn_perm(high, low, bytes) mock::perm(high, low, bytes)
 #define __builtin_amdgcn_readfirstlane(x) __shfl(x, 0)
 #define __builtin_amdgcn_sched_barrier(x) ((void)0)
-#define __builtin_amdgcn_s_waitcnt(x) ((void)0)

@@ -55,14 +55,6 @@ SHMEM_D_ void fetch(const char *base, const uint32_t (&offset)[fetched], InLds t
         *reinterpret_cast<const Line *>(base + offset[i] + i * 1024 - 4096);
 }
 #endif
-// Until no more than so many reads of LDS are under way. Compilers wait for what they use in any case, but
-// piece by piece.
-template <unsigned left> SHMEM_D_ void wait_reads() {
-#if defined __gfx950__
-  __builtin_amdgcn_s_waitcnt(0xc07f | (left < 15 ? left : 15) << 8);
-#endif
-}
-
 // Four rows of 16 elements of 16 bits are read by 16 lanes, which get a column each: of k where rows
 // lie behind each other, at `first`, and at `second`.
 SHMEM_D_ Line turned_line(const char *first, const char *second) {

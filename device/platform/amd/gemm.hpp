@@ -28,6 +28,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   static constexpr unsigned stage_bytes = (bm + bn) * row_bytes,
                             shared_bytes =
                                 stage_bytes > Shape::turns_bytes ? stage_bytes : Shape::turns_bytes;
+  static constexpr bool many = blocks_m * blocks_n > 4; // sums: no other registers are left
   static_assert(bm * lines % threads == 0 && bn * lines % threads == 0);
   using Operands = Matrices<T>;
   using Line = mfma::Line;
@@ -82,9 +83,6 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         load_some(k0, next);
       }
     }
-    SHMEM_D_ void arrive() { // all at once: one wait
-      asm volatile("" : "+v"(line[0]), "+v"(line[1]), "+v"(line[2]), "+v"(line[3]));
-    }
     // Of a stage that k ends in.
     SHMEM_D_ void load_some(unsigned k0, bool next) {
       if constexpr (wide) base += next ? step : 0;
@@ -108,29 +106,40 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         }
       }
     }
+    // Of a turned one: what goes to a row of LDS, and where.
+    struct alignas(n * sizeof(T)) Row {
+      uint32_t k[n * sizeof(T) / 4];
+    };
+    SHMEM_D_ Row row(unsigned e) const {
+      Row row;
+      SHMEM_UNROLL_
+      for (unsigned w = 0; w < n * sizeof(T) / 4; w++)
+        row.k[w] = sizeof(T) == 4
+                       ? line[w][e % 4]
+                       : __builtin_amdgcn_perm(line[2 * w + 1 < n ? 2 * w + 1 : 0][e / 2],
+                                               line[2 * w < n ? 2 * w : 0][e / 2],
+                                               e % 2 ? 0x07060302 : 0x05040100);
+      return row;
+    }
+    static SHMEM_D_ void put(char *to, Row row) {
+      __builtin_memcpy(__builtin_assume_aligned(to, sizeof row), &row, sizeof row);
+    }
+    static SHMEM_D_ unsigned first_place() {
+      const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
+      return place(arch::thread().x % across * each, byte / 16) + byte % 16;
+    }
+    // The first row's number is a multiple of `each`, so that those of the others differ from it
+    // in bits that it has not.
+    static SHMEM_D_ unsigned next_place(unsigned first, unsigned e) {
+      return (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
+    }
     SHMEM_D_ void store(char *to) const {
       if constexpr (turned) {
-        // The first row's number is a multiple of `each`, so that those of the others differ from it
-        // in bits that it has not.
-        const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
-        unsigned first = place(arch::thread().x % across * each, byte / 16) + byte % 16;
+        unsigned first = first_place();
         // Where sums are many, or all eight would be kept in registers.
-        if constexpr (blocks_m * blocks_n > 4) asm volatile("" : "+v"(first));
+        if constexpr (many) asm volatile("" : "+v"(first));
         SHMEM_UNROLL_
-        for (unsigned e = 0; e < each; e++) {
-          struct alignas(n * sizeof(T)) {
-            uint32_t k[n * sizeof(T) / 4];
-          } row;
-          SHMEM_UNROLL_
-          for (unsigned w = 0; w < n * sizeof(T) / 4; w++)
-            row.k[w] = sizeof(T) == 4
-                           ? line[w][e % 4]
-                           : __builtin_amdgcn_perm(line[2 * w + 1 < n ? 2 * w + 1 : 0][e / 2],
-                                                   line[2 * w < n ? 2 * w : 0][e / 2],
-                                                   e % 2 ? 0x07060302 : 0x05040100);
-          const unsigned at = (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
-          __builtin_memcpy(__builtin_assume_aligned(to + at, sizeof row), &row, sizeof row);
-        }
+        for (unsigned e = 0; e < each; e++) put(to + next_place(first, e), row(e));
         return;
       }
       SHMEM_UNROLL_
@@ -148,20 +157,73 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     return r * row_bytes + (c ^ ((lines == 8 ? r : r / 2) ^ r / 8 % 4) % lines) * 16;
   }
 
-  static SHMEM_D_ void multiply_stage(typename Shape::Sums &sums, const char *stage) {
+  using A = Loader<lines_a, turn_a>;
+  using B = Loader<lines_b, turn_b>;
+  // The places of the rows of both, if both are turned: they differ by a constant, so that one
+  // instruction stores two, which compilers see only where the place was computed before.
+  struct Places {
+    unsigned at[each];
+    SHMEM_D_ Places() {
+      SHMEM_UNROLL_
+      for (unsigned e = 0; e < each; e++) at[e] = A::next_place(A::first_place(), e);
+    }
+  };
+  static SHMEM_D_ void store(const A &a, const B &b, Places &places, char *shared) {
+    if constexpr (how == Load::turned && lines_a == lines_b) {
+      unsigned first = A::first_place();
+      if constexpr (many) asm volatile("" : "+v"(first));
+      SHMEM_UNROLL_
+      for (unsigned e = 0; e < each; e++) {
+        unsigned &at = places.at[e];
+        if constexpr (many) at = A::next_place(first, e);
+        asm volatile("" : "+v"(at));
+        A::put(shared + at, a.row(e)), B::put(shared + at + bm * row_bytes, b.row(e));
+      }
+    } else {
+      a.store(shared), b.store(shared + bm * row_bytes);
+    }
+  }
+  static SHMEM_D_ void arrive(A &a, B &b) { // all at once: one wait
+    static_assert(lines_a == 4 && lines_b == 4);
+    asm volatile(""
+                 : "+v"(a.line[0]), "+v"(a.line[1]), "+v"(a.line[2]), "+v"(a.line[3]),
+                   "+v"(b.line[0]), "+v"(b.line[1]), "+v"(b.line[2]), "+v"(b.line[3]));
+  }
+
+  static SHMEM_D_ void read(Line (&a)[blocks_m], Line (&b)[blocks_n], const char *stage,
+                            unsigned s) {
     const unsigned half = arch::thread().x % 64 / 32, row = Shape::first_row(),
                    col = Shape::first_col();
-    SHMEM_UNROLL_
-    for (unsigned s = 0; s < lines / 2; s++) {
-      Line a[blocks_m], b[blocks_n];
+    // Where all are read before, the first product takes what is read last: one wait.
+    const auto turn = [](unsigned i, unsigned n) { return many ? i : n - 1 - i; };
+    const auto columns = [&] {
       SHMEM_UNROLL_
-      for (unsigned i = 0; i < blocks_m; i++)
-        a[i] = *reinterpret_cast<const Line *>(stage + place(row + i * 32, 2 * s + half));
-      SHMEM_UNROLL_
-      for (unsigned j = 0; j < blocks_n; j++)
+      for (unsigned k = 0; k < blocks_n; k++) {
+        const unsigned j = turn(k, blocks_n);
         b[j] = *reinterpret_cast<const Line *>(stage + bm * row_bytes +
                                                place(col + j * 32, 2 * s + half));
-      Shape::multiply_all(sums, a, b, typename Shape::Blocks{});
+      }
+    };
+    if (!many) columns();
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k < blocks_m; k++) {
+      const unsigned i = turn(k, blocks_m);
+      a[i] = *reinterpret_cast<const Line *>(stage + place(row + i * 32, 2 * s + half));
+    }
+    if (many) columns();
+  }
+  // Where registers are left, the lines of a step are read while the one before is multiplied.
+  static SHMEM_D_ void multiply_stage(typename Shape::Sums &sums, const char *stage) {
+    constexpr unsigned steps = lines / 2, ahead = many ? 0 : 1;
+    Line a[1 + ahead][blocks_m], b[1 + ahead][blocks_n];
+    if (ahead) read(a[0], b[0], stage, 0);
+    SHMEM_UNROLL_
+    for (unsigned s = 0; s < steps; s++) {
+      const unsigned now = s % (1 + ahead), next = (s + ahead) % (1 + ahead);
+      if (s + ahead < steps) read(a[next], b[next], stage, s + ahead);
+      if (ahead) __builtin_amdgcn_sched_barrier(0);
+      Shape::multiply_all(sums, a[now], b[now], typename Shape::Blocks{});
+      if (ahead) __builtin_amdgcn_sched_barrier(0);
     }
   }
 
@@ -171,21 +233,22 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
     Tile tile;
+    Places places;
     while (tiles.next(tile)) {
       Shape::to_scalars(tile);
       const Operands &x = arch::again(operands);
       typename Shape::Sums sums = {};
-      Loader<lines_a, turn_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
-      Loader<lines_b, turn_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
+      A a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
+      B b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
       const unsigned whole = x.k / bk;
       if (whole) {
         a.load(0, false), b.load(0, false);
-        a.arrive(), b.arrive();
+        arrive(a, b);
         for (unsigned i = 0; i < whole; i++) {
           const bool more = i + 1 < whole; // the last loads twice
           const unsigned next = (more ? i + 1 : i) * bk;
           __syncthreads();
-          a.store(shared), b.store(shared + bm * row_bytes);
+          store(a, b, places, shared);
           __syncthreads();
           // The loads first, then what hides them; compilers would move them to where they are
           // used.
@@ -193,13 +256,13 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
           __builtin_amdgcn_sched_barrier(0);
           multiply_stage(sums, shared);
           __builtin_amdgcn_sched_barrier(0);
-          a.arrive(), b.arrive();
+          arrive(a, b);
         }
       }
       if (x.k % bk) {
         __syncthreads();
         a.load_some(whole * bk, whole), b.load_some(whole * bk, whole);
-        a.store(shared), b.store(shared + bm * row_bytes);
+        store(a, b, places, shared);
         __syncthreads();
         multiply_stage(sums, shared);
       }

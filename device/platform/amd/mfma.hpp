@@ -60,6 +60,14 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
   }
 }
 
+// Until no more than so many reads of LDS are under way. Compilers wait for what they use in any case, but
+// piece by piece.
+template <unsigned left> SHMEM_D_ void wait_reads() {
+#if defined __AMDGCN__
+  __builtin_amdgcn_s_waitcnt(0xc07f | (left < 15 ? left : 15) << 8);
+#endif
+}
+
 // Of fp8: k is that of two lines.
 struct Pair {
   Line line[2];
