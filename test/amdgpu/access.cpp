@@ -98,6 +98,35 @@ template <Space space, class T, bool high> void half_load(Wave &w, const Op &op)
                                 });
 }
 
+// Past the registers: lanes' 16 bytes go to LDS behind each other, from where M0 says.
+void load_to_lds(Wave &w, const Op &op) {
+  each_access<Space::global, 16>(
+      w, op, [&w](int, u32 *data) { data[0] = w.s[Wave::m0]; },
+      at_operand<Space::global>(w, op, 0, 1),
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+        u32 value[4];
+        load<16>(w, op, Space::global, address, i, value);
+        store<16>(w, op, Space::lds, data[0] + u64(i64(op.offset)) + 16 * u64(i), i, value);
+      });
+}
+// Of each 16 lanes: four rows of 16 elements of 16 bits, of which a lane reads four, and it gets a
+// column. The addresses may lie in what is written.
+void lds_load_turned(Wave &w, const Op &op) {
+  u64 at[lanes];
+  each_lane(w.mask(), [&](int i) { at[i] = at_operand<Space::lds>(w, op, 1, 2)(i); });
+  each_access<Space::lds, 8>(
+      w, op, nothing, [&at](int i) { return at[i]; },
+      [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+        u16 value[4];
+        load<8>(w, op, Space::lds, address, i, value);
+        const int row = i % 16 / 4;
+        for (int e = 0; e < 4; e++) {
+          u32 &to = w.vector(op.operand[0], row / 2)[i / 16 * 16 + i % 4 * 4 + e];
+          to = row % 2 ? (to & 0xffff) | u32(value[e]) << 16 : (to & 0xffff0000) | value[e];
+        }
+      });
+}
+
 // Two at once, each at its offset in units of itself.
 template <int count, int stride> void lds_load2(Wave &w, const Op &op) {
   constexpr u64 unit = 4 * count * stride;

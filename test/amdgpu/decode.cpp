@@ -221,6 +221,8 @@ void effect_of(std::string_view name, Op &op) {
   if (op.effect == Effect::vm || op.effect == Effect::flat || op.effect == Effect::lgkm)
     op.gives = has(name, "_load_") || has(name, "ds_read") || has(name, "_rtn_") ||
                has(name, "permute") || (has(name, "_atomic_") && op.returns);
+  op.to_lds = has(name, "_load_lds_");
+  op.gives = op.gives && !op.to_lds;
   if ((stores || swaps) && !name.starts_with("buffer_")) {
     const int data = stores || !op.returns ? 1 : 2;
     if (op.operand[data].count > 2) op.wide = int8_t(data);

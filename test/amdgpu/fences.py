@@ -31,12 +31,17 @@ class Test(NamedTuple):
     compiled: str  # the object that is compiled anew: of the program, or of the library
     only: str = ""  # of the program's tests
     n: int = 2
+    says: str = ""  # what it must say, and fail
 
 
 LITMUS = Test("test/device/test_device", ["litmus"], "test/device/litmus.o")
 PUTS, BARRIERS, COUNTS, SUMS, BROADCASTS = (LITMUS._replace(only=only) for only in (
     "workgroup put", "across a barrier", "the last workgroup", "a sum and", "a broadcast of"))
 STREAM = Test("test/stream/test_stream", ["order"], "lib/coll.o", "stores and signals")
+PHASES = Test("test/stream/test_stream", ["reduce"], "lib/reduce.o", "every reduction")
+REPORT = Test("test/heap/heap_report", ["misaligned"], "test/heap/report.o",
+              says=r"shmem: PE 1: shmem_long_p: dest = 0x[0-9a-f]+: not aligned to 8 bytes; in block \([01],0,0\), thread \(3,0,0\) of a kernel")
+HOST = Test("test/stream/test_stream", ["order"], "lib/kernels.o", "program's own")
 PRODUCTS = Test("test/gemm/test_fused", [], "test/gemm/finish.o", "pool")
 LIBRARY = "lib/libshmem.so.1.0.0"
 
@@ -84,6 +89,10 @@ REMOVALS = {
     "streams, channel, tell: the wait": ("device/channel.hpp", "if (stored == Stored::by_scope) arch::wait_stores();", "", STREAM),
     "streams, channel, tell: the release": ("device/channel.hpp", "if (stored == Stored::by_scope) arch::fence_release();", "", STREAM),
     "streams, channel, leave: polled": ("device/channel.hpp", "arch::polled(); // what they stored in dest", "", STREAM),
+    "nothing, of reports": (ARCH, "", "", REPORT),
+    "report: the release": ("device/address.hpp", "arch::store<Order::release>(&r->kind", "arch::store(&r->kind", REPORT),
+    "streams, phases: settle": ("device/reduce.hpp", "device::settle(scope); //", "scope.sync(); //", PHASES),
+    "host atomics: their order": ("device/kernels.hip", ("Order::acquire", "Order::release", "Order::acq_rel"), "Order::relaxed", HOST),
     "products, tell: the release": ("device/gemm/members.hpp", "arch::fence_release(); //", "//", PRODUCTS),
     "products, wait_until: polled": ("device/gemm/members.hpp", "arch::polled();", "", PRODUCTS),
     "products, tiles: settle": ("device/gemm/push.hpp", "device::settle(scope);", "scope.sync();", PRODUCTS),
@@ -92,11 +101,22 @@ REMOVALS = {
     "products, sums: the release": ("device/gemm/exchange.hpp", "arch::fence_release(); //", "//", PRODUCTS),
 }
 
-# What the machine cannot show, and why it is there all the same, or what the model says of it.
+# What the machine cannot show, and why it is there all the same, or what the model says of it. There a barrier waits for no stores,
+# and who releases has only its own wave's: what other waves stored is under way until their own next wait, or their end.
 KERNELS_END = "the end of a kernel waits for its stores, and no L2 of gfx90a holds the heap dirty"
 KERNELS_BEGIN = "nothing is loaded after it before the next kernel's packet, which empties the L1"
+ENDS = "only the last workgroup's other waves have stores under way, until it ends, and who was told looks when its own kernel has ended"
+ALONE = "the atomic is all that its kernel does: the packet's own fences order it"
+READER = "the kind could come before the rest, by microseconds, and the host looks every 5 ms"
+TILES = "other waves' stores end at the loads of their next tile, and the pool would have to read the tile before"
+SAME = "the fence of 'channel, tell: the wait', where a test falls; here " + ENDS
 STANDS = {
     "mi250x": {
+        "streams, channel, tell: the wait": SAME,
+        "products, tiles: settle": TILES,
+        "products, sums: settle": ENDS,
+        "host atomics: their order": ALONE,
+        "report: the release": READER,
         "fence_release: the fence": "the heap is fine-grained, which gfx90a's L2 never holds dirty, and the wait is still there; falls on mi300x",
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it out for gfx942",
         "put_signal: the release": "a put stores past the caches and settle has waited for it, so that nothing is left to write back, on mi300x neither",
@@ -113,6 +133,11 @@ STANDS = {
         "products, sums: the release": "settle has waited; the rest is the write-back, and C is on the heap",
     },
     "mi300x": {
+        "streams, channel, tell: the wait": SAME,
+        "products, tiles: settle": TILES,
+        "products, sums: settle": ENDS,
+        "host atomics: their order": ALONE,
+        "report: the release": READER,
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it out",
         "put_signal: the release": "a put stores past the caches (sc0 sc1) and settle has waited for it",
     },
@@ -163,17 +188,20 @@ def commands(build_folder, target):
 def run(build_folder, work, binary, test, nodes, seed, rounds, limit):
     """What fell, or None."""
     software = build_folder / "test/amdgpu"
+    below = software / "libkfd.so.1"  # from ROCm 6.4 on; before, libhsakmt is found by the path
     env = {**os.environ, "ROC_ACTIVE_WAIT_TIMEOUT": "0", "AMDGPU_STRICT": str(seed), "AMDGPU_NODES": str(software / nodes) + ".txt",
-           "LD_LIBRARY_PATH": f"{work}:{software}", "LD_PRELOAD": str(software / "libpatient.so"),
-           "TEST_ONLY": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_SYMMETRIC_SIZE": "64M"}
+           "LD_LIBRARY_PATH": f"{work}:{software}" + (f":{software}/gfx950" if nodes == "mi355x" else ""), "LD_PRELOAD": f"{below if below.exists() else ''} {software / 'libpatient.so'}",
+           "TEST_ONLY": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_CHECK": "1" if test.says else "0", "SHMEM_SYMMETRIC_SIZE": "64M"}
     try:
         done = subprocess.run([build_folder / "tools/oshrun", "-n", str(test.n), binary, *test.args], env=env, capture_output=True, text=True,
                               timeout=limit, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return "does not end"
-    if done.returncode == 0:
-        return None
     text = done.stdout + done.stderr
+    if re.search(test.says, text) if test.says else done.returncode == 0:
+        return None
+    if "AMDGPU_NODES: cannot read" in text:
+        sys.exit(f"fences.py: no {software / nodes}.txt: build all of test/amdgpu")
     for pattern in (r"amdgpu: (.*)", r"(?m)^(.*: the forbidden was seen|round \d+: neither PE.*)",
                     r"\[  FAILED  \] ([^\d].*)", r"shmem: (.*)", r"(\w+: FAILED.*)", r"(.*error.*)"):
         found = re.search(pattern, text)

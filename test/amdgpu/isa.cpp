@@ -438,6 +438,16 @@ struct bf16 {
   u16 bits;
   operator float() const { return std::bit_cast<float>(u32(bits) << 16); }
 };
+struct f8 { // E4M3 of OCP
+  u8 bits;
+  operator float() const {
+    const int exponent = bits >> 3 & 15, fraction = bits & 7;
+    const float size = (bits & 127) == 127 ? NAN
+                       : exponent          ? std::ldexp(float(8 + fraction), exponent - 10)
+                                           : std::ldexp(float(fraction), -9);
+    return bits & 128 ? -size : size;
+  }
+};
 template <class T, int n, int each> void mfma(Wave &w, const Op &op) {
   constexpr int groups = lanes / n, rows = n * n / lanes;
   float a[n][groups * each], b[n][groups * each], d[rows][lanes];

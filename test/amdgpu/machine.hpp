@@ -89,6 +89,7 @@ struct Op {
   Effect effect = Effect::none;
   bool gives = false;   // what comes late is operand 0
   bool vectors = false; // of the vector unit
+  bool to_lds = false;  // it brings LDS what it loads, where M0 says
   int8_t wide = -1;     // the operand that is stored, if it is of more than 8 bytes
   uint8_t idle = 0;     // wait states beyond its own
   uint8_t bits = 0;     // glc or sc0, sc1, and slc or nt: 1, 2 and 4

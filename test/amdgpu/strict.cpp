@@ -186,6 +186,10 @@ void Late::wait_states(const Op &op) {
       stop(&wave, "%s is written while a store still reads it", name_of(o, 0).c_str());
     stored_for_ -= 1 + op.idle;
   }
+  // LLVM's GCNHazardRecognizer: one wait state.
+  if (op.to_lds && new_m0_) stop(&wave, "m0 is read in the wait state after it was written");
+  new_m0_ = op.effect == Effect::none && op.operands && op.operand[0].kind == Operand::scalar &&
+            op.operand[0].reg == Wave::m0;
   if (op.wide >= 0) stored_ = op.operand[op.wide], stored_for_ = nodes().name == "gfx90a" ? 1 : 2;
 }
 

@@ -146,6 +146,7 @@ private:
   std::shared_ptr<Request> open_;
   Operand stored_; // by the last wide store, until so many wait states later
   int stored_for_ = 0;
+  bool new_m0_ = false; // written by the instruction before
   uint64_t stalled_for_ = 0;
   uint64_t lds_; // in the place of a line
 };

@@ -217,6 +217,28 @@ void test_memory(void **) {
   run("ds_write_b32 v6, v6 offset:4");
   run("ds_read2_b32 v[0:1], v6 offset0:1 offset1:1");
   for (int i = 0; i < lanes; i++) assert_int_equal(get(w, 0, i), uint64_t(16 * i) * 0x100000001);
+  // Straight to LDS, lanes behind each other; and turned from there: four rows of 16 by 16 lanes.
+  w.s[Wave::m0] = 4096;
+  group.lds.resize(8192);
+  run("global_load_lds_dwordx4 v6, s[10:11] offset:-1024", 0xf0ffffffffffffff);
+  run("global_load_lds_dwordx4 v[4:5], off", 0);
+  for (int i = 0; i < lanes; i++) {
+    const uint32_t none[4] = {};
+    assert_memory_equal(group.lds.data() + 3072 + 16 * i,
+                        i >= 56 && i < 60 ? none : memory + 4 * i - 256, 16);
+  }
+  for (int i = 0; i < 512; i++) {
+    const uint16_t v = uint16_t(randoms());
+    memcpy(group.lds.data() + 2 * i, &v, 2);
+  }
+  for (int i = 0; i < lanes; i++) set(w, 0, i, uint64_t(8 * (i % 4) + 64 * (i / 4)));
+  run("ds_read_b64_tr_b16 v[0:1], v0 offset:32");
+  for (int i = 0; i < lanes; i++)
+    for (int k = 0; k < 4; k++) {
+      uint16_t v;
+      memcpy(&v, group.lds.data() + 32 + 64 * (i / 16 * 4 + k) + 2 * (i % 16), 2);
+      assert_int_equal(get(w, 0, i) >> 16 * k & 0xffff, v);
+    }
   run("v_mov_b32_e32 v7, 0");
   run("ds_add_rtn_u32 v0, v7, v8 offset:8"); // all lanes at one place, one after the other
   uint32_t sum = 0, last = 0;
@@ -234,9 +256,15 @@ void test_matrix(void **) {
     }(std::abs(v)));
   };
   const auto brain = [](int v) { return uint32_t(of(float(v)) >> 16); };
+  const auto fp8 = [](int v) { // of at most four bits
+    return uint32_t(v == 0 ? 0 : (v < 0 ? 0x80 : 0) | [](int m) {
+      int e = 31 - __builtin_clz(unsigned(m));
+      return (e + 7) << 3 | ((m << 3) >> e & 7);
+    }(std::abs(v)));
+  };
   struct {
     const char *text;
-    int n, k, kind; // kind: 0 float, 1 half, 2 brain
+    int n, k, kind; // kind: 0 float, 1 half, 2 brain, 3 fp8
   } shapes[] = {{"v_mfma_f32_32x32x2f32 v[16:31], v4, v8, v[32:47]", 32, 2, 0},
                 {"v_mfma_f32_32x32x8f16 v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 1},
                 {"v_mfma_f32_32x32x8bf16_1k v[16:31], v[4:5], v[8:9], v[32:47]", 32, 8, 2},
@@ -252,27 +280,30 @@ void test_matrix(void **) {
                 {"v_mfma_f32_32x32x16_f16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 1},
                 {"v_mfma_f32_32x32x16_bf16 v[16:31], v[4:7], v[8:11], v[32:47]", 32, 16, 2},
                 {"v_mfma_f32_16x16x32_f16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 1},
-                {"v_mfma_f32_16x16x32_bf16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 2}};
+                {"v_mfma_f32_16x16x32_bf16 v[16:19], v[4:7], v[8:11], v[32:35]", 16, 32, 2},
+                {"v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[48:55], v[4:11], v[32:47]", 32, 64, 3}};
   for (const auto &t : shapes) {
     const Op op = parse(t.text);
     if (!op.run) fail_msg("%s: not in the table", t.text);
     Wave w;
-    w.v.resize(48 * lanes);
-    int a[32][32], b[32][32], c[32][32];
+    w.v.resize(56 * lanes);
+    int a[32][64], b[64][32], c[32][32];
     for (int i = 0; i < 32; i++)
-      for (int j = 0; j < 32; j++) {
-        c[i][j] = int(randoms() % 64);
+      for (int j = 0; j < 64; j++) {
+        if (j < 32) c[i][j] = int(randoms() % 64);
         if (j < t.k) a[i][j] = int(randoms() % 31) - 15, b[j][i] = int(randoms() % 31) - 15;
       }
     const int each = t.k * t.n / lanes, blocks = lanes / t.n;
     for (int lane = 0; lane < lanes; lane++) {
       for (int e = 0; e < each; e++) {
         const int k = lane / t.n * each + e, va = a[lane % t.n][k], vb = b[k][lane % t.n];
-        uint32_t &ra = w.v[size_t(4 + e / 2) * lanes + size_t(lane)],
-                 &rb = w.v[size_t(8 + e / 2) * lanes + size_t(lane)];
+        const int part = t.kind == 3 ? e / 4 : e / 2;
+        uint32_t &ra = w.vector(op.operand[1], part)[lane],
+                 &rb = w.vector(op.operand[2], part)[lane];
         if (t.kind == 0) ra = uint32_t(of(float(va))), rb = uint32_t(of(float(vb)));
         if (t.kind == 1) ra |= half(va) << 16 * (e % 2), rb |= half(vb) << 16 * (e % 2);
         if (t.kind == 2) ra |= brain(va) << 16 * (e % 2), rb |= brain(vb) << 16 * (e % 2);
+        if (t.kind == 3) ra |= fp8(va) << 8 * (e % 4), rb |= fp8(vb) << 8 * (e % 4);
       }
       for (int r = 0; r < t.n * t.n / lanes; r++)
         w.v[size_t(32 + r) * lanes + size_t(lane)] =

@@ -129,20 +129,40 @@ template <class T> void gather() {
       product<C, T>(C::tile_m + 5, C::tile_n + 3, k, which & 1, which & 2, which + k % 2);
 }
 
+// The cores that the GPU of this program has for operands in lines.
+#if defined __gfx950__
+template <class T, Load load> using Small = DirectSmall<T, load>;
+template <class T, Load load> using Large = DirectLarge<T, load>;
+#else
+template <class T, Load load> using Small = MfmaSmall<T, load>;
+template <class T, Load load> using Large = MfmaLarge<T, load>;
+#endif
+
 void small_f32(void **) {
-  wide<MfmaSmall, float>();
+  wide<Small, float>();
+}
+void large_f32(void **) {
+  wide<Large, float>();
+}
+void fp8(void **) {
+#if defined __gfx950__
+  lines<Small, Float8, Load::lines>();
+  lines<Large, Float8, Load::lines>();
+#else
+  skip();
+#endif
 }
 void small_f16(void **) {
-  wide<MfmaSmall, Half>();
+  wide<Small, Half>();
 }
 void small_bf16(void **) {
-  wide<MfmaSmall, Bfloat16>();
+  wide<Small, Bfloat16>();
 }
 void large_f16(void **) {
-  wide<MfmaLarge, Half>();
+  wide<Large, Half>();
 }
 void large_bf16(void **) {
-  wide<MfmaLarge, Bfloat16>();
+  wide<Large, Bfloat16>();
 }
 void gather_f32(void **) {
   gather<float>();
@@ -154,9 +174,9 @@ void gather_bf16(void **) {
 } // namespace
 
 int main() {
-  const CMUnitTest tests[] = {cmocka_unit_test(small_f32),  cmocka_unit_test(small_f16),
-                              cmocka_unit_test(small_bf16), cmocka_unit_test(large_f16),
-                              cmocka_unit_test(large_bf16), cmocka_unit_test(gather_f32),
-                              cmocka_unit_test(gather_bf16)};
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(small_f32),  cmocka_unit_test(large_f32),  cmocka_unit_test(fp8),
+      cmocka_unit_test(small_f16),  cmocka_unit_test(small_bf16), cmocka_unit_test(large_f16),
+      cmocka_unit_test(large_bf16), cmocka_unit_test(gather_f32), cmocka_unit_test(gather_bf16)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

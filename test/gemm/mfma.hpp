@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../device/arch.hpp"
+#include "../../device/gemm/number.hpp"
 
 #undef SHMEM_GEMM_
 #define SHMEM_GEMM_ "../platform/amd/gemm.hpp"
@@ -33,7 +34,7 @@ template <unsigned each, class Get> Sums mfma_32x32(Get a, Get b, Sums d) {
   return d;
 }
 struct Values {
-  float v[8];
+  float v[32];
   float operator()(unsigned e) const { return v[e]; }
 };
 template <class Some> Values halves(Some x) {
@@ -48,6 +49,27 @@ template <class Some> Values bfloats(Some x) {
   for (unsigned e = 0; e < sizeof x / 2; e++)
     values.v[e] = __builtin_bit_cast(float, uint32_t(bits[e]) << 16);
   return values;
+}
+template <class Some> Values bytes(Some x) { // fp8
+  uint8_t bits[sizeof x];
+  memcpy(bits, &x, sizeof x);
+  Values values;
+  for (unsigned e = 0; e < sizeof x; e++)
+    values.v[e] = shmem::gemm::to_float(shmem::gemm::Float8{bits[e]});
+  return values;
+}
+// Sixteen lanes read four rows of sixteen elements, four of them each; a lane gets a column.
+typedef short Four __attribute__((ext_vector_type(4)));
+inline Four read_turned(const void *p) {
+  static thread_local Four rows[16][64];
+  const unsigned wave = threadIdx.x / 64, lane = threadIdx.x % 64;
+  memcpy(&rows[wave][lane], p, sizeof(Four));
+  shmem::arch::wave_sync(64);
+  Four column;
+  for (unsigned r = 0; r < 4; r++)
+    column[r] = rows[wave][lane / 16 * 16 + r * 4 + lane % 16 / 4][lane % 4];
+  shmem::arch::wave_sync(64);
+  return column;
 }
 // A byte of the result for each of `bytes`: 0 to 3 are those of low.
 inline uint32_t perm(uint32_t high, uint32_t low, uint32_t bytes) {
@@ -69,6 +91,9 @@ inline uint32_t perm(uint32_t high, uint32_t low, uint32_t bytes) {
   mock::mfma_32x32<8>(mock::bfloats(a), mock::bfloats(b), d)
 #define __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, d, ...)                                         \
   mock::mfma_32x32<1>(mock::Values{{a}}, mock::Values{{b}}, d)
+#define __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(a, b, d, ...)                              \
+  mock::mfma_32x32<32>(mock::bytes(a), mock::bytes(b), d)
+#define __builtin_amdgcn_ds_read_tr16_b64_v4i16(p) mock::read_turned((const void *)(p))
 #define __builtin_amdgcn_perm(high, low, bytes) mock::perm(high, low, bytes)
 #define __builtin_amdgcn_readfirstlane(x) __shfl(x, 0)
 #define __builtin_amdgcn_sched_barrier(x) ((void)0)

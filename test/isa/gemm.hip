@@ -11,16 +11,25 @@ using namespace shmem::gemm;
     Core::run(shmem::arch::argument<>(operands), shmem::arch::argument<Core::Operands>(order),     \
               shmem::arch::argument<Core::Operands, Shards>(store));                               \
   }
-using SmallBf16 = MfmaSmall<Bfloat16, Load::lines>;
-using LargeBf16 = MfmaLarge<Bfloat16, Load::lines>;
-using LargeHalf = MfmaLarge<Half, Load::lines>;
-using SmallFloat = MfmaSmall<float, Load::lines>;
-using SmallTurnedB = MfmaSmall<Bfloat16, Load::turned_b>;
-using LargeTurnedB = MfmaLarge<Bfloat16, Load::turned_b>;
-using SmallTurnedA = MfmaSmall<Bfloat16, Load::turned_a>;
-using LargeTurnedA = MfmaLarge<Bfloat16, Load::turned_a>;
-using SmallTurned = MfmaSmall<Bfloat16, Load::turned>;
-using LargeTurned = MfmaLarge<Bfloat16, Load::turned>;
+#if defined __gfx950__
+template <class T, Load load> using Small = DirectSmall<T, load>;
+template <class T, Load load> using Large = DirectLarge<T, load>;
+using SmallFp8 = Small<Float8, Load::lines>;
+using LargeFp8 = Large<Float8, Load::lines>;
+#else
+template <class T, Load load> using Small = MfmaSmall<T, load>;
+template <class T, Load load> using Large = MfmaLarge<T, load>;
+#endif
+using SmallBf16 = Small<Bfloat16, Load::lines>;
+using LargeBf16 = Large<Bfloat16, Load::lines>;
+using LargeHalf = Large<Half, Load::lines>;
+using SmallFloat = Small<float, Load::lines>;
+using SmallTurnedB = Small<Bfloat16, Load::turned_b>;
+using LargeTurnedB = Large<Bfloat16, Load::turned_b>;
+using SmallTurnedA = Small<Bfloat16, Load::turned_a>;
+using LargeTurnedA = Large<Bfloat16, Load::turned_a>;
+using SmallTurned = Small<Bfloat16, Load::turned>;
+using LargeTurned = Large<Bfloat16, Load::turned>;
 using GatherBf16 = MfmaSmall<Bfloat16, Load::elements>;
 KERNEL(small_bf16, SmallBf16)
 KERNEL(large_bf16, LargeBf16)
@@ -33,3 +42,7 @@ KERNEL(large_turned_a, LargeTurnedA)
 KERNEL(small_turned, SmallTurned)
 KERNEL(large_turned, LargeTurned)
 KERNEL(gather_bf16, GatherBf16)
+#if defined __gfx950__
+KERNEL(small_fp8, SmallFp8)
+KERNEL(large_fp8, LargeFp8)
+#endif

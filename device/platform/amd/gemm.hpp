@@ -1,97 +1,35 @@
 // SPDX-License-Identifier: MIT
-// gfx90a, gfx942 and gfx950: matrices of 32 by 32 by MFMA, the operands from LDS, and the next ones
-// on their way in registers meanwhile. All waves do the same: registers are dealt out evenly here.
+// gfx90a and gfx942: the operands from LDS, and the next ones on their way in registers meanwhile. All
+// waves do the same: registers are dealt out evenly here. gfx950 has direct.hpp for operands in lines.
 #pragma once
-#include "../../gemm/gemm.hpp"
 #include "../../gemm/simt.hpp"
+#include "direct.hpp"
+#include "mfma.hpp"
 #include <cstring>
-#include <utility>
 
 #define SHMEM_GRID_CONSTANT_
 
 namespace shmem::gemm {
 
-template <> struct Rounding<Half> {
-  static SHMEM_D_ void of(const float (&v)[8], Half (&to)[8]) {
-    SHMEM_UNROLL_
-    for (unsigned e = 0; e < 8; e++) to[e] = __builtin_bit_cast(Half, static_cast<_Float16>(v[e]));
-  }
-};
-
-namespace mfma {
-
-typedef uint32_t Line __attribute__((ext_vector_type(4))); // along k
-typedef float Sums __attribute__((ext_vector_type(16)));
-typedef float Four __attribute__((ext_vector_type(4)));
-
-// sums += the products of 32 rows, of which each lane has 16 bytes: lanes 0 to 31 those of the
-// first half of k, the others those of the second. Any order of k will do as long as both have it.
-template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
-  if constexpr (std::is_same<T, float>::value) {
-    SHMEM_UNROLL_
-    for (int e = 0; e < 4; e++)
-      sums = __builtin_amdgcn_mfma_f32_32x32x2f32(__builtin_bit_cast(float, uint32_t(x[e])),
-                                                  __builtin_bit_cast(float, uint32_t(y[e])), sums,
-                                                  0, 0, 0);
-  } else if constexpr (std::is_same<T, Half>::value) {
-    typedef _Float16 Eight __attribute__((ext_vector_type(8)));
-    const Eight a = __builtin_bit_cast(Eight, x), b = __builtin_bit_cast(Eight, y);
-#if defined __gfx950__
-    sums = __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, sums, 0, 0, 0);
-#else
-    sums = __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_shufflevector(a, a, 0, 1, 2, 3),
-                                                __builtin_shufflevector(b, b, 0, 1, 2, 3), sums, 0,
-                                                0, 0);
-    sums = __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_shufflevector(a, a, 4, 5, 6, 7),
-                                                __builtin_shufflevector(b, b, 4, 5, 6, 7), sums, 0,
-                                                0, 0);
-#endif
-  } else {
-#if defined __gfx950__
-    typedef __bf16 Eight __attribute__((ext_vector_type(8)));
-    sums = __builtin_amdgcn_mfma_f32_32x32x16_bf16(__builtin_bit_cast(Eight, x),
-                                                   __builtin_bit_cast(Eight, y), sums, 0, 0, 0);
-#else
-    typedef short Eight __attribute__((ext_vector_type(8)));
-    const Eight a = __builtin_bit_cast(Eight, x), b = __builtin_bit_cast(Eight, y);
-    sums = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_shufflevector(a, a, 0, 1, 2, 3),
-                                                    __builtin_shufflevector(b, b, 0, 1, 2, 3), sums,
-                                                    0, 0, 0);
-    sums = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(__builtin_shufflevector(a, a, 4, 5, 6, 7),
-                                                    __builtin_shufflevector(b, b, 4, 5, 6, 7), sums,
-                                                    0, 0, 0);
-#endif
-  }
-}
-
-} // namespace mfma
-
-// How operands come: by elements; or in whole lines of 16 bytes, which run along k, but for those of
-// A that run along its rows' dimension (turned_a), of B along its columns (turned_b), or both.
-enum class Load { elements, lines, turned_b, turned_a, turned };
-
 template <class T, unsigned bm, unsigned bn, unsigned row_bytes, unsigned waves_m, unsigned waves_n,
-          unsigned stages, Load how>
-struct Mfma {
+          Load how>
+struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
+  using Shape = Blocked<T, bm, bn, waves_m, waves_n>;
+  using Shape::blocks_m, Shape::blocks_n, Shape::threads;
   static constexpr bool wide = how != Load::elements,
                         turn_a = how == Load::turned_a || how == Load::turned,
                         turn_b = how == Load::turned_b || how == Load::turned;
-  static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn;
   static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
   static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
   static constexpr double speed = 4e6 / sizeof(T) / resident; // half of a CU of gfx942
   static constexpr unsigned bk = row_bytes / sizeof(T), lines = row_bytes / 16,
                             each = 16 / sizeof(T);
-  static constexpr unsigned blocks_m = bm / waves_m / 32, blocks_n = bn / waves_n / 32;
   static constexpr unsigned lines_a = bm * lines / threads, lines_b = bn * lines / threads;
-  // Where a wave turns 32 rows of 64 sums, so that a lane has eight of a row.
-  static constexpr unsigned turn_bytes = 32 * 64 * 4, turns_bytes = turn_bytes * threads / 64,
-                            stage_bytes = (bm + bn) * row_bytes,
-                            shared_bytes = stages * stage_bytes > turns_bytes ? stages *stage_bytes
-                                                                              : turns_bytes;
-  static_assert(blocks_n % 2 == 0 && bm * lines % threads == 0 && bn * lines % threads == 0);
-  // The sums are named by constants, so that they are in registers before loops are unrolled.
-  using Blocks = std::make_integer_sequence<unsigned, blocks_m * blocks_n>;
+  static constexpr unsigned stage_bytes = (bm + bn) * row_bytes,
+                            shared_bytes =
+                                stage_bytes > Shape::turns_bytes ? stage_bytes : Shape::turns_bytes;
+  static constexpr bool many = blocks_m * blocks_n > 4; // sums: no other registers are left
+  static_assert(bm * lines % threads == 0 && bn * lines % threads == 0);
   using Operands = Matrices<T>;
   using Line = mfma::Line;
 
@@ -145,9 +83,6 @@ struct Mfma {
         load_some(k0, next);
       }
     }
-    SHMEM_D_ void arrive() { // all at once: one wait
-      asm volatile("" : "+v"(line[0]), "+v"(line[1]), "+v"(line[2]), "+v"(line[3]));
-    }
     // Of a stage that k ends in.
     SHMEM_D_ void load_some(unsigned k0, bool next) {
       if constexpr (wide) base += next ? step : 0;
@@ -171,29 +106,40 @@ struct Mfma {
         }
       }
     }
+    // Of a turned one: what goes to a row of LDS, and where.
+    struct alignas(n * sizeof(T)) Row {
+      uint32_t k[n * sizeof(T) / 4];
+    };
+    SHMEM_D_ Row row(unsigned e) const {
+      Row row;
+      SHMEM_UNROLL_
+      for (unsigned w = 0; w < n * sizeof(T) / 4; w++)
+        row.k[w] = sizeof(T) == 4
+                       ? line[w][e % 4]
+                       : __builtin_amdgcn_perm(line[2 * w + 1 < n ? 2 * w + 1 : 0][e / 2],
+                                               line[2 * w < n ? 2 * w : 0][e / 2],
+                                               e % 2 ? 0x07060302 : 0x05040100);
+      return row;
+    }
+    static SHMEM_D_ void put(char *to, Row row) {
+      __builtin_memcpy(__builtin_assume_aligned(to, sizeof row), &row, sizeof row);
+    }
+    static SHMEM_D_ unsigned first_place() {
+      const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
+      return place(arch::thread().x % across * each, byte / 16) + byte % 16;
+    }
+    // The first row's number is a multiple of `each`, so that those of the others differ from it
+    // in bits that it has not.
+    static SHMEM_D_ unsigned next_place(unsigned first, unsigned e) {
+      return (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
+    }
     SHMEM_D_ void store(char *to) const {
       if constexpr (turned) {
-        // The first row's number is a multiple of `each`, so that those of the others differ from it
-        // in bits that it has not.
-        const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
-        unsigned first = place(arch::thread().x % across * each, byte / 16) + byte % 16;
+        unsigned first = first_place();
         // Where sums are many, or all eight would be kept in registers.
-        if constexpr (blocks_m * blocks_n > 4) asm volatile("" : "+v"(first));
+        if constexpr (many) asm volatile("" : "+v"(first));
         SHMEM_UNROLL_
-        for (unsigned e = 0; e < each; e++) {
-          struct alignas(n * sizeof(T)) {
-            uint32_t k[n * sizeof(T) / 4];
-          } row;
-          SHMEM_UNROLL_
-          for (unsigned w = 0; w < n * sizeof(T) / 4; w++)
-            row.k[w] = sizeof(T) == 4
-                           ? line[w][e % 4]
-                           : __builtin_amdgcn_perm(line[2 * w + 1 < n ? 2 * w + 1 : 0][e / 2],
-                                                   line[2 * w < n ? 2 * w : 0][e / 2],
-                                                   e % 2 ? 0x07060302 : 0x05040100);
-          const unsigned at = (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
-          __builtin_memcpy(__builtin_assume_aligned(to + at, sizeof row), &row, sizeof row);
-        }
+        for (unsigned e = 0; e < each; e++) put(to + next_place(first, e), row(e));
         return;
       }
       SHMEM_UNROLL_
@@ -211,181 +157,170 @@ struct Mfma {
     return r * row_bytes + (c ^ ((lines == 8 ? r : r / 2) ^ r / 8 % 4) % lines) * 16;
   }
 
-  static SHMEM_D_ void multiply_stage(mfma::Sums (&sums)[blocks_m * blocks_n], const char *stage) {
-    const unsigned lane = arch::thread().x % 64, wave = arch::thread().x / 64;
-    const unsigned row = wave / waves_n * blocks_m * 32 + lane % 32,
-                   col = wave % waves_n * blocks_n * 32 + lane % 32;
-    SHMEM_UNROLL_
-    for (unsigned s = 0; s < lines / 2; s++) {
-      Line a[blocks_m], b[blocks_n];
+  using A = Loader<lines_a, turn_a>;
+  using B = Loader<lines_b, turn_b>;
+  // The places of the rows of both, if both are turned: they differ by a constant, so that one
+  // instruction stores two, which compilers see only where the place was computed before.
+  struct Places {
+    unsigned at[each];
+    SHMEM_D_ Places() {
       SHMEM_UNROLL_
-      for (unsigned i = 0; i < blocks_m; i++)
-        a[i] = *reinterpret_cast<const Line *>(stage + place(row + i * 32, 2 * s + lane / 32));
+      for (unsigned e = 0; e < each; e++) at[e] = A::next_place(A::first_place(), e);
+    }
+  };
+  static SHMEM_D_ void store(const A &a, const B &b, Places &places, char *shared) {
+    if constexpr (how == Load::turned && lines_a == lines_b) {
+      unsigned first = A::first_place();
+      if constexpr (many) asm volatile("" : "+v"(first));
       SHMEM_UNROLL_
-      for (unsigned j = 0; j < blocks_n; j++)
-        b[j] = *reinterpret_cast<const Line *>(stage + bm * row_bytes +
-                                               place(col + j * 32, 2 * s + lane / 32));
-      multiply_lines(sums, a, b, Blocks{});
+      for (unsigned e = 0; e < each; e++) {
+        unsigned &at = places.at[e];
+        if constexpr (many) at = A::next_place(first, e);
+        asm volatile("" : "+v"(at));
+        A::put(shared + at, a.row(e)), B::put(shared + at + bm * row_bytes, b.row(e));
+      }
+    } else {
+      a.store(shared), b.store(shared + bm * row_bytes);
     }
   }
-  // The columns first: a lane then has neighbours of one row of C, four at a time.
-  template <unsigned... q>
-  static SHMEM_D_ void multiply_lines(mfma::Sums (&sums)[blocks_m * blocks_n],
-                                      const Line (&a)[blocks_m], const Line (&b)[blocks_n],
-                                      std::integer_sequence<unsigned, q...>) {
-    (mfma::multiply<T>(sums[q], b[q % blocks_n], a[q / blocks_n]), ...);
+  static SHMEM_D_ void arrive(A &a, B &b) { // all at once: one wait
+    static_assert(lines_a == 4 && lines_b == 4);
+    asm volatile(""
+                 : "+v"(a.line[0]), "+v"(a.line[1]), "+v"(a.line[2]), "+v"(a.line[3]),
+                   "+v"(b.line[0]), "+v"(b.line[1]), "+v"(b.line[2]), "+v"(b.line[3]));
+  }
+
+  static SHMEM_D_ void read(Line (&a)[blocks_m], Line (&b)[blocks_n], const char *stage,
+                            unsigned s) {
+    const unsigned half = arch::thread().x % 64 / 32, row = Shape::first_row(),
+                   col = Shape::first_col();
+    // Where all are read before, the first product takes what is read last: one wait.
+    const auto turn = [](unsigned i, unsigned n) { return many ? i : n - 1 - i; };
+    const auto columns = [&] {
+      SHMEM_UNROLL_
+      for (unsigned k = 0; k < blocks_n; k++) {
+        const unsigned j = turn(k, blocks_n);
+        b[j] = *reinterpret_cast<const Line *>(stage + bm * row_bytes +
+                                               place(col + j * 32, 2 * s + half));
+      }
+    };
+    if (!many) columns();
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k < blocks_m; k++) {
+      const unsigned i = turn(k, blocks_m);
+      a[i] = *reinterpret_cast<const Line *>(stage + place(row + i * 32, 2 * s + half));
+    }
+    if (many) columns();
+  }
+  // Where registers are left, the lines of a step are read while the one before is multiplied.
+  static SHMEM_D_ void multiply_stage(typename Shape::Sums &sums, const char *stage) {
+    constexpr unsigned steps = lines / 2, ahead = many ? 0 : 1;
+    Line a[1 + ahead][blocks_m], b[1 + ahead][blocks_n];
+    if (ahead) read(a[0], b[0], stage, 0);
+    SHMEM_UNROLL_
+    for (unsigned s = 0; s < steps; s++) {
+      const unsigned now = s % (1 + ahead), next = (s + ahead) % (1 + ahead);
+      if (s + ahead < steps) read(a[next], b[next], stage, s + ahead);
+      if (ahead) __builtin_amdgcn_sched_barrier(0);
+      Shape::multiply_all(sums, a[now], b[now], typename Shape::Blocks{});
+      if (ahead) __builtin_amdgcn_sched_barrier(0);
+    }
   }
 
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &operands, const Order &order, const Epilogue &epilogue) {
+    if constexpr (wide && direct) return; // that GPU's is direct.hpp
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
     Tile tile;
+    Places places;
     while (tiles.next(tile)) {
-      // The division in the order ran in vector registers; what is the same in all lanes belongs in
-      // scalar ones, from where loads take their base.
-      tile.row = __builtin_amdgcn_readfirstlane(tile.row);
-      tile.col = __builtin_amdgcn_readfirstlane(tile.col);
-      tile.end = __builtin_amdgcn_readfirstlane(tile.end);
-      tile.shard = __builtin_amdgcn_readfirstlane(tile.shard);
-      tile.at = __builtin_amdgcn_readfirstlane(tile.at);
+      Shape::to_scalars(tile);
       const Operands &x = arch::again(operands);
-      mfma::Sums sums[blocks_m * blocks_n] = {};
-      Loader<lines_a, turn_a> a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
-      Loader<lines_b, turn_b> b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
+      typename Shape::Sums sums = {};
+      A a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
+      B b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
       const unsigned whole = x.k / bk;
       if (whole) {
         a.load(0, false), b.load(0, false);
-        a.arrive(), b.arrive();
-        if constexpr (stages == 2) {
-          a.store(shared), b.store(shared + bm * row_bytes);
-          __syncthreads();
-        }
+        arrive(a, b);
         for (unsigned i = 0; i < whole; i++) {
           const bool more = i + 1 < whole; // the last loads twice
           const unsigned next = (more ? i + 1 : i) * bk;
-          char *const now = shared + i % stages * stage_bytes, *const other =
-                                                                   shared +
-                                                                   (i + 1) % stages * stage_bytes;
-          if constexpr (stages == 1) {
-            __syncthreads();
-            a.store(now), b.store(now + bm * row_bytes);
-            __syncthreads();
-          }
+          __syncthreads();
+          store(a, b, places, shared);
+          __syncthreads();
           // The loads first, then what hides them; compilers would move them to where they are
           // used.
           a.load(next, more), b.load(next, more);
           __builtin_amdgcn_sched_barrier(0);
-          multiply_stage(sums, now);
+          multiply_stage(sums, shared);
           __builtin_amdgcn_sched_barrier(0);
-          a.arrive(), b.arrive();
-          if constexpr (stages == 2) {
-            a.store(other), b.store(other + bm * row_bytes);
-            __syncthreads();
-          }
+          arrive(a, b);
         }
       }
       if (x.k % bk) {
         __syncthreads();
         a.load_some(whole * bk, whole), b.load_some(whole * bk, whole);
-        a.store(shared), b.store(shared + bm * row_bytes);
+        store(a, b, places, shared);
         __syncthreads();
         multiply_stage(sums, shared);
       }
       __syncthreads();
-      hand_over(x, shared, tile, sums, arch::again(epilogue));
+      Shape::hand_over(x, shared, tile, sums, arch::again(epilogue));
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }
     epilogue.over(order, Workgroup{});
   }
-
-  template <unsigned... q, class At>
-  static SHMEM_D_ void turn_pair(const mfma::Sums (&sums)[blocks_m * blocks_n], unsigned pair,
-                                 const At &at, std::integer_sequence<unsigned, q...>) {
-    ((pair == q / 2 ? turn_block<q>(sums[q], at) : void()), ...);
-  }
-  template <unsigned q, class At>
-  static SHMEM_D_ void turn_block(const mfma::Sums &s, const At &at) {
-    const unsigned lane = arch::thread().x % 64, piece = q % 2 * 8 + lane / 32;
-    SHMEM_UNROLL_
-    for (unsigned g = 0; g < 4; g++)
-      *at(lane % 32, piece + g * 2) =
-          mfma::Four{s[g * 4], s[g * 4 + 1], s[g * 4 + 2], s[g * 4 + 3]};
-    // Not to be merged with that for another q: the sums would go to memory to be chosen there.
-    asm volatile("/* sums %0 */" ::"n"(q));
-  }
-  // A lane has of row lane % 32 four neighbouring sums in every eight, as its half of the wave
-  // says.
-  template <class Epilogue>
-  static SHMEM_D_ void hand_over(const Operands &x, char *shared, Tile tile,
-                                 const mfma::Sums (&sums)[blocks_m * blocks_n],
-                                 const Epilogue &epilogue) {
-    using mfma::Four;
-    const unsigned lane = arch::thread().x % 64, wave = arch::thread().x / 64;
-    char *const turn = shared + wave * turn_bytes;
-    const auto put = epilogue.begin(tile);
-    const auto at = [&](unsigned r, unsigned piece) {
-      return reinterpret_cast<Four *>(turn + r * 256 + (piece ^ r % 8 ^ piece >> 3) * 16);
-    };
-    // One copy of the epilogue's code for all pairs of blocks.
-#pragma unroll 1
-    for (unsigned pair = 0; pair < blocks_m * blocks_n / 2; pair++) {
-      const unsigned i = pair / (blocks_n / 2), j = pair % (blocks_n / 2) * 2;
-      arch::wave_sync(64);
-      turn_pair(sums, pair, at, Blocks{});
-      arch::wave_sync(64);
-#pragma unroll 1
-      for (unsigned s = 0; s < 4; s++) {
-        const unsigned r = s * 8 + lane / 8, c = lane % 8;
-        const unsigned row = tile.row + (wave / waves_n * blocks_m + i) * 32 + r,
-                       col = tile.col + (wave % waves_n * blocks_n + j) * 32 + c * 8;
-        float v[chunk];
-        SHMEM_UNROLL_
-        for (unsigned h = 0; h < 2; h++) {
-          const Four four = *at(r, 2 * c + h);
-          v[4 * h] = four[0], v[4 * h + 1] = four[1], v[4 * h + 2] = four[2],
-                v[4 * h + 3] = four[3];
-        }
-        if (row < tile.end && col < x.n) put(row, col, v);
-      }
-    }
-  }
-
-  template <class Kernel, class Order, class Epilogue>
-  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
-                           const Order &order, const Epilogue &epilogue) {
-    return shmem::launch(kernel, dim3(blocks), dim3(threads), 0, stream, x, order, epilogue);
-  }
 };
 
 // By measure of the study: gfx90a has half the speed of MFMA for the same LDS, and a smaller tile
 // will do. Two small tiles or a large one fill the LDS of 64 KiB.
-template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, 1, load>;
-template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, 1, load>;
+template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, load>;
+template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, load>;
+
+enum class Gpu { gfx90a, gfx942, gfx950 };
+inline Gpu this_gpu() {
+  static const Gpu gpu = [] {
+    hipDeviceProp_t prop;
+    if (hipGetDeviceProperties(&prop, 0) != hipSuccess) return Gpu::gfx942;
+    const auto is = [&](const char *name) { return !std::strncmp(prop.gcnArchName, name, 6); };
+    return is("gfx90a") ? Gpu::gfx90a : is("gfx950") ? Gpu::gfx950 : Gpu::gfx942;
+  }();
+  return gpu;
+}
+template <class T> bool whole_lines(const T *p, size_t ld) { // and offsets in a tile fit 32 bits
+  return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
+}
+// A large tile for less than half of the compute units would leave most of them idle: gfx942 has 304,
+// gfx950 256.
+template <class T> bool small_tiles(const Matrices<T> &x, Gpu gpu) {
+  return x.small ||
+         size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < (gpu == Gpu::gfx950 ? 128 : 152);
+}
 
 // Nothing here has the OCP's fp8 before gfx950.
 template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
-  return run(Simt<Float8, 128, 128, 16, 8, 8>{}, x);
+  const Gpu gpu = this_gpu();
+  if (gpu != Gpu::gfx950 || x.trans_a || !x.trans_b || x.k % 16 || !whole_lines(x.a, x.lda) ||
+      !whole_lines(x.b, x.ldb))
+    return run(Simt<Float8, 128, 128, 16, 8, 8>{}, x);
+  return small_tiles(x, gpu) ? run(DirectSmall<Float8, Load::lines>{}, x)
+                             : run(DirectLarge<Float8, Load::lines>{}, x);
 }
 template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
-  static const bool gfx90a = [] {
-    hipDeviceProp_t prop;
-    return hipGetDeviceProperties(&prop, 0) == hipSuccess &&
-           !std::strncmp(prop.gcnArchName, "gfx90a", 6);
-  }();
-  const auto lines = [&](const T *p, size_t ld) { // and offsets within a tile fit 32 bits
-    return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
-  };
+  const Gpu gpu = this_gpu();
   // Lines of A that run along its rows have to begin where tiles do.
-  if (!lines(x.a, x.lda) || !lines(x.b, x.ldb) ||
+  if (!whole_lines(x.a, x.lda) || !whole_lines(x.b, x.ldb) ||
       (x.trans_a ? x.shard * sizeof(T) : x.k * sizeof(T)) % 16 ||
       (x.trans_b && x.k * sizeof(T) % 16))
     return run(MfmaSmall<T, Load::elements>{}, x);
-  // A large tile for less than half of the 304 CUs of gfx942 would leave most of them idle.
-  const bool small = gfx90a || x.small || size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < 152;
+  const bool small = gpu == Gpu::gfx90a || small_tiles(x, gpu);
   const auto sized = [&](auto how) {
     constexpr Load load = decltype(how)::value;
+    if (gpu == Gpu::gfx950)
+      return small ? run(DirectSmall<T, load>{}, x) : run(DirectLarge<T, load>{}, x);
     return small ? run(MfmaSmall<T, load>{}, x) : run(MfmaLarge<T, load>{}, x);
   };
   if (x.trans_a)
