@@ -4,6 +4,7 @@
 #include <cstring>
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 __global__ void wild(int *p) {
@@ -118,7 +119,42 @@ int packet(bool greedy) {
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
 }
 
+// A peer frees what it has exported, and takes and fills as much again, before this process's kernel adds to what it has mapped: no
+// fault, and none of the peer's new numbers, because the kernel's driver keeps a buffer for all that have imported it.
+int freed() {
+  int to[2], from[2], seen = -1;
+  char turn = 0;
+  hipIpcMemHandle_t handle;
+  const auto take = [&](auto &what) { return read(from[0], &what, sizeof what) == sizeof what; };
+  if (pipe(to) || pipe(from)) return 9;
+  const pid_t peer = fork(); // before HIP's runtime has threads
+  if (!peer) {
+    int *p, *again;
+    if (hipMalloc(&p, 4096) != hipSuccess || hipMemset(p, 1, 4096) != hipSuccess ||
+        hipIpcGetMemHandle(&handle, p) != hipSuccess ||
+        write(from[1], &handle, sizeof handle) != sizeof handle || read(to[0], &turn, 1) != 1 ||
+        hipFree(p) != hipSuccess || hipMalloc(&again, 4096) != hipSuccess ||
+        hipMemset(again, 255, 4096) != hipSuccess || hipDeviceSynchronize() != hipSuccess ||
+        write(from[1], &turn, 1) != 1 || read(to[0], &turn, 1) != 1)
+      _exit(9);
+    _exit(0);
+  }
+  close(from[1]); // a peer that fails is the end of what it says
+  void *p;
+  if (!take(handle) ||
+      hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess) != hipSuccess ||
+      write(to[1], &turn, 1) != 1 || !take(turn))
+    return 10;
+  hipLaunchKernelGGL(fine, dim3(3), dim3(128), 0, nullptr, static_cast<int *>(p));
+  if (hipMemcpy(&seen, p, sizeof seen, hipMemcpyDeviceToHost) != hipSuccess) return 11;
+  int status = 0;
+  if (write(to[1], &turn, 1) != 1 || waitpid(peer, &status, 0) != peer || status) return 12;
+  printf("%d\n", seen - 0x01010101);
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
   for (const char *name : {"packet", "greedy"})
     if (argc == 2 && !strcmp(argv[1], name)) return packet(name[0] == 'g');
   const struct {

@@ -56,6 +56,8 @@ except subprocess.TimeoutExpired as late:  # it has been killed and waited for
     check("endless", not late.stdout and not late.stderr, (late.stdout, late.stderr))
 status, lines, out = run("fine")
 check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, out = run("freed")
+check("freed by its exporter", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 # Stacks in memory that ROCr gives to a queue when a kernel wants it, as long as it has some.
 for name in "stack", "tall":
     status, lines, out = run(name)

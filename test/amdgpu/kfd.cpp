@@ -103,7 +103,7 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
 int free_memory(uint64_t handle) {
   Buffer *b = find(handle);
   if (!b) return EINVAL;
-  // Its place in the file stays: another process may have it mapped.
+  // Its place in the file stays: another process may have it mapped, and keeps it then, see memory.cpp.
   const bool pinned = b->exported && (nodes().pins || marked(file, b->place.at, Mark::mapped));
   if (b->node && !b->imported && !pinned) used[b->node] -= std::min(used[b->node], b->bytes);
   if (b->exported) mark(file, b->place.at, Mark::lives, false);
