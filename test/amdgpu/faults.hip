@@ -84,10 +84,19 @@ __global__ void endless(int *p) {
   while (__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) >= 0)
     __builtin_amdgcn_s_sleep(1);
 }
+// All wait for the last workgroup, which gets no place if there are more than the compute units hold.
+__global__ void crowd(int *p) {
+  if (blockIdx.x == gridDim.x - 1)
+    __hip_atomic_store(p, 384, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  while (!__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
+    __builtin_amdgcn_s_sleep(1);
+}
 
-// One packet in a queue of its own, of a type that GPUs do not have, a call of a function, or of a kernel that wants 1
-// GiB of stack for each lane, of which the queue's owner is told.
-int packet(bool greedy) {
+// One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
+// than there is, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
+int packet(const char *what) {
+  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large");
+  alignas(64) static const char descriptor[64] = {};
   if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
   hsa_queue_t *queue = nullptr;
   const auto make = [](hsa_agent_t agent, void *made) {
@@ -110,9 +119,11 @@ int packet(bool greedy) {
   slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
   slot->grid_size_x = 64, slot->grid_size_y = slot->grid_size_z = 1;
   slot->private_segment_size = greedy ? 1u << 30 : 0;
+  slot->group_segment_size = large ? 1u << 20 : 0;
+  slot->kernel_object = reinterpret_cast<uint64_t>(descriptor);
   __atomic_store_n(
       &slot->header,
-      uint16_t(greedy ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
+      uint16_t(greedy || large ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
       __ATOMIC_RELEASE);
   hsa_queue_store_write_index_relaxed(queue, 1);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
@@ -155,11 +166,12 @@ int freed() {
 
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
-  for (const char *name : {"packet", "greedy"})
-    if (argc == 2 && !strcmp(argv[1], name)) return packet(name[0] == 'g');
+  for (const char *name : {"packet", "greedy", "large"})
+    if (argc == 2 && !strcmp(argv[1], name)) return packet(name);
   const struct {
     const char *name;
     void (*kernel)(int *);
+    unsigned groups = 3;
   } kernels[] = {{"wild", wild},
                  {"trap", trap},
                  {"lds", lds},
@@ -167,6 +179,8 @@ int main(int argc, char **argv) {
                  {"unknown", unknown},
                  {"fine", fine},
                  {"endless", endless},
+                 {"seated", crowd},
+                 {"crowd", crowd, 2000},
                  {"stack", stack},
                  {"tall", tall},
                  {"early", early},
@@ -177,7 +191,7 @@ int main(int argc, char **argv) {
     if (argc != 2 || strcmp(argv[1], k.name)) continue;
     int *p, seen = -1;
     if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
-    hipLaunchKernelGGL(k.kernel, dim3(3), dim3(128), 64, nullptr, p);
+    hipLaunchKernelGGL(k.kernel, dim3(k.groups), dim3(128), 64, nullptr, p);
     if (const hipError_t error = hipGetLastError(); error != hipSuccess) {
       fprintf(stderr, "%s\n", hipGetErrorName(error));
       return 7;
