@@ -5,6 +5,7 @@
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 __global__ void wild(int *p) {
@@ -92,28 +93,55 @@ __global__ void crowd(int *p) {
     __builtin_amdgcn_s_sleep(1);
 }
 
+hsa_queue_t *make_queue(void (*told)(hsa_status_t, hsa_queue_t *, void *)) {
+  static hsa_agent_t gpu;
+  const auto look = [](hsa_agent_t agent, void *) {
+    hsa_device_type_t type;
+    (void)hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
+    if (type != HSA_DEVICE_TYPE_GPU) return HSA_STATUS_SUCCESS;
+    gpu = agent;
+    return HSA_STATUS_INFO_BREAK;
+  };
+  hsa_queue_t *queue = nullptr;
+  if (hsa_iterate_agents(look, nullptr) == HSA_STATUS_INFO_BREAK)
+    (void)hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, told, nullptr, 0, 0, &queue);
+  return queue;
+}
+
+// Queues are made while kernels begin.
+int queues() {
+  int *p, seen = -1;
+  if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
+  bool done = false, good = true;
+  std::thread other([&] {
+    for (int k = 0; k < 100; k++) good &= make_queue(nullptr) != nullptr;
+    __atomic_store_n(&done, true, __ATOMIC_RELEASE);
+  });
+  int begun = 0;
+  for (; !__atomic_load_n(&done, __ATOMIC_ACQUIRE); begun++) {
+    hipLaunchKernelGGL(fine, dim3(1), dim3(1), 0, nullptr, p);
+    if (begun % 16 == 0) (void)hipDeviceSynchronize();
+  }
+  other.join();
+  const hipError_t error = hipMemcpy(&seen, p, sizeof seen, hipMemcpyDeviceToHost);
+  if (error != hipSuccess || !good) return 4;
+  printf("%d\n", seen - begun);
+  fflush(stdout);
+  _exit(0); // the queues stay: ROCr 5.2 needs more than 25 s to destroy them (2026-11, under load)
+}
+
 // One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
 // than there is, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
 int packet(const char *what) {
   const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large");
   alignas(64) static const char descriptor[64] = {};
   if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
-  hsa_queue_t *queue = nullptr;
-  const auto make = [](hsa_agent_t agent, void *made) {
-    hsa_device_type_t type;
-    (void)hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
-    if (type != HSA_DEVICE_TYPE_GPU) return HSA_STATUS_SUCCESS;
-    const auto told = [](hsa_status_t error, hsa_queue_t *, void *) {
-      const char *text = "?";
-      (void)hsa_status_string(error, &text);
-      fprintf(stderr, "%s\n", text);
-      _exit(8);
-    };
-    (void)hsa_queue_create(agent, 64, HSA_QUEUE_TYPE_SINGLE, told, nullptr, 0, 0,
-                           static_cast<hsa_queue_t **>(made));
-    return HSA_STATUS_INFO_BREAK;
-  };
-  (void)hsa_iterate_agents(make, &queue);
+  hsa_queue_t *queue = make_queue([](hsa_status_t error, hsa_queue_t *, void *) {
+    const char *text = "?";
+    (void)hsa_status_string(error, &text);
+    fprintf(stderr, "%s\n", text);
+    _exit(8);
+  });
   if (!queue) return 6;
   auto *slot = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address);
   slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
@@ -166,6 +194,7 @@ int freed() {
 
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
+  if (argc == 2 && !strcmp(argv[1], "queues")) return queues();
   for (const char *name : {"packet", "greedy", "large"})
     if (argc == 2 && !strcmp(argv[1], name)) return packet(name);
   const struct {

@@ -64,6 +64,8 @@ status, lines, out = run("seated")
 check("seated", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 status, lines, out = run("fine")
 check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, out = run("queues")
+check("queues", (status, lines, out) == (0, [], "0\n"), (status, lines, out))
 status, lines, out = run("freed")
 check("freed by its exporter", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 # Stacks in memory that ROCr gives to a queue when a kernel wants it, as long as it has some.
