@@ -90,16 +90,16 @@ size_t flag_bytes() {
   return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
 }
 
-// Ticks a second of arch::clock: the runtime has it in kHz, before ROCm 5.3 without a name for it.
+// Ticks a second of arch::clock: the runtime has it in kHz, before ROCm 5.3 without a name for it, and
+// ROCr 6.1 says 0 where libdrm cannot open the GPU's render node: kernels would wait without a limit
+// then. It is 100 MHz for all of AMD's GPUs that this library supports.
 double clock_rate() {
-#if defined HIP_VERSION && HIP_VERSION < 50300000
-  return 100e6; // of all GPUs that it knows and that this library supports
-#else
   int khz = 0;
+#if !defined HIP_VERSION || HIP_VERSION >= 50300000
   MUST(hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, chosen),
        "hipDeviceGetAttribute of the clock's rate");
-  return khz * 1e3;
 #endif
+  return khz > 0 ? khz * 1e3 : 100e6;
 }
 
 void publish(const Flags &flags) {
