@@ -4,6 +4,8 @@
 #include <cstring>
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
+#include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 __global__ void wild(int *p) {
@@ -83,47 +85,122 @@ __global__ void endless(int *p) {
   while (__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) >= 0)
     __builtin_amdgcn_s_sleep(1);
 }
+// All wait for the last workgroup, which gets no place if there are more than the compute units hold.
+__global__ void crowd(int *p) {
+  if (blockIdx.x == gridDim.x - 1)
+    __hip_atomic_store(p, 384, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  while (!__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
+    __builtin_amdgcn_s_sleep(1);
+}
 
-// One packet in a queue of its own, of a type that GPUs do not have, a call of a function, or of a kernel that wants 1
-// GiB of stack for each lane, of which the queue's owner is told.
-int packet(bool greedy) {
-  if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
-  hsa_queue_t *queue = nullptr;
-  const auto make = [](hsa_agent_t agent, void *made) {
+hsa_queue_t *make_queue(void (*told)(hsa_status_t, hsa_queue_t *, void *)) {
+  static hsa_agent_t gpu;
+  const auto look = [](hsa_agent_t agent, void *) {
     hsa_device_type_t type;
     (void)hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
     if (type != HSA_DEVICE_TYPE_GPU) return HSA_STATUS_SUCCESS;
-    const auto told = [](hsa_status_t error, hsa_queue_t *, void *) {
-      const char *text = "?";
-      (void)hsa_status_string(error, &text);
-      fprintf(stderr, "%s\n", text);
-      _exit(8);
-    };
-    (void)hsa_queue_create(agent, 64, HSA_QUEUE_TYPE_SINGLE, told, nullptr, 0, 0,
-                           static_cast<hsa_queue_t **>(made));
+    gpu = agent;
     return HSA_STATUS_INFO_BREAK;
   };
-  (void)hsa_iterate_agents(make, &queue);
+  hsa_queue_t *queue = nullptr;
+  if (hsa_iterate_agents(look, nullptr) == HSA_STATUS_INFO_BREAK)
+    (void)hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, told, nullptr, 0, 0, &queue);
+  return queue;
+}
+
+// Queues are made while kernels begin.
+int queues() {
+  int *p, seen = -1;
+  if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
+  bool done = false, good = true;
+  std::thread other([&] {
+    for (int k = 0; k < 100; k++) good &= make_queue(nullptr) != nullptr;
+    __atomic_store_n(&done, true, __ATOMIC_RELEASE);
+  });
+  int begun = 0;
+  for (; !__atomic_load_n(&done, __ATOMIC_ACQUIRE); begun++) {
+    hipLaunchKernelGGL(fine, dim3(1), dim3(1), 0, nullptr, p);
+    if (begun % 16 == 0) (void)hipDeviceSynchronize();
+  }
+  other.join();
+  const hipError_t error = hipMemcpy(&seen, p, sizeof seen, hipMemcpyDeviceToHost);
+  if (error != hipSuccess || !good) return 4;
+  printf("%d\n", seen - begun);
+  fflush(stdout);
+  _exit(0); // the queues stay: ROCr 5.2 needs more than 25 s to destroy them (2026-11, under load)
+}
+
+// One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
+// than there is, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
+int packet(const char *what) {
+  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large");
+  alignas(64) static const char descriptor[64] = {};
+  if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
+  hsa_queue_t *queue = make_queue([](hsa_status_t error, hsa_queue_t *, void *) {
+    const char *text = "?";
+    (void)hsa_status_string(error, &text);
+    fprintf(stderr, "%s\n", text);
+    _exit(8);
+  });
   if (!queue) return 6;
   auto *slot = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address);
   slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
   slot->grid_size_x = 64, slot->grid_size_y = slot->grid_size_z = 1;
   slot->private_segment_size = greedy ? 1u << 30 : 0;
+  slot->group_segment_size = large ? 1u << 20 : 0;
+  slot->kernel_object = reinterpret_cast<uint64_t>(descriptor);
   __atomic_store_n(
       &slot->header,
-      uint16_t(greedy ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
+      uint16_t(greedy || large ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
       __ATOMIC_RELEASE);
   hsa_queue_store_write_index_relaxed(queue, 1);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
 }
 
+// A peer frees what it has exported, and takes and fills as much again, before this process's kernel adds to what it has mapped: no
+// fault, and none of the peer's new numbers, because the kernel's driver keeps a buffer for all that have imported it.
+int freed() {
+  int to[2], from[2], seen = -1;
+  char turn = 0;
+  hipIpcMemHandle_t handle;
+  const auto take = [&](auto &what) { return read(from[0], &what, sizeof what) == sizeof what; };
+  if (pipe(to) || pipe(from)) return 9;
+  const pid_t peer = fork(); // before HIP's runtime has threads
+  if (!peer) {
+    int *p, *again;
+    if (hipMalloc(&p, 4096) != hipSuccess || hipMemset(p, 1, 4096) != hipSuccess ||
+        hipIpcGetMemHandle(&handle, p) != hipSuccess ||
+        write(from[1], &handle, sizeof handle) != sizeof handle || read(to[0], &turn, 1) != 1 ||
+        hipFree(p) != hipSuccess || hipMalloc(&again, 4096) != hipSuccess ||
+        hipMemset(again, 255, 4096) != hipSuccess || hipDeviceSynchronize() != hipSuccess ||
+        write(from[1], &turn, 1) != 1 || read(to[0], &turn, 1) != 1)
+      _exit(9);
+    _exit(0);
+  }
+  close(from[1]); // a peer that fails is the end of what it says
+  void *p;
+  if (!take(handle) ||
+      hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess) != hipSuccess ||
+      write(to[1], &turn, 1) != 1 || !take(turn))
+    return 10;
+  hipLaunchKernelGGL(fine, dim3(3), dim3(128), 0, nullptr, static_cast<int *>(p));
+  if (hipMemcpy(&seen, p, sizeof seen, hipMemcpyDeviceToHost) != hipSuccess) return 11;
+  int status = 0;
+  if (write(to[1], &turn, 1) != 1 || waitpid(peer, &status, 0) != peer || status) return 12;
+  printf("%d\n", seen - 0x01010101);
+  return 0;
+}
+
 int main(int argc, char **argv) {
-  for (const char *name : {"packet", "greedy"})
-    if (argc == 2 && !strcmp(argv[1], name)) return packet(name[0] == 'g');
+  if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
+  if (argc == 2 && !strcmp(argv[1], "queues")) return queues();
+  for (const char *name : {"packet", "greedy", "large"})
+    if (argc == 2 && !strcmp(argv[1], name)) return packet(name);
   const struct {
     const char *name;
     void (*kernel)(int *);
+    unsigned groups = 3;
   } kernels[] = {{"wild", wild},
                  {"trap", trap},
                  {"lds", lds},
@@ -131,6 +208,8 @@ int main(int argc, char **argv) {
                  {"unknown", unknown},
                  {"fine", fine},
                  {"endless", endless},
+                 {"seated", crowd},
+                 {"crowd", crowd, 2000},
                  {"stack", stack},
                  {"tall", tall},
                  {"early", early},
@@ -141,7 +220,7 @@ int main(int argc, char **argv) {
     if (argc != 2 || strcmp(argv[1], k.name)) continue;
     int *p, seen = -1;
     if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
-    hipLaunchKernelGGL(k.kernel, dim3(3), dim3(128), 64, nullptr, p);
+    hipLaunchKernelGGL(k.kernel, dim3(k.groups), dim3(128), 64, nullptr, p);
     if (const hipError_t error = hipGetLastError(); error != hipSuccess) {
       fprintf(stderr, "%s\n", hipGetErrorName(error));
       return 7;

@@ -103,7 +103,7 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
 int free_memory(uint64_t handle) {
   Buffer *b = find(handle);
   if (!b) return EINVAL;
-  // Its place in the file stays: another process may have it mapped.
+  // Its place in the file stays: another process may have it mapped, and keeps it then, see memory.cpp.
   const bool pinned = b->exported && (nodes().pins || marked(file, b->place.at, Mark::mapped));
   if (b->node && !b->imported && !pinned) used[b->node] -= std::min(used[b->node], b->bytes);
   if (b->exported) mark(file, b->place.at, Mark::lives, false);
@@ -243,24 +243,29 @@ int add_queue(kfd_ioctl_create_queue_args &a) {
   const bool sdma = a.queue_type == KFD_IOC_QUEUE_TYPE_SDMA && nodes().sdma;
   if (a.queue_type != KFD_IOC_QUEUE_TYPE_COMPUTE_AQL && !sdma) return EOPNOTSUPP;
   if (a.ring_size < packet_bytes || a.ring_size & (a.ring_size - 1)) return EINVAL;
-  auto [at, first] = doorbells.try_emplace(a.gpu_id);
-  Doorbells &d = at->second;
-  if (first) {
-    d.at = grow(doorbell_bytes, doorbell_bytes);
-    void *p = d.at < 0
-                  ? MAP_FAILED
-                  : mmap(nullptr, doorbell_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, d.at);
-    if (p == MAP_FAILED) return ENOMEM;
-    d.page = static_cast<uint64_t *>(p);
+  uint64_t *doorbell;
+  {
+    std::lock_guard guard(lock);
+    auto [at, first] = doorbells.try_emplace(a.gpu_id);
+    Doorbells &d = at->second;
+    if (first) {
+      d.at = grow(doorbell_bytes, doorbell_bytes);
+      void *p = d.at < 0
+                    ? MAP_FAILED
+                    : mmap(nullptr, doorbell_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, d.at);
+      if (p == MAP_FAILED) return ENOMEM;
+      d.page = static_cast<uint64_t *>(p);
+    }
+    if (d.queues == doorbell_bytes / 8) return ENOSPC;
+    a.doorbell_offset = uint64_t(d.at) + 8 * d.queues;
+    doorbell = d.page + d.queues++;
   }
-  if (d.queues == doorbell_bytes / 8) return ENOSPC;
-  a.doorbell_offset = uint64_t(d.at) + 8 * d.queues;
+  // Not with the lock: the packet processor has that of the queues when it takes this one (range_of). PEs whose first copy made a queue
+  // while a kernel began stood still (2026-11).
   void *ring = reinterpret_cast<void *>(a.ring_base_address);
   auto *read = reinterpret_cast<uint64_t *>(a.read_pointer_address);
-  uint64_t *doorbell = d.page + d.queues;
   a.queue_id = uint32_t(sdma ? create_sdma(ring, a.ring_size, read, doorbell)
                              : create_queue(a.gpu_id, ring, a.ring_size, read, doorbell));
-  d.queues++;
   return 0;
 }
 
@@ -355,6 +360,8 @@ int device_call(unsigned long request, void *p) {
     std::lock_guard guard(lock);
     return free_memory(handle);
   }
+  case AMDKFD_IOC_CREATE_QUEUE:
+    return add_queue(as<kfd_ioctl_create_queue_args>(p));
   case AMDKFD_IOC_DESTROY_QUEUE:
     return destroy_queue(as<kfd_ioctl_destroy_queue_args>(p).queue_id) ? 0 : EINVAL;
   }
@@ -363,8 +370,6 @@ int device_call(unsigned long request, void *p) {
   case AMDKFD_IOC_GET_VERSION:
     as<kfd_ioctl_get_version_args>(p) = {1, 16};
     return 0;
-  case AMDKFD_IOC_CREATE_QUEUE:
-    return add_queue(as<kfd_ioctl_create_queue_args>(p));
   case AMDKFD_IOC_UPDATE_QUEUE: // priority: all queues have their turns
   case AMDKFD_IOC_SET_MEMORY_POLICY:
   case AMDKFD_IOC_SET_TRAP_HANDLER: // s_trap ends the process here

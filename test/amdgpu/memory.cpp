@@ -126,7 +126,8 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
     return HSAKMT_STATUS_INVALID_PARAMETER;
   const Memory &m = at->second;
   munmap(address, m.bytes);
-  // Another process that has it mapped keeps it.
+  // Another process that has it mapped keeps it, and uses it without a fault: the kernel's driver counts the references to a buffer, and
+  // an import is one (amdgpu_amdkfd_gpuvm_import_dmabuf, and kfd_ipc_obj of its handle).
   const bool pinned = m.exported && (nodes().pins || marked(file, m.place, Mark::mapped));
   if (m.exported)
     mark(file, m.place, Mark::lives, false);

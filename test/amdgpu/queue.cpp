@@ -36,6 +36,7 @@ struct Queue {
   uint8_t *ring = nullptr;
   uint64_t bytes = 0, read = 0;
   volatile uint64_t *read_index = nullptr, *doorbell = nullptr;
+  uint64_t rung = 0, announced = 0; // the doorbell's last value, and how many packets it told of
   std::list<Dispatch> running;
   bool sdma = false;
   const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
@@ -224,6 +225,13 @@ bool serve_sdma(Queue &q) {
   return q.read != before;
 }
 
+// Threads that share a queue ring its doorbell in any order, and the value may go back: a ring tells of
+// all packets that have their place by then.
+void listen(Queue &q) {
+  const uint64_t rung = __atomic_load_n(q.doorbell, __ATOMIC_ACQUIRE);
+  if (rung != q.rung) q.rung = rung, q.announced = described(q).write_dispatch_id;
+}
+
 // What can be done now for the packets of a queue. True if something was.
 bool serve(Queue &q) {
   if (q.sdma) return serve_sdma(q);
@@ -247,7 +255,8 @@ bool serve(Queue &q) {
     k = q.running.erase(k);
     worked = true;
   }
-  while (!q.launching && !stands_still(q) && int64_t(*q.doorbell) >= int64_t(q.read)) {
+  listen(q);
+  while (!q.launching && !stands_still(q) && q.read < q.announced) {
     uint8_t *packet = q.ring + q.read * packet_bytes % q.bytes;
     const uint16_t header = __atomic_load_n(reinterpret_cast<uint16_t *>(packet), __ATOMIC_ACQUIRE),
                    type = header & 255;
@@ -349,8 +358,8 @@ uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64
                       volatile uint64_t *doorbell) {
   auto queue = make(ring, bytes, read_index, doorbell);
   queue->node = node;
-  queue->read = *read_index;
-  *doorbell = queue->read - 1; // the index of the last packet that was announced
+  queue->read = queue->announced = *read_index;
+  *doorbell = queue->rung = queue->read - 1; // the index of a packet that there will not be
   std::lock_guard guard(lock);
   machines.try_emplace(node, node, int(nodes().units));
   return add(std::move(queue));
