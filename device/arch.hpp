@@ -13,7 +13,7 @@
 //   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
-//   half_to_float  float_to_half  erf
+//   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes
@@ -31,6 +31,7 @@
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
+// SHMEM_ON_GPU_(gpu, other) is the one where a GPU's code is compiled, and else the other.
 // SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
 // SHMEM_STOPS_ before a function that ends with stop(): where compilers should know that.
 #if defined __HIPCC__ || defined __CUDACC__
@@ -40,6 +41,7 @@
 #define SHMEM_NO_UNROLL_ _Pragma("unroll 1")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
 #define SHMEM_SPLIT_(kernel, on_host) kernel
+#define SHMEM_ON_GPU_(gpu, other) gpu
 #else
 #define SHMEM_SPLIT_(kernel, on_host) on_host
 #endif
@@ -54,6 +56,10 @@
   } else {                                                                                         \
     on_host;                                                                                       \
   }
+#endif
+
+#ifndef SHMEM_ON_GPU_
+#define SHMEM_ON_GPU_(gpu, other) other
 #endif
 
 #if defined __HIPCC__ && !defined __CUDACC__

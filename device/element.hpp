@@ -17,29 +17,17 @@ template <> struct Sums<Half> { using type = float; };
 template <> struct Sums<Bfloat16> { using type = float; };
 template <class T> using SumOf = typename Sums<T>::type;
 
-template <class T> SHMEM_D_ T widen(T v) {
-  return v;
-}
-SHMEM_D_ float widen(Half v) {
-  return arch::half_to_float(v.bits);
-}
-SHMEM_D_ float widen(Bfloat16 v) {
-  const uint32_t bits = uint32_t(v.bits) << 16;
-  float f;
-  __builtin_memcpy(&f, &bits, sizeof f);
-  return f;
+template <class T> SHMEM_D_ SumOf<T> widen(T v) {
+  if constexpr (std::is_same_v<SumOf<T>, T>)
+    return v;
+  else
+    return to_float(v);
 }
 template <class T> SHMEM_D_ T narrow(SumOf<T> v) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return {arch::float_to_half(v)};
-  } else if constexpr (std::is_same_v<T, Bfloat16>) { // to nearest, ties to even
-    uint32_t bits;
-    __builtin_memcpy(&bits, &v, sizeof bits);
-    const bool number = (bits & 0x7fffffff) <= 0x7f800000;
-    return {uint16_t(number ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40)};
-  } else {
+  if constexpr (std::is_same_v<SumOf<T>, T>)
     return v;
-  }
+  else
+    return from_float<T>(v);
 }
 
 using Pack = arch::WordOf<16>::type;

@@ -2,28 +2,10 @@
 // The operators of reductions, for host and device: one struct each, with op(a, b). Integers wrap
 // around, signed ones too.
 #pragma once
-#include "arch.hpp"
 #include "kinds.hpp"
-#include <type_traits>
+#include "number.hpp"
 
 namespace shmem {
-
-// As bits: they are combined in float, and rounded once.
-struct Half {
-  uint16_t bits;
-};
-struct Bfloat16 {
-  uint16_t bits;
-};
-// Of _Complex's layout. Products are those of the formula, without the C standard's care of
-// infinities.
-template <class R> struct Complex { R re, im; };
-template <class R> SHMEM_HD_ inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
-  return {a.re + b.re, a.im + b.im};
-}
-template <class R> SHMEM_HD_ inline Complex<R> operator*(Complex<R> a, Complex<R> b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
 
 // Where sums and products of T are taken: unsigned, and not narrower than int, because a product of
 // two unsigned shorts is otherwise one of ints, and may overflow.

@@ -54,18 +54,34 @@ template <class Scope = Workgroup> SHMEM_D_ void settle(Scope scope = {}) {
   device::settle(scope);
 }
 
-// One atomic access to an element of PE pe, with the order and range that the caller chooses.
+// One atomic access to an element of PE pe, with the order and range that the caller chooses. Of a
+// wrong type, one error, and none from inside.
+template <class T>
+inline constexpr bool is_word = sizeof(T) <= 8 && (sizeof(T) & (sizeof(T) - 1)) == 0;
+template <class T>
+inline constexpr bool is_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 template <Order order = Order::relaxed, Range range = Range::system, class T>
 SHMEM_D_ T load(const T *source, int pe) {
-  return arch::load<order, range>(device::at("shmem::load", "source", source, 1, pe));
+  static_assert(is_word<T>, "shmem::load and shmem::store are of a type of 1, 2, 4 or 8 bytes");
+  if constexpr (is_word<T>)
+    return arch::load<order, range>(device::at("shmem::load", "source", source, 1, pe));
+  else
+    return *source;
 }
 template <Order order = Order::relaxed, Range range = Range::system, class T>
 SHMEM_D_ void store(T *dest, T value, int pe) {
-  arch::store<order, range>(device::at("shmem::store", "dest", dest, 1, pe), value);
+  static_assert(is_word<T>, "shmem::load and shmem::store are of a type of 1, 2, 4 or 8 bytes");
+  if constexpr (is_word<T>)
+    arch::store<order, range>(device::at("shmem::store", "dest", dest, 1, pe), value);
 }
 template <Order order = Order::relaxed, Range range = Range::system, class T>
 SHMEM_D_ T fetch_add(T *dest, T value, int pe) {
-  return arch::fetch_add<order, range>(device::at("shmem::fetch_add", "dest", dest, 1, pe), value);
+  static_assert(is_integer<T>, "shmem::fetch_add is of an integer of 4 or 8 bytes");
+  if constexpr (is_integer<T>)
+    return arch::fetch_add<order, range>(device::at("shmem::fetch_add", "dest", dest, 1, pe),
+                                         value);
+  else
+    return value;
 }
 
 } // namespace shmem

@@ -304,17 +304,22 @@ hipError_t launch_matmul(const Workspace *w, const Matmul &whole, const Finish &
 template <class T, class Finish>
 void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspace,
                     shmemx_matmul_t call, const Finish &finish, hipStream_t stream) {
-  call.type = std::is_same_v<T, float>      ? SHMEMX_F32
-              : std::is_same_v<T, Half>     ? SHMEMX_F16
-              : std::is_same_v<T, Bfloat16> ? SHMEMX_BF16
-                                            : SHMEMX_F8;
-  call.bias = nullptr;
-  call.activation = SHMEMX_ACTIVATION_NONE;
-  const Launch launch = [](const Workspace *w, const Matmul &m, hipStream_t s, const void *f) {
-    return launch_matmul<T>(w, m, *static_cast<const Finish *>(f), true, s);
-  };
-  shmemx_matmul_launch(fn, shared_bytes, op, workspace, &call,
-                       reinterpret_cast<shmemx_stream_t>(stream), launch, &finish);
+  constexpr bool good = std::is_same_v<T, float> || std::is_same_v<T, Half> ||
+                        std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float8>;
+  static_assert(good, "products of shmem::gemm are of float, Half, Bfloat16 or Float8");
+  if constexpr (good) { // or else there would be errors from inside, too
+    call.type = std::is_same_v<T, float>      ? SHMEMX_F32
+                : std::is_same_v<T, Half>     ? SHMEMX_F16
+                : std::is_same_v<T, Bfloat16> ? SHMEMX_BF16
+                                              : SHMEMX_F8;
+    call.bias = nullptr;
+    call.activation = SHMEMX_ACTIVATION_NONE;
+    const Launch launch = [](const Workspace *w, const Matmul &m, hipStream_t s, const void *f) {
+      return launch_matmul<T>(w, m, *static_cast<const Finish *>(f), true, s);
+    };
+    shmemx_matmul_launch(fn, shared_bytes, op, workspace, &call,
+                         reinterpret_cast<shmemx_stream_t>(stream), launch, &finish);
+  }
 }
 
 // Type, bias and activation of the call do not count here.

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <shmem/device/arch.hpp>
+#include <shmem/device/number.hpp>
 
 #define HIP(call)                                                                                  \
   do {                                                                                             \
@@ -140,7 +140,7 @@ OPERATION(Root, std::sqrt(std::fabs(a)))
 OPERATION(Rounded, std::floor(a) + T(4) * (std::ceil(b) - b) + std::trunc(a) + std::rint(b))
 OPERATION(Scaled, std::ldexp(a, 5))
 OPERATION(Magnitude, std::fabs(a) - std::copysign(b, a))
-OPERATION(Halves, shmem::arch::half_to_float(shmem::arch::float_to_half(float(a))) + float(b != b))
+OPERATION(Halves, shmem::to_float(shmem::from_float<shmem::Half>(float(a))) + float(b != b))
 
 template <class T> static void integers() {
   each<T>("add", Add{}), each<T>("subtract", Subtract{}), each<T>("multiply", Multiply{}),

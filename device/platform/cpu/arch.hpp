@@ -106,25 +106,9 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   store(p, a), store(p + 1, b);
 }
 
-// Not every compiler has _Float16.
 SHMEM_D_ float erf(float v) {
   return erff(v);
 }
-SHMEM_D_ float half_to_float(uint16_t h) {
-  const uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, part = h & 1023;
-  if (exponent == 0) return (sign ? -1 : 1) * float(part) * 0x1p-24f; // subnormal
-  return from_bits<float>(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | part << 13);
-}
-SHMEM_D_ uint16_t float_to_half(float f) { // to nearest, ties to even
-  const uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
-  if (size > 0x7f800000) return uint16_t(sign | 0x7e00 | (size >> 13 & 1023));
-  if (size >= 0x477ff000) return uint16_t(sign | 0x7c00);
-  if (size >= 0x38800000)
-    return uint16_t(sign | (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
-  // Below the normal ones: an addition rounds at the place of the last bit.
-  return uint16_t(sign | (to_bits(from_bits<float>(size) + 0.5f) - to_bits(0.5f)));
-}
-
 inline constexpr unsigned wave_size = 64;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these
 SHMEM_D_ void wave_sync(unsigned) {

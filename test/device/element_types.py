@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A wrong element type ends in one error, which names the types: element_types.py COMPILER WORD..."""
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+KERNEL = "#include <shmem/device/shmem.hpp>\nstruct Three { int a, b, c; };\n__global__ void kernel(%s) { %s; }\n"
+PRODUCT = ("#include <hip/hip_runtime.h>\n#include <shmem/device/gemm/fused.hpp>\nstruct Finish {\n"
+           "  SHMEM_D_ void operator()(unsigned, unsigned, unsigned, float (&)[8]) const {}\n};\n"
+           "void f(shmemx_matmul_workspace_t w, const shmemx_matmul_t &c, hipStream_t s) { %s; (void)w; }\n")
+WORDS, INTEGERS = "a type of 1, 2, 4 or 8 bytes", "an integer of 4 or 8 bytes"
+PRODUCTS = "float, Half, Bfloat16 or Float8"
+CASES = {
+    "a store": (KERNEL % ("Three *p, Three v", "shmem::store(p, v, 0)"), WORDS),
+    "a load": (KERNEL % ("Three *p", "*p = shmem::load(p, 0)"), WORDS),
+    "a sum": (KERNEL % ("float *p", "shmem::fetch_add(p, 1.0f, 0)"), INTEGERS),
+    "a product": (PRODUCT % "shmem::gemm::matmul<double>(c, Finish{}, s)", PRODUCTS),
+    "a shared product": (PRODUCT % "shmem::gemm::matmul_all_reduce<int>(w, c, Finish{}, s)", PRODUCTS),
+    "what is right": (KERNEL % ("long *p", "shmem::store(p, shmem::load(p, 0) + shmem::fetch_add(p, 1L, 0), 0)"), None),
+}
+
+failed = 0
+with tempfile.TemporaryDirectory() as folder:
+    for name, (text, types) in CASES.items():
+        source = Path(folder) / "source.hip"
+        source.write_text(text)
+        done = subprocess.run([*sys.argv[1:], "-c", source, "-o", Path(folder) / "source.o"], text=True, capture_output=True)
+        # Once for each GPU, and maybe the host.
+        errors = {line.split("error", 1)[1] for line in done.stderr.splitlines() if "error:" in line or "error :" in line}
+        good = done.returncode == 0 if types is None else done.returncode and len(errors) == 1 and types in errors.pop()
+        if not good:
+            failed += 1
+            print(f"{name}: status {done.returncode}, not one error that says {types!r}:\n{done.stderr}")
+sys.exit(failed != 0)
