@@ -47,8 +47,8 @@ template <class T> Matrices<T> matrices(const Matmul &call, size_t shard) {
           shard < call.m ? unsigned(shard) : 0};
 }
 // What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
-// the pool sends 20 GB/s; a launch costs 5 us.
-inline constexpr double pool_rate = 20e3, launch_us = 5; // bytes/us
+// the pool sends 20 GB/s; a launch, and copies beside it, cost 6 us.
+inline constexpr double pool_rate = 20e3, launch_us = 6; // bytes/us
 
 // Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
 struct Pool {

@@ -17,10 +17,11 @@ namespace shmem::gemm {
 
 struct Push {
   Members members;
-  unsigned tiles;   // the first so many of the order; 0: nothing is to be sent
-  bool waits;       // for tiles that this kernel multiplies; else all are there
-  bool direct;      // to its owner, each by the workgroup that multiplies it
-  bool owner;       // tiles go to the member whose shard they are in; else to all others
+  unsigned tiles; // the first so many of the order; 0: nothing is to be sent
+  bool waits;     // for tiles that this kernel multiplies; else all are there
+  bool direct;    // to its owner, each by the workgroup that multiplies it
+  bool owner;     // tiles go to the member whose shard they are in; else to all others
+  unsigned rows; // of a shard that is lower than a tile, whose parts go to the owners of their rows
   char *from, *to;  // row 0 here, and at a member, as an address here
   size_t pitch;     // bytes from one row to the next, of both
   size_t shard;     // bytes: that row of an owner lies so much times its number before
@@ -85,6 +86,10 @@ private:
     unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
     if (first >= end) return true;
     if (end - first > part) end = first + part;
+    if (rows) {
+      tile.shard = first / rows;
+      if (tile.shard == unsigned(members.me)) return true;
+    }
     if (waits) wait_until(members.own->call.progress[at % order.workers], at + 1);
     send_rows(tile, first, end, order.wide, next, lane, lanes);
     return true;

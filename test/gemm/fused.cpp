@@ -254,8 +254,8 @@ void types(void) {
       for (auto algorithm : algorithms) run(op, type, 96, 80, 32, true, false, algorithm);
 }
 void shapes(void) {
-  const size_t list[][3] = {{1, 1, 1},   {2, 75, 33}, {131, 67, 5}, {200, 130, 40},
-                            {64, 64, 0}, {0, 5, 5},   {5, 0, 5}};
+  const size_t list[][3] = {{1, 1, 1},      {2, 75, 33}, {131, 67, 5}, {200, 130, 40},
+                            {192, 130, 40}, {64, 64, 0}, {0, 5, 5},    {5, 0, 5}};
   for (auto op : ops)
     for (auto &s : list)
       for (auto algorithm : algorithms)

@@ -178,19 +178,26 @@ void end_the_rest(const std::vector<pid_t> &before) {
   }
 }
 
-// What a launcher leaves that dies at its own end: Open MPI 4 does when a PE ends while it joins
-// (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init).
+// What a launcher leaves that dies at its own end: mpirun of Open MPI 4 does when a PE ends while it
+// joins (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init). A folder named
+// after it, in one of the user's; PRRTE's (3.0.8) stands by itself.
 void remove_session(pid_t launcher) {
-  const char *base = "/tmp";
-  for (const char *name : {"TEMP", "TMP", "TMPDIR"}) // the last one counts most, as for mpirun
-    if (const char *value = getenv(name)) base = value;
+  const std::string pid = std::to_string(launcher), user = std::to_string(geteuid());
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   host[strcspn(host, ".")] = '\0';
-  const std::string of_user = std::string(base) + "/ompi." + host + "." + std::to_string(geteuid());
+  const auto base = [](const char *setting) {
+    std::string where = "/tmp";
+    for (const char *name : {"TEMP", "TMP", "TMPDIR", setting}) // the last one counts most
+      if (const char *value = getenv(name)) where = value;
+    return where + "/";
+  };
   std::error_code ignored;
-  std::filesystem::remove_all(of_user + "/pid." + std::to_string(launcher), ignored);
+  const std::string of_user = base("OMPI_MCA_orte_tmpdir_base") + "ompi." + host + "." + user;
+  std::filesystem::remove_all(of_user + "/pid." + pid, ignored);
   rmdir(of_user.c_str()); // unless other jobs have theirs there
+  std::filesystem::remove_all(
+      base("PRTE_MCA_prte_tmpdir_base") + "prterun." + host + "." + pid + "." + user, ignored);
 }
 
 // The signals that end this process unless somebody, as nohup, has them ignored.
