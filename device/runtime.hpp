@@ -51,18 +51,16 @@ using namespace usual;
 
 namespace shmem::runtime {
 
-// Ticks a second of arch::clock. Before 5.3 HIP has no name for it, but 100 MHz have all GPUs that it
-// knows and that this library supports.
+// Ticks a second of arch::clock. Before 5.3 HIP has no name for it, and ROCr 6.1 says 0 where libdrm
+// cannot open the GPU's render node: 100 MHz have all of AMD's GPUs that this library supports.
 inline hipError_t clock_rate(double *rate, [[maybe_unused]] int device) {
-#if defined HIP_VERSION && HIP_VERSION < 50300000
-  *rate = 100e6;
-  return hipSuccess;
-#else
   int khz = 0;
-  const hipError_t error = hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, device);
-  *rate = khz * 1e3;
-  return error;
+  hipError_t error = hipSuccess;
+#if !defined HIP_VERSION || HIP_VERSION >= 50300000
+  error = hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, device);
 #endif
+  *rate = khz > 0 ? khz * 1e3 : 100e6;
+  return error;
 }
 
 // What a kind of link of hipExtGetLinkTypeAndHopCount is called.
