@@ -37,7 +37,7 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   pmix_value_t *value = get(rank, key);
   uint32_t n = 0;
   pmix_status_t status = PMIX_SUCCESS;
-  PMIX_VALUE_GET_NUMBER(status, value, n, uint32_t);
+  PMIX_VALUE_GET_NUMBER(status, value, n, uint32_t); // NOLINT(bugprone-signed-char-misuse): PMIx's
   must(status, key);
   PMIX_VALUE_RELEASE(value);
   return n;

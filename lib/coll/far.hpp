@@ -32,7 +32,7 @@ template <class F>
   if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
   if (t.n == 1 || t.id >= gpu::work().teams || &t == self.shared) return false;
   sync(t);
-  const shmemx_stream_t stream = gpu::team_stream(t.id);
+  shmemx_stream_t stream = gpu::team_stream(t.id);
   queue(handle_of(t), stream);
   gpu::wait(stream);
   return true;
@@ -40,9 +40,9 @@ template <class F>
 template <class Op, class T, class F>
 inline bool by_gpu(Team &t, T *dest, const T *source, size_t n, F queue) {
   if constexpr (gpu_combines<Op, T>)
-    return self.far && n && queue_and_wait(t, dest, source, queue);
-  else
-    return false;
+    if (self.far && n) [[unlikely]]
+      return queue_and_wait(t, dest, source, queue);
+  return false;
 }
 
 // This member's part, from b, of m elements at a time.

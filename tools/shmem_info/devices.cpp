@@ -4,6 +4,7 @@
 #include "gpu_topology.hpp"
 #include "info.hpp"
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <hip/hip_runtime_api.h>
@@ -49,7 +50,7 @@ void say_links(int device, const char *bus, int count) {
           (known ? shmem::runtime::link_name(type) + (", " + std::to_string(hops)) +
                        (hops == 1 ? " hop" : " hops")
                  : std::string("unknown link")) +
-          (rate > 0 ? ", " + std::to_string(int(rate / 1000 + 0.5)) + " GB/s" : "") +
+          (rate > 0 ? ", " + std::to_string(std::lround(rate / 1000)) + " GB/s" : "") +
           (access ? "" : ", NO PEER ACCESS");
       say(("to device " + std::to_string(peer)).c_str(), text.c_str());
     }

@@ -227,7 +227,7 @@ void check_ipc(int device, int reader) {
   if (!error) call = "hipIpcGetMemHandle", error = hipIpcGetMemHandle(&handle, p);
   if (error) {
     FAIL("GPU %d: %s: %s", device, call, hipGetErrorString(error));
-    if (strcmp(call, "hipIpcGetMemHandle"))
+    if (strcmp(call, "hipIpcGetMemHandle") != 0)
       mend("fine-grained memory that other processes map is what the device heap is made of");
     else
       mend("the driver does not export GPU memory: kernels may lack the calls of ROCm's IPC, which "

@@ -125,6 +125,7 @@ std::string beside(const char *tool) {
 
 int run(const std::vector<std::string> &words, std::string *output, unsigned seconds) {
   std::vector<char *> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string &word : words) argv.push_back(const_cast<char *>(word.c_str()));
   argv.push_back(nullptr);
   int ends[2], status = -1;
