@@ -156,7 +156,7 @@ SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, S
                e.to - e.from, scope);
   if (scatter) return leave<Stored::nothing>(c, scope);
   if (phases) {
-    device::settle(scope); // the others' sums are there
+    scope.sync(); // the others' sums are there
     char *const dest = reinterpret_cast<char *>(r.dest);
     spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);

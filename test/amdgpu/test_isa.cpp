@@ -219,13 +219,14 @@ void test_memory(void **) {
   for (int i = 0; i < lanes; i++) assert_int_equal(get(w, 0, i), uint64_t(16 * i) * 0x100000001);
   // Straight to LDS, lanes behind each other; and turned from there: four rows of 16 by 16 lanes.
   w.s[Wave::m0] = 4096;
+  w.set_pair(10, uint64_t(memory) + 1024);
   group.lds.resize(8192);
   run("global_load_lds_dwordx4 v6, s[10:11] offset:-1024", 0xf0ffffffffffffff);
   run("global_load_lds_dwordx4 v[4:5], off", 0);
   for (int i = 0; i < lanes; i++) {
     const uint32_t none[4] = {};
-    assert_memory_equal(group.lds.data() + 3072 + 16 * i,
-                        i >= 56 && i < 60 ? none : memory + 4 * i - 256, 16);
+    assert_memory_equal(group.lds.data() + 3072 + 16 * i, i >= 56 && i < 60 ? none : memory + 4 * i,
+                        16);
   }
   for (int i = 0; i < 512; i++) {
     const uint16_t v = uint16_t(randoms());
@@ -239,6 +240,7 @@ void test_memory(void **) {
       memcpy(&v, group.lds.data() + 32 + 64 * (i / 16 * 4 + k) + 2 * (i % 16), 2);
       assert_int_equal(get(w, 0, i) >> 16 * k & 0xffff, v);
     }
+  group.lds.assign(1024, 0);
   run("v_mov_b32_e32 v7, 0");
   run("ds_add_rtn_u32 v0, v7, v8 offset:8"); // all lanes at one place, one after the other
   uint32_t sum = 0, last = 0;

@@ -361,6 +361,33 @@ void telling(void) {
   shmem_free(source);
 }
 
+// A reduction in two phases, whose results are read in packs by other threads than those that stored
+// them element by element, because source is not aligned as dest is.
+void two_phases(void) {
+  constexpr unsigned blocks = 20, count = blocks * 64;
+  const char *text = getenv("SHMEM_TEST_ROUNDS");
+  const unsigned rounds = text ? unsigned(atoi(text)) : 60;
+  auto *source = reinterpret_cast<unsigned *>(device_alloc((count + 1) * 4, 0)),
+       *dest = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
+       *bad = reinterpret_cast<unsigned *>(device_alloc(4, 0));
+  choose("phases", 2, 256);
+  for (unsigned r = 1; r <= rounds; r++) {
+    hipLaunchKernelGGL(fill, dim3(blocks), dim3(64), 0, stream, source + 1, r);
+    shmemx_uint32_max_reduce_on_stream(SHMEM_TEAM_WORLD, dest, source + 1, count, stream);
+    hipLaunchKernelGGL(compare, dim3(blocks), dim3(64), 0, stream,
+                       static_cast<const unsigned *>(dest), r, bad);
+  }
+  HIP(hipStreamSynchronize(stream));
+  unsigned failed;
+  from_device(&failed, bad, sizeof failed);
+  CHECK(!failed, "a reduction in two phases: the forbidden was seen in round %u", failed);
+  finish_all();
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  shmem_free(bad);
+  shmem_free(dest);
+  shmem_free(source);
+}
+
 struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"back to back, with one PE late", back_to_back},
                           {"in place", in_place},
@@ -368,6 +395,7 @@ struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"graphs", graphs},
                           {"two teams on two streams", two_at_once},
                           {"stores and signals on a stream", telling},
+                          {"in two phases", two_phases},
                           {"six streams that wait", many_waiting},
                           {"teams that come and go", new_teams},
                           {"tables of algorithms", tables}};
