@@ -39,17 +39,17 @@ def doctor(what, nodes, pattern):
     check("doctor: " + what, re.search(pattern, out), [line for line in out.splitlines() if re.search("GPU|kfd", line)])
 
 
-# Kernels of the mainline have no calls for IPC.
-no_ipc = "ipc 0"
-job("no IPC", no_ipc, [r"no device heap, because GPU memory cannot be shared: GPU \d: hipIpcGetMemHandle of the symmetric heap"])
+# Kernels of the mainline have no calls for IPC. The runtime says so of the export, ROCr 6.1 of the import.
+no_ipc, at_gpu = "ipc 0", r"(GPU \d: hipIpcGetMemHandle of the symmetric heap|the symmetric heap of PE \d .*: hipIpcOpenMemHandle: )"
+job("no IPC", no_ipc, ["no device heap, because GPU memory cannot be shared: " + at_gpu])
 for name, value in ("SHMEM_DEVICE_SIZE", "16m"), ("SHMEM_HEAP", "device"):
-    job(f"no IPC, but {name}", no_ipc, [r"PE \d: GPU \d: hipIpcGetMemHandle of the symmetric heap"], fine=False, exe=kernels, **{name: value})
+    job(f"no IPC, but {name}", no_ipc, [r"PE \d: " + at_gpu], fine=False, exe=kernels, **{name: value})
 job("no IPC, and none wanted", no_ipc, [], SHMEM_DEVICE_SIZE="0")
 job("no IPC, but one PE needs none", no_ipc, [], exe=kernels, n=1)
 if "libkfd" in os.environ.get("LD_PRELOAD", ""):  # ROCr from 6.3 on can do without, by dmabufs that go over a socket
     for nodes in no_ipc, "":
         job(f"no IPC, but dmabufs ({nodes})", nodes, [], exe=kernels, HSA_ENABLE_IPC_MODE_LEGACY="0", SHMEM_HEAP="device")
-doctor("no IPC", no_ipc, r"hipIpcGetMemHandle: .*\n.*the driver does not export GPU memory")
+doctor("no IPC", no_ipc, r"hipIpcGetMemHandle: .*\n.*the driver does not export GPU memory|FAIL .* maps its memory: hipIpcOpenMemHandle: ")
 # A user who may not open the device sees no GPU, and host programs run.
 job("no right to the device", "open 0", [])
 job("no right to the device, but SHMEM_HEAP", "open 0", [r"SHMEM_HEAP = \"device\": PE \d sees no GPU"], fine=False, SHMEM_HEAP="device")
