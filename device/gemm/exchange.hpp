@@ -93,34 +93,21 @@ inline hipError_t end_copies(const Copies &copies, hipStream_t stream) {
   return error ? error : hipStreamWaitEvent(stream, copies.end, 0);
 }
 
-// Of the members' rows, 8 elements at the same place in each, on 16 bytes or 8: all are on their way at
-// once, and summed in the members' order.
-template <class T, class From>
-SHMEM_D_ void sum_rows(float (&sum)[chunk], unsigned members, From from) {
-  struct alignas(sizeof(T) == 1 ? 8 : 16) Row {
-    T at[chunk];
-  } row[max_members] = {};
+template <class T> SHMEM_D_ void add_row(float (&sum)[chunk], const char *from) {
+  const T *p = reinterpret_cast<const T *>(from);
   SHMEM_UNROLL_
-  for (unsigned k = 0; k < max_members; k++)
-    if (k < members) row[k] = arch::load_global(reinterpret_cast<const Row *>(from(k)));
-  SHMEM_UNROLL_
-  for (unsigned k = 0; k < max_members; k++)
-    if (k < members) {
-      SHMEM_UNROLL_
-      for (unsigned e = 0; e < chunk; e++) sum[e] += to_float(row[k].at[e]);
-    }
+  for (unsigned e = 0; e < chunk; e++) sum[e] += to_float(arch::load_global(p + e));
 }
-template <class From>
-SHMEM_D_ void sum_as(Type type, float (&sum)[chunk], unsigned members, From from) {
+SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
   switch (type) {
   case Type::f16:
-    return sum_rows<Half>(sum, members, from);
+    return add_row<Half>(sum, from);
   case Type::bf16:
-    return sum_rows<Bfloat16>(sum, members, from);
+    return add_row<Bfloat16>(sum, from);
   case Type::f8:
-    return sum_rows<Float8>(sum, members, from);
+    return add_row<Float8>(sum, from);
   default:
-    return sum_rows<float>(sum, members, from);
+    return add_row<float>(sum, from);
   }
 }
 
@@ -141,10 +128,9 @@ __global__ void __launch_bounds__(device::max_threads)
        i < size_t(rows) * across; i += size_t(gridDim.x) * arch::threads().x) {
     const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
     float sum[chunk] = {};
-    const size_t at = (row * pitch + col) * each;
-    sum_as(store.type, sum, unsigned(members.n), [&](unsigned k) {
-      return (k == unsigned(members.me) ? own : boxes + k * box_bytes) + at;
-    });
+    for (int k = 0; k < members.n; k++)
+      add_as(store.type, sum,
+             (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
     arch::again(store).put(first + row, col, sum);
   }
   // The last workgroup ends the call for all of them.
