@@ -16,6 +16,7 @@
 
 extern "C" {
 #include <cmocka.h>
+#undef stop // a macro of cmocka 2
 }
 
 using namespace amdgpu;

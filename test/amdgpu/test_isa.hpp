@@ -8,6 +8,7 @@
 
 extern "C" {
 #include <cmocka.h>
+#undef stop // a macro of cmocka 2
 }
 
 void test_vector(void **);
