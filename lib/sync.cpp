@@ -4,9 +4,10 @@
 #include "log.hpp"
 #include <algorithm>
 #include <climits>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <mutex>
 #include <sched.h>
@@ -16,6 +17,8 @@
 namespace shmem {
 
 namespace {
+
+constexpr long millisecond = 1000000; // ns
 
 long now_ns() {
   timespec t;
@@ -84,34 +87,32 @@ void check_departed(long *since) {
   }
 }
 
-// Threads that want to run, on the whole machine.
+// Threads that want to run, on the whole machine. By hand: stdio takes 2 KiB of a stack, and waits are
+// deep in those of 16 KiB that user threads may have.
 int running() {
-  int n = 0;
-  if (FILE *f = fopen("/proc/loadavg", "re")) {
-    if (fscanf(f, "%*s %*s %*s %d/", &n) != 1) n = 0;
-    fclose(f);
+  char text[64] = "";
+  const int fd = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return INT_MAX;
+  const ssize_t length = read(fd, text, sizeof text - 1);
+  ::close(fd);
+  const char *at = text; // "0.00 0.01 0.05 2/345 678"
+  for (int blanks = 0; length > 0 && blanks < 3; blanks++) {
+    at = strchr(at, ' ');
+    if (!at++) return INT_MAX;
   }
+  const int n = atoi(at);
   return n > 0 ? n : INT_MAX;
 }
 
 // The kernel leaves PEs that yield to each other where they are: two on one core beside an idle one
 // (flags to and fro, 2026-11: 900 ns one way so, 60 to 260 apart), or, as sleepers were woken there,
 // seven of eight (broadcast of 8 B, 8 PEs on 2 cores: 4 to 8 us so, 1.8 to 2.8 by fours). So a PE
-// whose core has two waiting PEs more than another, that it may use, goes there. Called after each
-// yield that gave the core away; looks once in a millisecond, in which one PE of the job goes, or all
-// would meet again.
-void spread(long now) {
-  static std::atomic<long> next;
-  Slot &slot = self.slots[self.me];
-  const int here = sched_getcpu();
-  if (here < 0 || here >= CPU_SETSIZE) return;
-  if (slot.core.load(std::memory_order_relaxed) != here + 1)
-    slot.core.store(here + 1, std::memory_order_relaxed);
-  if (now < next.load(std::memory_order_relaxed)) return;
-  constexpr long millisecond = 1000000;
-  next.store(now + millisecond, std::memory_order_relaxed);
-  cpu_set_t all, some;
-  if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return;
+// whose core has two waiting PEs more than another, that it may use, goes there.
+//
+// Looks where the fewest wait; false if this is a good place.
+[[gnu::noinline]] bool look(int here, cpu_set_t *there, bool *idle) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return false;
   uint16_t pes[CPU_SETSIZE] = {};
   int awake = 0, taken = 0;
   for (int pe = 0; pe < self.n; pe++)
@@ -122,17 +123,39 @@ void spread(long now) {
   int least = pes[here];
   for (int core = 0; core < CPU_SETSIZE; core++)
     if (CPU_ISSET(core, &all) && pes[core] < least) least = pes[core];
-  if (pes[here] < least + 2) return;
-  if (least == 0) { // is that core idle, or another program's?
-    next.store(now + 5 * millisecond, std::memory_order_relaxed); // the answer takes 20 us
-    if (std::max(running() - awake, 0) >= CPU_COUNT(&all) - taken) return;
-  }
+  if (pes[here] < least + 2) return false;
+  CPU_ZERO(there);
+  for (int core = 0; core < CPU_SETSIZE; core++)
+    if (CPU_ISSET(core, &all) && pes[core] == least) CPU_SET(core, there);
+  *idle = least == 0;
+  // Is that core idle, or another program's?
+  return !*idle || std::max(running() - awake, 0) < CPU_COUNT(&all) - taken;
+}
+
+// One PE of the job goes in a millisecond, or all would meet again.
+[[gnu::noinline]] void move(long now, const cpu_set_t *there) {
   long last = self.job->moved.load();
   if (now - last < millisecond || !self.job->moved.compare_exchange_strong(last, now)) return;
-  CPU_ZERO(&some);
-  for (int core = 0; core < CPU_SETSIZE; core++)
-    if (CPU_ISSET(core, &all) && pes[core] == least) CPU_SET(core, &some);
-  if (sched_setaffinity(0, sizeof some, &some) == 0) sched_setaffinity(0, sizeof all, &all);
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) == 0 &&
+      sched_setaffinity(0, sizeof *there, there) == 0)
+    sched_setaffinity(0, sizeof all, &all);
+}
+
+// Called after each yield that gave the core away.
+void spread(long now) {
+  static std::atomic<long> next;
+  Slot &slot = self.slots[self.me];
+  const int here = sched_getcpu();
+  if (here < 0 || here >= CPU_SETSIZE) return;
+  if (slot.core.load(std::memory_order_relaxed) != here + 1)
+    slot.core.store(here + 1, std::memory_order_relaxed);
+  if (now < next.load(std::memory_order_relaxed)) return;
+  next.store(now + millisecond, std::memory_order_relaxed);
+  cpu_set_t there;
+  bool idle = false;
+  if (look(here, &there, &idle)) move(now, &there);
+  if (idle) next.store(now + 5 * millisecond, std::memory_order_relaxed); // to ask takes 20 us
 }
 
 // A yield that comes back later than this, in ns, gave the core to somebody. One that nobody takes
