@@ -117,8 +117,9 @@ void after_fork_parent() {
 void after_fork_child() {
   for (int i = 0; snapshot && i < n_pieces; i++) {
     size_t bytes = pieces[i].to - pieces[i].from;
-    mremap(snapshot + (pieces[i].from - self.data.base), bytes, bytes,
-           MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void *>(pieces[i].from));
+    // By the system call: UCX 1.13 puts itself in front of mremap and loses the new address (2026-11-22).
+    syscall(SYS_mremap, snapshot + (pieces[i].from - self.data.base), bytes, bytes,
+            MREMAP_MAYMOVE | MREMAP_FIXED, pieces[i].from);
   }
 }
 
