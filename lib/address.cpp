@@ -18,8 +18,9 @@ const Region *region(const void *p) {
   if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
   // A mistake that is easily made: the address is right, but of another PE.
   int pe = gpu::owner(p);
-  for (int i = 0; i < self.n && pe < 0; i++)
-    if (self.heap.has(reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[i]))) pe = i;
+  for (int i = 0; i < self.n_local && pe < 0; i++)
+    if (self.heap.has(reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[i])))
+      pe = self.pe_of(i);
   if (pe >= 0)
     fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "
           "(shmem_ptr): pass this PE's own "
@@ -55,11 +56,23 @@ void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
   if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }
 
-void *slow_address(const Access &a) {
+namespace {
+std::optional<void *> in(const Region &r, const void *p, int pe) {
+  const int local = local_of(pe);
+  if (local < 0) return std::nullopt;
+  return reinterpret_cast<void *>(uintptr_t(p) + r.delta[local]);
+}
+} // namespace
+
+void not_mapped(const char *fn, int pe) {
+  fatal("%s: PE %d is on another node, which this routine does not reach yet", fn, pe);
+}
+
+std::optional<void *> slow_address(const Access &a) {
   check_ready(a.fn);
   const bool pe_ok = unsigned(a.pe) < unsigned(self.n);
   if (self.data.has(a.p) && pe_ok && !self.check) // static data: the usual case here
-    return reinterpret_cast<void *>(uintptr_t(a.p) + self.data.delta[a.pe]);
+    return in(self.data, a.p, a.pe);
   if (!pe_ok) fatal("%s: pe = %d: the program has PEs 0 to %d", a.fn, a.pe, self.n - 1);
   if (a.bytes == 0) return const_cast<void *>(a.p); // of length 0, any address is allowed, NULL too
   if (self.check) {
@@ -74,7 +87,7 @@ void *slow_address(const Access &a) {
   }
   const Region *r = region(a.p);
   if (!r) not_symmetric(a.fn, a.arg, a.p);
-  return reinterpret_cast<void *>(uintptr_t(a.p) + r->delta[a.pe]);
+  return in(*r, a.p, a.pe);
 }
 
 } // namespace shmem

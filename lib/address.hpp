@@ -2,9 +2,11 @@
 // From a symmetric address here to the same object of a peer: a range check, a load, an add.
 #pragma once
 #include "log.hpp"
+#include "net.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "team.hpp"
+#include <optional>
 
 namespace shmem {
 
@@ -49,15 +51,25 @@ struct Access {
 };
 inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0));
 
-// Static data, or a call that must be checked, or one that is wrong.
-[[gnu::noinline]] void *slow_address(const Access &a);
+// Static data, or a call that must be checked, or one that is wrong, or a PE of another node: nothing is
+// mapped of that.
+[[gnu::noinline]] std::optional<void *> slow_address(const Access &a);
+[[noreturn, gnu::cold]] void not_mapped(const char *fn, int pe);
+
+// Whether PE pe is in heap_delta.
+[[gnu::always_inline]] inline bool is_near(int pe) {
+  if constexpr (net::built) return unsigned(pe - self.first) < unsigned(self.near);
+  return unsigned(pe) < unsigned(self.near);
+}
 
 // The object of PE pe (of the world) that is at p here, n elements long.
 template <class T>
 [[gnu::always_inline]] inline T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
-  if (self.fast.has(p) && unsigned(pe) < unsigned(self.n)) [[likely]]
+  if (self.fast.has(p) && is_near(pe)) [[likely]]
     return reinterpret_cast<T *>(uintptr_t(p) + heap_delta[pe]);
-  return static_cast<T *>(slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other}));
+  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other});
+  if (!there) not_mapped(fn, pe);
+  return static_cast<T *>(*there);
 }
 
 // Which way an access came: f asks careful() where the GPU may have to help. Never on the fast one.
@@ -68,47 +80,54 @@ struct Slow {
   static bool careful() { return self.careful; }
 };
 
-// Does f(the same, where pe counts in the context's team, the way). The slow path is a function of
-// its own that ends with f: nothing lives across a call in the fast one, so it needs no stack.
-template <class C, class T, class F>
+// Does f(the same, where pe counts in the context's team, the way), or remote(it) where it is not
+// mapped. The slow path is a function of its own that ends with f: nothing lives across a call in the
+// fast one, so it needs no stack.
+template <class C, class T, class F, class R>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
-                                   const void *other, F f) {
-  return f(static_cast<T *>(
-               slow_address({fn, arg, p, n * sizeof(T), alignof(T), rank(fn, c, pe), other})),
-           Slow{});
+                                   const void *other, F f, [[maybe_unused]] R remote) {
+  const int r = rank(fn, c, pe);
+  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other});
+  if constexpr (net::built)
+    if (!there) return remote(net::Remote<T>{p, r});
+  return f(static_cast<T *>(*there), Slow{});
 }
-template <class C, class T, class F>
+template <class C, class T, class F, class R>
 [[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
-                                             T *p, size_t n, int pe, const void *other, F f) {
+                                             T *p, size_t n, int pe, const void *other, F f,
+                                             R remote) {
   if (span.has(p)) [[likely]] { // so nothing is to be checked, the context neither
     int r = plain_rank(c, pe);
-    if (unsigned(r) < unsigned(self.n)) [[likely]]
+    if (is_near(r)) [[likely]]
       return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]), Fast{});
   }
-  return slow_access(fn, arg, c, p, n, pe, other, f);
+  return slow_access(fn, arg, c, p, n, pe, other, f, remote);
 }
 // Of a transfer, whose other side may be anywhere.
-template <class C, class T, class F>
+template <class C, class T, class F, class R>
 [[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
-                                          int pe, const void *other, F f) {
-  return access_in(self.fast, fn, arg, c, p, n, pe, other, f);
+                                          int pe, const void *other, F f, R remote) {
+  return access_in(self.fast, fn, arg, c, p, n, pe, other, f, remote);
 }
 // Of one element, whose value is in a register.
-template <class C, class T, class F>
+template <class C, class T, class F, class R>
 [[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
-                                               F f) {
-  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f);
+                                               F f, R remote) {
+  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f, remote);
 }
 
 // The same for a read, which a program may do over and over until the value changes.
-template <class C, class T, class F>
+template <class C, class T, class F, class R>
 [[gnu::always_inline]] inline auto access_read(const char *fn, const char *arg, C c, const T *p,
-                                               int pe, F f) {
-  return access_in(self.read, fn, arg, c, p, 1, pe, no_other, [=](const T *s, auto way) {
-    const auto value = f(s, way);
-    if constexpr (std::is_same_v<decltype(way), Slow>) polled(s, &value, sizeof value);
-    return value;
-  });
+                                               int pe, F f, R remote) {
+  return access_in(
+      self.read, fn, arg, c, p, 1, pe, no_other,
+      [=](const T *s, auto way) {
+        const auto value = f(s, way);
+        if constexpr (std::is_same_v<decltype(way), Slow>) polled(s, &value, sizeof value);
+        return value;
+      },
+      remote);
 }
 
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows

@@ -48,8 +48,8 @@ int first_of_core(int cpu) {
 // order of their numbers. -1: there are not enough.
 int own_core() {
   int before = 0, sharers = 0;
-  const auto &mine = self.slots[self.me].cores;
-  for (int pe = 0; pe < self.n; pe++) {
+  const auto &mine = self.slots[self.local].cores;
+  for (int pe = 0; pe < self.n_local; pe++) {
     bool same = true, apart = true;
     for (size_t i = 0; i < std::size(mine); i++) {
       const uint64_t theirs = self.slots[pe].cores[i].load();
@@ -58,7 +58,7 @@ int own_core() {
     }
     if (!same && !apart) return -1;
     sharers += same;
-    before += same && pe < self.me;
+    before += same && pe < self.local;
   }
   int found = 0, core = -1;
   cpu_set_t seen;
@@ -85,14 +85,14 @@ void show_cores() {
   if (sched_getaffinity(0, sizeof all, &all) < 0) return;
   for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
     if (CPU_ISSET(cpu, &all)) {
-      self.slots[self.me].cores[cpu / 64].fetch_or(uint64_t(1) << cpu % 64);
+      self.slots[self.local].cores[cpu / 64].fetch_or(uint64_t(1) << cpu % 64);
       self.job->cores[cpu / 64].fetch_or(uint64_t(1) << cpu % 64);
     }
 }
 
 void bind(int thread_level) {
-  if (!getenv("OSHRUN_BIND") || self.n == 1 || thread_level != SHMEM_THREAD_SINGLE || threaded ||
-      has_openmp() || gpu::has_threads())
+  if (!getenv("OSHRUN_BIND") || self.n_local == 1 || thread_level != SHMEM_THREAD_SINGLE ||
+      threaded || has_openmp() || gpu::has_threads())
     return;
   const int core = own_core();
   if (core < 0) return;

@@ -2,6 +2,7 @@
 #include "exit.hpp"
 #include "bootstrap.hpp"
 #include "log.hpp"
+#include "net.hpp"
 #include "state.hpp"
 #include <cerrno>
 #include <csignal>
@@ -25,11 +26,11 @@ namespace {
   _exit(1);
 }
 
-void report_death(int pe) {
+void report_death(int local) {
   uint32_t none = 0;
-  if (self.job->dead.compare_exchange_strong(none, uint32_t(pe) + 1))
-    last_word("PE %d (process %d) has died without shmem_finalize: the job ends", pe,
-              self.slots[pe].pid.load());
+  if (self.job->dead.compare_exchange_strong(none, uint32_t(local) + 1))
+    last_word("PE %d (process %d) has died without shmem_finalize: the job ends", self.pe_of(local),
+              self.slots[local].pid.load());
   alarm_all();
 }
 
@@ -39,7 +40,7 @@ pthread_t watcher;
 int stop_fd = -1;
 
 void *watch(void *) {
-  const int next = (self.me + 1) % self.n;
+  const int next = (self.local + 1) % self.n_local;
   Slot &slot = self.slots[next];
   // A process that is not there any more has no pidfd; then only its phase tells whether it had
   // left.
@@ -75,7 +76,7 @@ void at_exit(int status, void *) {
   if (status == 0) return finalize();
   if (self.n > 1) {
     uint32_t none = 0;
-    if (self.job->dead.compare_exchange_strong(none, uint32_t(self.me) + 1))
+    if (self.job->dead.compare_exchange_strong(none, uint32_t(self.local) + 1))
       last_word("exit(%d) without shmem_finalize: the job ends", status);
     alarm_all();
   }
@@ -87,6 +88,7 @@ void global_exit(int status) {
   self.exiting = true;
   no_last_word();
   if (self.job && self.n > 1) {
+    net::tell_exit(status); // before this node's PEs go, whose connections UCX may be making
     if (!claim_exit(status))
       for (;;) pause(); // somebody else is ending the job, and this process with it
     flush_together();
@@ -98,7 +100,8 @@ void global_exit(int status) {
 void check_started() {
   int pe = bootstrap::ended();
   if (pe < 0) return;
-  if (self.me == (pe + 1) % self.n) fatal("PE %d has ended before shmem_init: the job ends", pe);
+  if (self.local == (local_of(pe) + 1) % self.n_local)
+    fatal("PE %d has ended before shmem_init: the job ends", pe);
   usleep(300000); // its neighbour says it
   end_job(1);
 }

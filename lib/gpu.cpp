@@ -24,11 +24,14 @@ namespace shmem {
 void choose_spans() {
   const Region &main = self.device_main ? self.device : self.heap;
   const Span all{main.base, main.size};
-  self.careful = self.check || self.far;
+  self.careful = self.check || self.far || !self.one_node();
   self.word = self.check || (self.far && self.device_main) ? Span{} : all;
   self.read = self.oversubscribed ? Span{} : self.word;
   self.fast = self.check || self.far ? Span{} : all;
-  for (int pe = 0; pe < self.n; pe++) heap_delta[pe] = main.delta[pe];
+  // On several nodes the data path finds those of this one where their numbers are in a row.
+  self.first = self.node_first;
+  self.near = self.node_stride == 1 ? self.n_local : 0;
+  for (int i = 0; i < self.near; i++) heap_delta[self.first + i] = main.delta[i];
   self.stream_bytes = self.far ? 0 : stream_threshold();
 }
 
@@ -400,6 +403,13 @@ void open() {
   static bool is_main;
   const bool main = self.env.heap == Env::device;
   if (given_up || (!main && self.env.device_size == 0)) return;
+  if (!self.one_node()) {
+    if (main)
+      fatal_all(
+          "SHMEM_HEAP = \"device\": PEs of several nodes reach each other's host memory only, in "
+          "this version");
+    return debug("no device heap: the PEs are on several nodes");
+  }
   if (self.n > max_device_pes) {
     if (main)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,

@@ -10,6 +10,7 @@
 #include "heap.hpp"
 #include "log.hpp"
 #include "net.hpp"
+#include "order.hpp"
 #include "segment.hpp"
 #include "state.hpp"
 #include "team.hpp"
@@ -30,7 +31,7 @@ bool by_start_pes; // the program began with start_pes: it may end without final
 void choose_spins() {
   int cores = 0;
   for (const auto &word : self.job->cores) cores += std::popcount(word.load());
-  self.oversubscribed = self.n > cores;
+  self.oversubscribed = self.n_local > cores;
   self.spins = self.oversubscribed ? least_spins : most_spins;
 }
 
@@ -53,26 +54,31 @@ void join_job() {
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
+  self.local = place.local;
+  self.n_local = place.n_local;
+  self.node_first = place.first;
+  self.node_stride = place.stride;
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
   char message[256];
   if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
-  net::connect(place);
+  net::check(place);
   segment::join(place);
+  net::open();
   self.pid = getpid();
   catch_exit(finalize_at_exit);
-  Slot &slot = self.slots[self.me];
+  Slot &slot = self.slots[self.local];
   show_cores();
   print_info();
   if (self.me == 0 && !self.env.quiet) unknown_variables([](const char *line) { say("%s", line); });
   slot.pid.store(self.pid, std::memory_order_release);
 }
 
-// Until every PE has come, the first time. It sleeps, because the others need the cores to start (8
+// Until every PE of the node has come, the first time. It sleeps, because the others need the cores to start (8
 // PEs on 2 cores, 2026-11: 30 ms with yields, 12 ms so). One that takes long may never come.
 void wait_for_all() {
   auto missing = [] {
-    for (int pe = 0; pe < self.n; pe++)
-      if (self.slots[pe].pid.load(std::memory_order_acquire) == 0) return true;
+    for (int i = 0; i < self.n_local; i++)
+      if (self.slots[i].pid.load(std::memory_order_acquire) == 0) return true;
     return false;
   };
   for (int tries = 1; missing(); tries++) {
@@ -86,12 +92,13 @@ void bring_up(int thread_level) {
   if (first) join_job();
   self.spins = least_spins;
   make_teams();
-  self.slots[self.me].phase = Slot::up;
+  self.slots[self.local].phase = Slot::up;
+  net::start();
   if (first)
     wait_for_all(); // so the watch knows every process
   else
     sync(*self.world);
-  if (self.me == 0) self.job->departed = 0;
+  if (self.local == 0) self.job->departed = 0;
   choose_spins();
   start_watch();
   self.check = self.env.check;
@@ -105,16 +112,18 @@ void bring_up(int thread_level) {
 }
 
 void tear_down() {
-  Slot &slot = self.slots[self.me];
+  Slot &slot = self.slots[self.local];
+  net::leave();
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
   // Before close, which waits for the others: one that is in a barrier of its own waits in vain.
   uint32_t none = 0;
-  self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
+  self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
   gpu::close();
   segment::drop_heap();
-  if (self.me == 0) forget_shares();
+  if (self.local == 0) forget_shares();
+  net::stop();
   slot.phase = Slot::done;
   stop_watch();
   unbind();
@@ -126,8 +135,8 @@ void tear_down() {
 // What shmem_finalize would have done, called by exit().
 void finalize_at_exit() {
   uint32_t none = 0;
-  if (!by_start_pes) self.job->departed.compare_exchange_strong(none, uint32_t(self.me) + 1);
-  self.slots[self.me].phase = Slot::leaving;
+  if (!by_start_pes) self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
+  self.slots[self.local].phase = Slot::leaving;
   self.inits = 0;
   tear_down();
 }
@@ -174,7 +183,7 @@ void finalize(const char *fn) {
     return;
   }
   full_fence(); // the quiet
-  if (self.careful) gpu::finish();
+  if (self.careful) finish();
   if (--self.inits) return sync(*self.world);
   tear_down();
 }

@@ -5,6 +5,7 @@
 #include "lock.hpp"
 #include "address.hpp"
 #include "gpu.hpp"
+#include "order.hpp"
 #include "sync.hpp"
 
 namespace shmem::api {
@@ -16,48 +17,60 @@ struct Counters { // what a long of 64 bits holds; zero means free
 };
 static_assert(sizeof(Counters) == sizeof(long));
 
-Counters *home(const char *fn, long *lock) {
+// The counters in use: of PE pe, mapped at p, or where they would be here.
+struct Home {
+  Counters *p;
+  int pe;
+  bool mapped;
+};
+
+Home home(const char *fn, long *lock) {
   if (self.check) [[unlikely]]
     check_symmetric(fn, "lock", lock, sizeof *lock, alignof(long));
   uintptr_t base = self.heap.has(lock)     ? self.heap.base
                    : self.device.has(lock) ? self.device.base
                                            : self.data.base;
   int pe = self.ready ? int((uintptr_t(lock) - base) / sizeof(long) % unsigned(self.n)) : 0;
-  return reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
+  if constexpr (net::built)
+    if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
+  return {reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe)), pe, true};
 }
 
 // Does f(one of the two).
-template <class F> auto with(uint32_t &word, F f) {
+template <class F> auto with(const Home &h, uint32_t Counters::*which, F f) {
+  uint32_t &word = h.p->*which;
+  if constexpr (net::built)
+    if (!h.mapped) return f(net::Atomic<uint32_t>({&word, h.pe}));
   if (self.careful && gpu::is_far(&word)) return f(gpu::Atomic<uint32_t>(&word));
   return f(std::atomic_ref<uint32_t>(word));
 }
-uint32_t load(uint32_t &word) {
-  return with(word, [](auto a) { return a.load(std::memory_order_acquire); });
+uint32_t load(const Home &h, uint32_t Counters::*which) {
+  return with(h, which, [](auto a) { return a.load(std::memory_order_acquire); });
 }
-uint32_t next(uint32_t &word, std::memory_order order) {
-  return with(word, [=](auto a) { return a.fetch_add(1, order); });
+uint32_t next(const Home &h, uint32_t Counters::*which, std::memory_order order) {
+  return with(h, which, [=](auto a) { return a.fetch_add(1, order); });
 }
 
 } // namespace
 
 void set_lock(const char *fn, long *lock) {
-  Counters *c = home(fn, lock);
-  uint32_t mine = next(c->given, std::memory_order_relaxed);
-  wait_while({c, true}, [=] { return load(c->served) != mine; });
+  const Home h = home(fn, lock);
+  const uint32_t mine = next(h, &Counters::given, std::memory_order_relaxed);
+  wait_while({h.p, true}, [=] { return load(h, &Counters::served) != mine; });
 }
 
 void clear_lock(const char *fn, long *lock) {
-  Counters *c = home(fn, lock);
-  if (self.careful) gpu::finish();
+  const Home h = home(fn, lock);
+  if (self.careful) finish();
   // Releases what the holder has stored (its quiet), and is a full fence for ring.
-  next(c->served, std::memory_order_seq_cst);
-  ring({c, true});
+  next(h, &Counters::served, std::memory_order_seq_cst);
+  ring({h.p, true});
 }
 
 int test_lock(const char *fn, long *lock) {
-  Counters *c = home(fn, lock);
-  uint32_t served = load(c->served);
-  const int failed = with(c->given, [=](auto given) {
+  const Home h = home(fn, lock);
+  const uint32_t served = load(h, &Counters::served);
+  const int failed = with(h, &Counters::given, [=](auto given) {
     uint32_t free = served;
     return !given.compare_exchange_strong(free, served + 1, std::memory_order_acquire);
   });

@@ -110,11 +110,11 @@ bool claim_exit(int status) {
 
 void flush_together() {
   flush_stdio();
-  self.slots[self.me].flushed.store(1);
+  self.slots[self.local].flushed.store(1);
   for (int tries = 0; tries < 1000; tries++) {
     int waiting = 0;
-    for (int pe = 0; pe < self.n; pe++) {
-      const Slot &slot = self.slots[pe];
+    for (int i = 0; i < self.n_local; i++) {
+      const Slot &slot = self.slots[i];
       waiting += slot.phase != Slot::absent && slot.phase != Slot::done && !slot.flushed;
     }
     if (!waiting || self.job->dead) return;

@@ -3,11 +3,102 @@
 // one of the files in net/.
 #pragma once
 #include "bootstrap.hpp"
+#include "state.hpp"
+#include <bit>
+#include <type_traits>
 
 namespace shmem::net {
 
-// Prepares for the PEs of other nodes, if there are any. Ends the program when they cannot be
-// reached.
-void connect(const bootstrap::Place &place);
+// Ends the program when there are other nodes that cannot be reached. Before the segment is made.
+void check(const bootstrap::Place &place);
+// What the node's segment has room for: what is known of the PEs of all nodes.
+size_t book_bytes();
+// With the segment: makes the addresses of all PEs known. Collective, once a process.
+void open();
+// A thread answers the others from start to stop. All have come to leave before any stops: a PE that is
+// gone from then on is no fault.
+void start();
+void leave();
+void stop();
+// Ends the PEs of the other nodes as shmem_global_exit does.
+void tell_exit(int status);
+
+// The rest is for jobs of several nodes.
+
+int node_of(int pe); // nodes are numbered by their first PEs
+// An object of a PE that is not mapped; p is where this PE has it.
+template <class T> struct Remote {
+  T *p;
+  int pe;
+};
+
+// Put and get. later: done at the next quiet, else when they return (put: source may change).
+void put(void *dest, int pe, const void *source, size_t bytes, bool later);
+void get(void *dest, const void *source, int pe, size_t bytes, bool later);
+// n blocks of bytes, which start so many bytes from each other. Done as put and get are.
+void put_blocks(void *dest, int pe, size_t dst, const void *source, size_t sst, size_t bytes,
+                size_t n);
+void get_blocks(void *dest, size_t dst, const void *source, int pe, size_t sst, size_t bytes,
+                size_t n);
+// All that this PE has begun is done where it is to be seen.
+void quiet();
+// Does what there is to do without waiting.
+void progress();
+
+// Messages between two PEs that both expect them; those of one tag come in order. A tag has 63 bits.
+// `open` counts those that are not done.
+struct Messages {
+  std::atomic<int> open{0};
+  ~Messages(); // waits until none is
+  void send(int pe, uint64_t tag, const void *p, size_t bytes);
+  void receive(uint64_t tag, void *p, size_t bytes);
+  void wait();
+};
+
+// Atomics are done by a processor of the target's node, in the PE itself, as those of its neighbours are,
+// and as wide as the object: one domain for a variable, whoever touches it. What a network card does to
+// memory is not atomic with what processors do.
+enum class Op : uint8_t { load, store, swap, compare_swap, add, bit_and, bit_or, bit_xor };
+uint64_t atomic(void *p, int pe, Op op, size_t bytes, uint64_t value, uint64_t cond);
+
+template <class T> class Atomic {
+  Remote<T> at;
+  using Bits = std::conditional_t<
+      sizeof(T) == 1, uint8_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t,
+                         std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  static_assert(sizeof(T) <= 8);
+  static uint64_t bits(T value) {
+    Bits b;
+    __builtin_memcpy(&b, &value, sizeof b);
+    return b;
+  }
+  T of(uint64_t word) const {
+    const Bits b = Bits(word);
+    T value;
+    __builtin_memcpy(&value, &b, sizeof value);
+    return value;
+  }
+  T ask(Op op, T value, T cond = T{}) {
+    return of(atomic(at.p, at.pe, op, sizeof(T), bits(value), bits(cond)));
+  }
+
+public:
+  explicit Atomic(Remote<T> at) : at(at) {}
+  T load(std::memory_order = {}) { return ask(Op::load, T{}); }
+  void store(T value, std::memory_order = {}) { // done at the next quiet
+    atomic(at.p, at.pe, Op::store, sizeof(T), bits(value), 0);
+  }
+  T exchange(T value) { return ask(Op::swap, value); }
+  bool compare_exchange_strong(T &seen, T value, std::memory_order = {}) {
+    const uint64_t before = bits(seen);
+    seen = ask(Op::compare_swap, value, seen);
+    return bits(seen) == before;
+  }
+  T fetch_add(T value, std::memory_order = {}) { return ask(Op::add, value); }
+  T fetch_and(T value) { return ask(Op::bit_and, value); }
+  T fetch_or(T value) { return ask(Op::bit_or, value); }
+  T fetch_xor(T value) { return ask(Op::bit_xor, value); }
+};
 
 } // namespace shmem::net

@@ -6,7 +6,15 @@
 #include "gpu.hpp"
 #include "log.hpp"
 
-namespace shmem::api {
+namespace shmem {
+
+// Every operation that is on its way, by the GPU or to another node, is done.
+inline void finish() {
+  gpu::finish();
+  if constexpr (net::built) net::quiet();
+}
+
+namespace api {
 
 inline void check_order(const char *fn, World) {
   check_ready(fn);
@@ -19,7 +27,7 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
 // way, which only a full fence ends.
 template <class C> [[gnu::cold, gnu::noinline]] void complete(const char *fn, C c) {
   if (self.check) check_order(fn, c);
-  gpu::finish();
+  finish();
   full_fence();
 }
 
@@ -51,4 +59,5 @@ template <class C> inline void pe_quiet(const char *fn, C c, const int *target_p
       fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, target_pes[i], team_size(c) - 1);
 }
 
-} // namespace shmem::api
+} // namespace api
+} // namespace shmem

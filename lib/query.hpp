@@ -22,7 +22,8 @@ inline void *ptr(const char *fn, const void *dest, int pe) {
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
   for (const Region *r : {&self.heap, &self.data, &self.device})
-    if (r->has(dest)) return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[pe]);
+    if (const int local = local_of(pe); r->has(dest) && local >= 0)
+      return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]);
   return nullptr;
 }
 inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe) {
@@ -30,7 +31,7 @@ inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int p
   return t && unsigned(pe) < unsigned(t->n) ? ptr(fn, dest, t->pe(pe)) : nullptr;
 }
 inline int addr_accessible(const char *fn, const void *addr, int pe) {
-  return ptr(fn, addr, pe) != nullptr;
+  return pe_accessible(fn, pe) && ptr(fn, addr, self.me) != nullptr;
 }
 
 inline void cache(const char *, const void * = nullptr) {} // of all cores here, they are coherent

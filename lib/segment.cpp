@@ -3,6 +3,7 @@
 #include "exit.hpp"
 #include "log.hpp"
 #include "memory.hpp"
+#include "net.hpp"
 #include "numa.hpp"
 #include "state.hpp"
 #include "team.hpp"
@@ -91,7 +92,9 @@ void join(const bootstrap::Place &place) {
   data::Extent data = data::extent();
   size_t slots_at = up(sizeof(Job), page);
   size_t teams_at = slots_at + up(size_t(n) * sizeof(Slot), page);
-  self.part_start = up(teams_at + max_teams * share_bytes(n), max_align);
+  // Addresses of the PEs of all nodes, once a node.
+  const size_t book_at = teams_at + up(max_teams * share_bytes(n), page);
+  self.part_start = up(book_at + net::book_bytes(), max_align);
   auto layout = [&](size_t heap) {
     self.part_bytes = up(heap + data.bytes, max_align);
     self.job_bytes = self.part_start + n * self.part_bytes;
@@ -135,6 +138,7 @@ void join(const bootstrap::Place &place) {
   self.job = reinterpret_cast<Job *>(window);
   self.slots = reinterpret_cast<Slot *>(window + slots_at);
   self.shares = reinterpret_cast<std::byte *>(window + teams_at);
+  self.book = window + book_at;
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.

@@ -13,19 +13,27 @@ namespace shmem::api {
 // sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  access_word(fn, "sig_addr", c, sig_addr, pe, [=](uint64_t *sig, auto way) {
-    auto send = [=](auto flag) {
-      if (sig_op == SHMEM_SIGNAL_SET)
-        flag.store(signal);
-      else if (sig_op == SHMEM_SIGNAL_ADD)
-        flag.fetch_add(signal);
-      else
-        bad_signal(fn, sig_op);
-      ring({sig, false});
-    };
-    if (way.careful() && gpu::is_far(sig)) return send(gpu::Atomic<uint64_t>(sig));
-    send(std::atomic_ref<uint64_t>(*sig));
-  });
+  auto send = [=](auto flag) {
+    if (sig_op == SHMEM_SIGNAL_SET)
+      flag.store(signal);
+    else if (sig_op == SHMEM_SIGNAL_ADD)
+      flag.fetch_add(signal);
+    else
+      bad_signal(fn, sig_op);
+  };
+  access_word(
+      fn, "sig_addr", c, sig_addr, pe,
+      [=](uint64_t *sig, auto way) {
+        if (way.careful() && gpu::is_far(sig))
+          send(gpu::Atomic<uint64_t>(sig));
+        else
+          send(std::atomic_ref<uint64_t>(*sig));
+        ring({sig, false});
+      },
+      [=](net::Remote<uint64_t> sig) { // the data is there before the signal
+        net::quiet();
+        send(net::Atomic<uint64_t>(sig));
+      });
 }
 
 template <class C, class T>

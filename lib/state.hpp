@@ -3,6 +3,7 @@
 // (Job, in the segment).
 #pragma once
 #include "../device/state.hpp"
+#include "built.h"
 #include "env.hpp"
 #include <atomic>
 #include <cstddef>
@@ -12,13 +13,17 @@
 
 namespace shmem {
 
+namespace net {
+inline constexpr bool built = SHMEM_NET_BUILT; // PEs may be on other nodes
+}
+
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
 // Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It
 // costs address space only.
 inline constexpr size_t max_align = 64 << 20;
 
-// A symmetric region: [base, base + size) here, and the same object of PE pe lies delta[pe]
+// A symmetric region: [base, base + size) here, and the same object of local PE i lies delta[i]
 // further.
 struct Region {
   uintptr_t base;
@@ -102,6 +107,7 @@ struct Job {
       exit; // 1 << 32 | status, once shmem_global_exit or a fatal error was called
   alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
   std::atomic<uint64_t> team_used[max_teams / 64];
+  std::atomic<uint32_t> book_ready;      // the addresses of PEs on other nodes are in the segment
   uint64_t active_set[max_teams];        // of a team that serves an active set: the set
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
@@ -119,6 +125,7 @@ struct Team {
   uint64_t done;     // a broadcast that all members are done with
   uint64_t data[4];  // the last broadcast in each place of an outbox, and how many there were
   uint64_t datas;
+  struct Nodes *nodes; // where members are on several nodes, see coll/nodes.hpp; or null
   uint32_t generation; // of the share, see Arrival
   int num_contexts;
   Context *contexts; // shareable and private ones, a list
@@ -131,17 +138,22 @@ struct State {
   // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
   alignas(64) Span fast;
   Span word;
-  int n, me;
+  int near, first; // PEs of this node that the data path finds in heap_delta: first, and how many
   std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span
       read; // as word, for what a program may poll; empty where polling has to give way, see sync.hpp
-  // careful: check or far.
+  int n, me;
+  // This node's PEs are node_first + i * node_stride; this one is number `local` of n_local. Slots, shares
+  // and deltas go by these numbers.
+  int local, n_local, node_first, node_stride;
+  // careful: check, or far, or PEs on other nodes.
   bool careful, check, ready, oversubscribed;
   Job *job;
   Slot *slots;
   Team *world;
   std::byte *shares; // of the teams, see team.hpp
+  void *book;        // of addresses, see net.hpp
 
   size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
@@ -158,10 +170,21 @@ struct State {
   int segment_fd, pipe_read, pipe_write;
   int pid;
   bool exiting; // this process runs its exit handlers
+  bool one_node() const { return n == n_local; }
+  int pe_of(int local) const { return node_first + local * node_stride; }
   bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }
 };
 
 extern State self;
+
+// PE pe's number on this node, or -1 where it is on another.
+inline int local_of(int pe) {
+  if constexpr (!net::built) return pe;
+  const int d = pe - self.node_first;
+  return d >= 0 && d % self.node_stride == 0 && d / self.node_stride < self.n_local
+             ? d / self.node_stride
+             : -1;
+}
 
 // The deltas of the default heap again, where the data path finds them with one load less than
 // through a pointer. Only what the job has of it is ever touched.

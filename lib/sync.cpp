@@ -2,6 +2,7 @@
 #include "sync.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include "net.hpp"
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -69,17 +70,17 @@ void asleep(Slot &slot, int change, Location where) {
 void check_departed(long *since) {
   uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
   if (!departed || !self.ready) return;
-  int pe = int(departed) - 1;
-  bool gone = self.slots[pe].phase == Slot::done;
+  const int local = int(departed) - 1, pe = self.pe_of(local);
+  bool gone = self.slots[local].phase == Slot::done;
   if (self.exiting && !gone) return; // all may be in exit(), and only some have come to its barrier
-  if (!gone && self.job->sleepers < uint32_t(self.n))
+  if (!gone && self.job->sleepers < uint32_t(self.n_local))
     *since = 0;
   else if (!*since)
     *since = now_ns();
   else if (now_ns() - *since > 250000000) {
     uint32_t none = 0; // the first that is sure says it, for all
     if (!self.job->dead.compare_exchange_strong(none, departed)) return;
-    fatal(self.slots[pe].phase == Slot::leaving
+    fatal(self.slots[local].phase == Slot::leaving
               ? "PE %d has called exit() without shmem_finalize, and this PE waits in vain"
               : "PE %d has left, and this PE waits in vain: did all PEs make the same collective "
                 "calls?",
@@ -115,7 +116,7 @@ int running() {
   if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) < 2) return false;
   uint16_t pes[CPU_SETSIZE] = {};
   int awake = 0, taken = 0;
-  for (int pe = 0; pe < self.n; pe++)
+  for (int pe = 0; pe < self.n_local; pe++)
     if (const int core = self.slots[pe].core.load(std::memory_order_relaxed)) {
       taken += !pes[core - 1]++;
       awake++;
@@ -145,7 +146,7 @@ int running() {
 // Called after each yield that gave the core away.
 void spread(long now) {
   static std::atomic<long> next;
-  Slot &slot = self.slots[self.me];
+  Slot &slot = self.slots[self.local];
   const int here = sched_getcpu();
   if (here < 0 || here >= CPU_SETSIZE) return;
   if (slot.core.load(std::memory_order_relaxed) != here + 1)
@@ -194,7 +195,7 @@ struct Sleep {
 // it stays awake for a while, as a sleeper costs each of the others a system call (256 KiB with a
 // signal each, 2026-11: 2.24 us for 1.98).
 bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
-  Slot &slot = self.slots[self.me];
+  Slot &slot = self.slots[self.local];
   slot.core.store(0, std::memory_order_relaxed);
   asleep(slot, +1, sleep.where);
   // What this thread has stored so far by puts and atomics, others may be asleep for. Told once, or
@@ -244,6 +245,7 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   for (long awake = sleep.start;; awake = now_ns()) {
     for (long before = awake; before - awake < yield_ns;) {
       before = yield_core(before);
+      if constexpr (net::built) net::progress();
       if (!blocked(context)) return;
     }
     if (!still_blocked(sleep, blocked, context)) return;
@@ -252,7 +254,7 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
 
 void ring_sleepers(Location where) {
   const uint64_t what = name(where);
-  for (int pe = 0; pe < self.n; pe++) {
+  for (int pe = 0; pe < self.n_local; pe++) {
     Slot &slot = self.slots[pe];
     uint64_t awaits = slot.awaits.load(std::memory_order_seq_cst);
     bool match = awaits == what || awaits == anything ||

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "team.hpp"
 #include "address.hpp"
+#include "coll/nodes.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include "order.hpp"
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +37,7 @@ int take_share() {
       int bit = std::countr_one(used);
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
-      std::byte *share = self.shares + id * share_bytes(self.n);
+      std::byte *share = self.shares + id * share_bytes(self.n_local);
       // All but stages and outboxes, which are large: their counts go on from where the last team's
       // ended.
       auto *root = reinterpret_cast<Arrival *>(share);
@@ -55,17 +57,21 @@ void give_share(int id) {
   self.job->team_used[id / 64].fetch_and(~(uint64_t(1) << id % 64));
 }
 
-Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t set = 0) {
+// tag: what all members know the team by, and no other team that lives has.
+Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t tag,
+                uint64_t set = 0) {
   auto *node = new (std::nothrow) Node{};
   if (!node) fatal("no memory for a team");
   Team &t = node->team;
   t.me = me, t.n = n, t.start = start, t.stride = stride, t.id = id;
-  t.share = self.shares + id * share_bytes(self.n);
+  t.share = self.shares + id * share_bytes(self.n_local);
   t.num_contexts = num_contexts;
   t.rounds = arrival(t)->rounds;
   t.casts = t.done = arrival(t)->casts;
   t.generation = arrival(t)->generation;
   node->set = set;
+  if constexpr (net::built)
+    if (!self.one_node()) t.nodes = make_nodes(t, tag);
   std::lock_guard guard(lists);
   node->next = teams;
   teams = node;
@@ -88,7 +94,8 @@ void free_contexts(Team &t) {
 
 // Where the next team of this share goes on: the same number from every member. Only before the
 // member has left: the share may be another team's as soon as the last one has.
-void leave_counts(const Team &t) {
+void leave_counts(const Team &team) {
+  const Team &t = here(team);
   arrival(t)->rounds = t.rounds;
   arrival(t)->casts = t.casts;
 }
@@ -99,6 +106,7 @@ void drop(Node *node) {
   for (Node **p = &teams; *p; p = &(*p)->next)
     if (*p == node) {
       *p = node->next;
+      if constexpr (net::built) free_nodes(node->team.nodes);
       delete node;
       return;
     }
@@ -156,14 +164,14 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
 void make_teams() {
   // Their shares are never given back, so when the library is brought up again, barriers go on from
   // the last one. Nobody passes the first barrier before this PE has been here.
-  auto predefined = [](int id) {
+  auto predefined = [](int me, int n, int start, int stride, int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
-    Team *t = make_team(self.me, self.n, 0, 1, id, 0);
-    t->barriers = arrival(*t)->released;
+    Team *t = make_team(me, n, start, stride, id, 0, uint64_t(id));
+    here(*t).barriers = arrival(*t)->released;
     return t;
   };
-  self.world = predefined(0);
-  self.shared = predefined(1); // all PEs of the node, which is all PEs as long as there is one node
+  self.world = predefined(self.me, self.n, 0, 1, 0);
+  self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride, 1);
 }
 
 void destroy_teams() {
@@ -218,7 +226,7 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
   lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
   ring({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
-  return make_team(me, size, start, stride, id, 0, set);
+  return make_team(me, size, start, stride, id, 0, set_tag(start, log_stride, size), set);
 }
 
 namespace api {
@@ -252,7 +260,12 @@ namespace {
 // A child of a split, in the parent's numbering.
 struct Child {
   int start, stride, size;
-  int leader() const { return start; }
+  // The first member on this PE's node: it takes the share there.
+  int leader(const Team &parent) const {
+    for (int i = 0; i < size; i++)
+      if (local_of(parent.pe(start + i * stride)) >= 0) return start + i * stride;
+    return -1;
+  }
 };
 
 int contexts_of(const shmem_team_config_t *config, long mask) {
@@ -271,24 +284,28 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
     int at = c.size == 1 ? (d == 0 ? 0 : -1) : d % c.stride == 0 ? d / c.stride : -1;
     if (at >= 0 && at < c.size) mine = i, me = at;
   }
-  int leader = mine < 0 ? -1 : children[mine].leader(), id = -1;
+  const int leader = mine < 0 ? -1 : children[mine].leader(parent);
+  int id = -1, first_id = -1;
   bool ok = true;
   // A leader shows its share's number + 1, or 0 when there is none left; who leads no child, all
   // ones.
-  exchange_word(parent, me == 0 ? uint64_t(take_share() + 1) : ~uint64_t(0),
+  const bool leads = leader == parent.me;
+  exchange_word(parent, leads ? uint64_t(take_share() + 1) : ~uint64_t(0),
                 [&](int i, uint64_t word) {
                   ok &= word != 0;
                   if (i == leader) id = int(word) - 1;
+                  if (mine >= 0 && i == children[mine].start) first_id = int(word) - 1;
                 });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
   const Child &c = children[mine];
   if (!ok) {
-    if (me == 0 && id >= 0) give_share(id);
+    if (leads && id >= 0) give_share(id);
     return false;
   }
-  Team *made = make_team(me, c.size, parent.pe(c.start), c.stride * parent.stride, id,
-                         contexts_of(config, mask));
+  const int start = parent.pe(c.start);
+  Team *made = make_team(me, c.size, start, c.stride * parent.stride, id, contexts_of(config, mask),
+                         team_tag(start, first_id));
   gpu::show_team(*made);
   *team = handle_of(*made);
   return true;
@@ -342,7 +359,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
   // Members leave at their own time; the last one gives the share back.
   leave_counts(t);
   gpu::forget_team(t.id);
-  if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(t.n))
+  if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n))
     give_share(t.id);
   drop(node_of(&t));
 }
@@ -370,7 +387,7 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
   full_fence(); // the quiet
-  if (self.careful) gpu::finish();
+  if (self.careful) finish();
   auto *c = context_of(ctx);
   std::lock_guard guard(lists);
   for (Context **p = &c->team->contexts; *p; p = &(*p)->next)

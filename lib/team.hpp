@@ -6,6 +6,7 @@
 #include "state.hpp"
 #include "sync.hpp"
 #include <cstring>
+#include <memory>
 
 namespace shmem {
 
@@ -25,11 +26,11 @@ inline Arrival *arrival(const Team &t) {
   return reinterpret_cast<Arrival *>(t.share);
 }
 inline Stage &stage(const Team &t, int member, uint64_t round) {
-  auto *first = reinterpret_cast<Stage *>(t.share + arrivals_bytes(self.n));
+  auto *first = reinterpret_cast<Stage *>(t.share + arrivals_bytes(self.n_local));
   return first[2 * size_t(member) + (round & 1)];
 }
 inline Outbox &outbox(const Team &t, int member) {
-  return reinterpret_cast<Outbox *>(&stage(t, self.n, 0))[member];
+  return reinterpret_cast<Outbox *>(&stage(t, self.n_local, 0))[member];
 }
 
 // Each member fills its stage, waits until all others have, and takes what they show, in the order
@@ -55,8 +56,12 @@ template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take 
 // Up to 16 members with a core each exchange nothing. More, or members that share cores, arrive in
 // groups of 8 at a counter, the last of a group at the root, and the last there releases all:
 // nobody waits but for the release, so a PE has to run once a barrier.
+void sync_nodes(Team &t); // of a team on several
 inline void sync(Team &t) {
   if (t.n == 1) return full_fence();
+  if constexpr (net::built)
+    if (t.nodes) [[unlikely]]
+      return sync_nodes(t);
   if (t.n <= 16 && !self.oversubscribed)
     return exchange(
         t, [](Stage &) {}, [](int, Stage &) {});
@@ -82,7 +87,15 @@ inline void sync(Team &t) {
 }
 
 // A word from each member to all: calls take(i, member i's word).
+void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all); // at most stage_bytes
 template <class Take> inline void exchange_word(Team &t, uint64_t word, Take take) {
+  if constexpr (net::built)
+    if (t.nodes) {
+      std::unique_ptr<uint64_t[]> all(new uint64_t[size_t(t.n)]);
+      exchange_nodes(t, &word, sizeof word, all.get());
+      for (int i = 0; i < t.n; i++) take(i, all[size_t(i)]);
+      return;
+    }
   exchange(
       t, [=](Stage &s) { memcpy(s.few, &word, sizeof word); },
       [&](int i, Stage &s) {

@@ -43,6 +43,34 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
+// Which PEs are on this node. By the name of each one's host, because Open MPI 4.1.4 with PMIx 4.2.2 gives
+// every node the PMIX_LOCAL_PEERS of the last one where PMIx keeps what it is told in memory, as oshrun asks
+// it to.
+void find_node(Place *place) {
+  pmix_value_t *mine = get(proc.rank, PMIX_HOSTNAME);
+  int found = 0, last = -1;
+  bool even = true;
+  for (int pe = 0; pe < place->n; pe++) {
+    pmix_value_t *theirs = get(pmix_rank_t(pe), PMIX_HOSTNAME);
+    const bool here = !strcmp(theirs->data.string, mine->data.string);
+    PMIX_VALUE_RELEASE(theirs);
+    if (!here) {
+      if (place->elsewhere < 0) place->elsewhere = pe;
+      continue;
+    }
+    if (found == 0) place->first = pe;
+    if (found == 1) place->stride = pe - place->first;
+    if (found > 1) even = even && pe - last == place->stride;
+    if (pe == place->me) place->local = found;
+    found++;
+    last = pe;
+  }
+  PMIX_VALUE_RELEASE(mine);
+  if (found != place->n_local)
+    fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
+  if (!even) place->stride = 0;
+}
+
 // Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up. While
 // this PE leaves, the connection may end under PMIx_Finalize, and what the program has not written
 // out yet would be lost with the process.
@@ -60,7 +88,7 @@ bool launched() {
 }
 
 Place join() {
-  if (!launched()) return {0, 1, 0, 1, -1};
+  if (!launched()) return {0, 1, 0, 1, 0, 1, -1};
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
@@ -70,13 +98,9 @@ Place join() {
   place.n = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
   place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
   place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
-  pmix_value_t *peers = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS);
-  const char *list = peers->data.string; // the first is the leader
-  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(strtoul(list, nullptr, 10)));
-  place.elsewhere = -1;
-  for (int pe = 0; pe < place.n && place.n_local < place.n && place.elsewhere < 0; pe++)
-    if (!listed(list, pe)) place.elsewhere = pe;
-  PMIX_VALUE_RELEASE(peers);
+  place.first = 0, place.stride = 1, place.elsewhere = -1;
+  if (place.n_local < place.n) find_node(&place);
+  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(place.first));
   return place;
 }
 
@@ -87,6 +111,28 @@ void tell(const char *text) {
   must(PMIx_Put(PMIX_LOCAL, "shmem.segment", &value), "PMIx_Put");
   PMIX_VALUE_DESTRUCT(&value);
   must(PMIx_Commit(), "PMIx_Commit");
+}
+
+void show(const void *p, size_t bytes) {
+  pmix_value_t value;
+  value.type = PMIX_BYTE_OBJECT;
+  value.data.bo = {static_cast<char *>(const_cast<void *>(p)), bytes};
+  must(PMIx_Put(PMIX_GLOBAL, "shmem.net", &value), "PMIx_Put");
+  must(PMIx_Commit(), "PMIx_Commit");
+  bool collect = true;
+  pmix_info_t info;
+  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+  must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+}
+
+void seen(int pe, void *p, size_t bytes) {
+  pmix_value_t *value = get(pmix_rank_t(pe), "shmem.net");
+  if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size != bytes)
+    fatal("PE %d tells %zu bytes of itself, this PE %zu: nodes have different versions of this "
+          "library",
+          pe, value->type == PMIX_BYTE_OBJECT ? value->data.bo.size : 0, bytes);
+  memcpy(p, value->data.bo.bytes, bytes);
+  PMIX_VALUE_RELEASE(value);
 }
 
 namespace {

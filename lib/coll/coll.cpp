@@ -71,6 +71,8 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
     if (dest == source && bytes && t.me == root)
       note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
   }
+  if constexpr (net::built)
+    if (t.nodes) return broadcast_nodes(fn, t, dest, source, bytes, root, root_too);
   const uint64_t cast = ++t.casts;
   Outbox &box = outbox(t, root);
   auto &flag = box.flags[cast % std::size(box.flags)];
@@ -105,14 +107,14 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.check) check(fn, dest, bytes * t.n, source, bytes, 1, false);
   auto *d = static_cast<bytes_t *>(dest);
-  if (bytes < staged_block)
+  if (bytes < staged_block && !t.nodes)
     return exchange_data(t, static_cast<const bytes_t *>(source), bytes,
                          [=](int i, const bytes_t *in) { copy(d + i * bytes, in, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
-    copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes, source, bytes);
+    push_to(fn, t, i, d + t.me * bytes, source, bytes);
   }
-  sync(t);
+  arrive(t);
 }
 
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
@@ -121,6 +123,15 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
     exchange_word(t, bytes, [&](int, size_t theirs) { total += theirs; });
     check(fn, dest, total, source, bytes, 1, false);
   }
+  if constexpr (net::built)
+    if (t.nodes) {
+      size_t before = 0;
+      exchange_word(t, bytes, [&](int i, size_t theirs) { before += i < t.me ? theirs : 0; });
+      for (int k = 0; k < t.n; k++)
+        push_to(fn, t, pattern::peer(t.me, k, t.n), static_cast<bytes_t *>(dest) + before, source,
+                bytes);
+      return arrive(t);
+    }
   // Each shows its size, and a small block with it; where all are small, that is all.
   struct Shown {
     size_t bytes;
@@ -154,16 +165,15 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.check) check(fn, dest, bytes * t.n, source, bytes * t.n, 1, false);
   auto *d = static_cast<bytes_t *>(dest);
-  if (bytes < staged_block && bytes * t.n <= stage_bytes)
+  if (bytes < staged_block && bytes * t.n <= stage_bytes && !t.nodes)
     return exchange_data(
         t, static_cast<const bytes_t *>(source), bytes * t.n,
         [=, &t](int i, const bytes_t *in) { copy(d + i * bytes, in + t.me * bytes, bytes); });
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
-    copy(of(fn, "dest", t, i, dest, bytes * t.n) + t.me * bytes,
-         static_cast<const bytes_t *>(source) + i * bytes, bytes);
+    push_to(fn, t, i, d + t.me * bytes, static_cast<const bytes_t *>(source) + i * bytes, bytes);
   }
-  sync(t);
+  arrive(t);
 }
 
 } // namespace shmem::coll

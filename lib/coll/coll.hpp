@@ -7,7 +7,9 @@
 // PE has entered, so pulling needs an arrival first, and a departure after it.
 #pragma once
 #include "../../device/pattern.hpp"
+#include "../order.hpp"
 #include "../rma.hpp"
+#include "nodes.hpp"
 
 namespace shmem {
 
@@ -30,6 +32,19 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
     if (n) copy(data(s), source, n * sizeof(T));
   };
   exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
+}
+
+// Stores into member i's object that is at dest here; done when the members have arrived.
+inline void push_to(const char *fn, const Team &t, int i, void *dest, const void *source,
+                    size_t bytes) {
+  if constexpr (net::built)
+    if (local_of(t.pe(i)) < 0) return net::put(dest, t.pe(i), source, bytes, true);
+  copy(at(fn, "dest", static_cast<char *>(dest), bytes, t.pe(i)), source, bytes);
+}
+inline void arrive(Team &t) {
+  if constexpr (net::built)
+    if (t.nodes) net::quiet();
+  sync(t);
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
@@ -55,10 +70,16 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
   }
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
-    T *d = at(fn, "dest", dest, extent(t.n * n, dst), t.pe(i)) + ptrdiff_t(t.me * n) * dst;
-    copy_strided(d, source + ptrdiff_t(i * n) * sst, dst, sst, n);
+    T *d = dest + ptrdiff_t(t.me * n) * dst;
+    const T *s = source + ptrdiff_t(i * n) * sst;
+    if constexpr (net::built)
+      if (local_of(t.pe(i)) < 0) {
+        net::put_blocks(d, t.pe(i), dst * sizeof(T), s, sst * sizeof(T), sizeof(T), n);
+        continue;
+      }
+    copy_strided(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, n);
   }
-  sync(t);
+  arrive(t);
 }
 
 } // namespace coll
@@ -70,7 +91,7 @@ inline void barrier_all(const char *fn) {
   // The quiet and the barrier: what was stored before is visible once a member has arrived.
   release_fence();
   if (self.careful) [[unlikely]]
-    gpu::finish();
+    finish();
   shmem::sync(*self.world);
 }
 inline void sync_all(const char *fn) {
@@ -113,7 +134,7 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 // have.
 inline void barrier(const char *fn, int start, int log_stride, int size, long *psync) {
   Team *t = active_set(fn, start, log_stride, size, psync);
-  if (t && self.careful) gpu::finish();
+  if (t && self.careful) finish();
   if (t) shmem::sync(*t);
 }
 inline void sync(const char *fn, int start, int log_stride, int size, long *psync) {

@@ -55,20 +55,28 @@ void through_host(const char *fn, Team &t, T *dest, const T *source, size_t n, s
   std::unique_ptr<T[]> acc(new T[room]), in(new T[room]);
   for (size_t b = from; b < to; b += step) {
     const size_t m = std::min(step, to - b), bytes = m * sizeof(T);
-    auto theirs = [&](int i) { return at(fn, "source", source, n, t.pe(i)) + b; };
-    auto push = [&](int i) { copy(at(fn, "dest", dest, n, t.pe(i)) + b, acc.get(), bytes); };
+    auto fetch = [&](T *to, int i) {
+      if constexpr (net::built)
+        if (local_of(t.pe(i)) < 0) return net::get(to, source + b, t.pe(i), bytes, false);
+      copy(to, at(fn, "source", source, n, t.pe(i)) + b, bytes);
+    };
+    auto push = [&](int i) {
+      if constexpr (net::built)
+        if (local_of(t.pe(i)) < 0) return net::put(dest + b, t.pe(i), acc.get(), bytes, false);
+      copy(at(fn, "dest", dest, n, t.pe(i)) + b, acc.get(), bytes);
+    };
     if constexpr (std::is_same_v<Op, Scan>) {
       for (size_t k = 0; k < m; k++) acc[k] = T{};
       for (int i = 0; i < t.n; i++) {
-        copy(in.get(), theirs(i), bytes); // before dest, which may be it
+        fetch(in.get(), i); // before dest, which may be it
         if (exclusive) push(i);
         for (size_t k = 0; k < m; k++) acc[k] = Sum::op(acc[k], in[k]);
         if (!exclusive) push(i);
       }
     } else {
-      copy(acc.get(), theirs(0), bytes);
+      fetch(acc.get(), 0);
       for (int i = 1; i < t.n; i++) {
-        copy(in.get(), theirs(i), bytes);
+        fetch(in.get(), i);
         for (size_t k = 0; k < m; k++) acc[k] = Op::op(acc[k], in[k]);
       }
       for (int k = 0; k < t.n; k++) push(pattern::peer(t.me, k, t.n));
@@ -83,7 +91,7 @@ template <class Op, class T>
   auto [from, to] = pattern::part(n, unit, t.me, t.n);
   sync(t); // the sources are ready
   if (from < to) through_host<Op>(fn, t, dest, source, n, from, to, exclusive);
-  sync(t); // the results are there
+  arrive(t); // the results are there
 }
 
 } // namespace shmem::coll

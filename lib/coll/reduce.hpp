@@ -55,10 +55,28 @@ void reduce_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   sync(t); // the results are there
 }
 
+// On several nodes. Small: everyone combines what all have told, in the order of the members.
+template <class Op, class T>
+void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n,
+                   bool exclusive = false) {
+  if (n * sizeof(T) > staged_bytes) return combine_far<Op>(fn, t, dest, source, n, exclusive);
+  std::unique_ptr<T[]> all(new T[size_t(t.n) * n]);
+  exchange_nodes(t, source, n * sizeof(T), all.get());
+  if constexpr (std::is_same_v<Op, Scan>) {
+    for (size_t k = 0; k < n; k++) dest[k] = T{};
+    for (int i = 0; i < t.me + !exclusive; i++) combine<Sum>(dest, &all[size_t(i) * n], n);
+  } else {
+    if (n) copy(dest, all.get(), n * sizeof(T));
+    for (int i = 1; i < t.n; i++) combine<Op>(dest, &all[size_t(i) * n], n);
+  }
+}
+
 // queue: the same on a stream.
 template <class Op, class T, class F>
 void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n, F queue) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
+  if constexpr (net::built)
+    if (t.nodes) return combine_nodes<Op>(fn, t, dest, source, n);
   if (t.n == 1) {
     if (dest != source) copy(dest, source, n * sizeof(T));
   } else if (by_gpu<Op>(t, dest, source, n, queue)) {
@@ -78,6 +96,8 @@ void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool excl
   if (by_gpu<Scan>(t, dest, source, n, queue)) return;
   constexpr size_t step = block_bytes / sizeof(T);
   T acc[step], in[step];
+  if constexpr (net::built)
+    if (t.nodes) return combine_nodes<Scan>(fn, t, dest, source, n, exclusive);
   const bool far = gpu::is_far(dest) || gpu::is_far(source);
   if (n * sizeof(T) <= staged_bytes) {
     T *to = far ? acc : dest;

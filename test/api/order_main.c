@@ -211,10 +211,10 @@ static void sync_stores(void) {
   long *mine = shmem_calloc(1, sizeof *mine);
   const int right = (me + 1) % npes;
   const volatile long *there = shmem_ptr(mine, right);
-  for (long r = 1; r <= 500 && there; r++) {
+  for (long r = 1; r <= 500; r++) {
     *(volatile long *)mine = r;
     shmem_sync_all();
-    CHECK(*there == r, "round %ld: %ld", r, *there);
+    if (there) CHECK(*there == r, "round %ld: %ld", r, *there);
     CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) == 0, "team_sync");
   }
   shmem_barrier_all();

@@ -3,7 +3,6 @@
 // collectives.
 #include "../../device/pattern.hpp"
 #include "alloc.hpp"
-#include "bootstrap.hpp"
 #include "env.hpp"
 #include "gpu_topology.hpp"
 
@@ -247,24 +246,12 @@ void link_rates(void **) {
   assert_int_equal(rate("0000:c1:00.0", "0001:c1:00.0"), 0);
 }
 
-void local_peers(void **) {
-  const struct {
-    const char *list, *ranks;
-  } cases[] = {{"0", "0"},     {"0,1", "01"},        {"0,2,1,3", "0123"},
-               {"0-2", "012"}, {"4,0-2,9", "01249"}, {"1-3,5", "1235"},
-               {"", ""}};
-  for (const auto &c : cases)
-    for (int rank = 0; rank < 10; rank++)
-      assert_int_equal(shmem::bootstrap::listed(c.list, rank),
-                       strchr(c.ranks, '0' + rank) != nullptr);
-}
-
 } // namespace
 
 int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(alloc_basics), cmocka_unit_test(alloc_limits),
                               cmocka_unit_test(alloc_resize), cmocka_unit_test(alloc_random),
                               cmocka_unit_test(sizes),        cmocka_unit_test(patterns),
-                              cmocka_unit_test(link_rates),   cmocka_unit_test(local_peers)};
+                              cmocka_unit_test(link_rates)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How jobs on several nodes end, and what a stranger can do to one. Usage: ends.py NODES OSHRUN FAR"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+nodes, oshrun, far = sys.argv[1:]
+os.environ.update(NODES_SLOTS="2", SHMEM_SYMMETRIC_SIZE="16M", OMPI_MCA_rmaps_base_oversubscribe="1")
+
+
+def job(*words, setting=(), **more):
+    return subprocess.Popen([nodes, "2", *setting, oshrun, "-n", "4", far, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, **more)
+
+
+def end(what, process, status, seconds, text=""):
+    start = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    took = time.monotonic() - start
+    if not status(process.returncode) or took > seconds or text not in out + err:
+        sys.exit(f"{what}: status {process.returncode} after {took:.1f} s, wanted '{text}':\n{out}{err}")
+
+
+def processes():
+    # Of this test, whose programs nobody else runs.
+    return subprocess.run(["pgrep", "-f", f"{far} sleep"], stdout=subprocess.PIPE).stdout
+
+
+first = job("exit", "7")
+out, err = first.communicate(timeout=60)
+if first.returncode == 77:
+    print(err, end="")
+    sys.exit(77)
+if first.returncode != 7:
+    sys.exit(f"exit 7: status {first.returncode}\n{out}{err}")
+end("exit 0", job("exit", "0"), lambda s: s == 0, 8)
+end("killed", job("die"), lambda s: s not in (0, 77), 8)
+end("computes", job("busy"), lambda s: s == 0, 10, "in time")
+end("heap of the device", job(setting=("env", "SHMEM_HEAP=device")), lambda s: s == 1, 8, "several nodes")
+
+# All that is left when the nodes are killed goes with them.
+process = job("sleep")
+while "up" not in process.stderr.readline():
+    pass
+process.send_signal(signal.SIGKILL)
+process.wait()
+for _ in range(50):
+    if not processes():
+        break
+    time.sleep(0.1)
+else:
+    sys.exit("processes are left after the nodes were killed")
+
+# Who connects to what listens, from one of the nodes, and sends garbage.
+# Not the launcher's, which is another program.
+stranger = r"""
+import glob, os, socket
+ours = set()
+for fd in glob.glob("/proc/[0-9]*/fd/*"):
+    try:
+        if os.readlink(fd.rsplit("/", 2)[0] + "/exe").endswith("/far"):
+            ours.add(os.readlink(fd))
+    except OSError:
+        pass
+for line in open("/proc/net/tcp").readlines()[1:]:
+    words = line.split()
+    if words[3] != "0A" or f"socket:[{words[9]}]" not in ours:
+        continue
+    address, port = words[1].split(":")
+    for n in (1, 8, 64, 4096, 65536):
+        s = socket.create_connection((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
+        s.settimeout(0.2)
+        try:
+            s.sendall(os.urandom(n))
+            s.recv(100)
+        except OSError:
+            pass
+        s.close()
+    print("tried", address, port)
+"""
+shell = r"""
+"$0" -n 4 "$1" talk & job=$!
+sleep 1
+ports=$(nsenter -t "$(cat "$NODES_FOLDER/node2")" -n -u python3 -c "$2")
+wait $job; status=$?
+echo "$ports"; exit $status
+"""
+process = subprocess.Popen([nodes, "2", "sh", "-c", shell, oshrun, far, stranger], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+out, err = process.communicate(timeout=60)
+if process.returncode or "talked" not in out or "tried" not in out:
+    sys.exit(f"stranger: status {process.returncode}:\n{out}{err}")

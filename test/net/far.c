@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
+// far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
+// seconds while PE 0 gets from it; far sleep: all wait to be killed; far kernel: memory that is not
+// reached over nodes.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <shmemx.h>
+
+static long word = 42;
+static int in_time;
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  shmem_init();
+  const int me = shmem_my_pe(), last = shmem_n_pes() - 1;
+  if (me == 0 && (shmem_ptr(&word, last) || !shmem_addr_accessible(&word, last))) return 5;
+  shmem_barrier_all();
+  if (strcmp(what, "exit") == 0) {
+    if (me == last) shmem_global_exit(atoi(argv[2]));
+    shmem_long_wait_until(&word, SHMEM_CMP_EQ, 0);
+  } else if (strcmp(what, "die") == 0) {
+    if (me == last) raise(SIGKILL);
+    shmem_barrier_all();
+  } else if (strcmp(what, "busy") == 0) {
+    const double start = shmemx_wtime();
+    if (me == last)
+      while (shmemx_wtime() - start < 2) {
+      }
+    if (me == 0) {
+      for (int i = 0; i < 20; i++)
+        if (shmem_long_g(&word, last) != 42) return 3;
+      shmem_long_atomic_inc(&word, last);
+      in_time = shmemx_wtime() - start < 1;
+      printf(in_time ? "in time\n" : "late\n");
+    }
+    shmem_barrier_all();
+  } else if (strcmp(what, "sleep") == 0) {
+    fprintf(stderr, "up\n");
+    pause();
+  } else if (strcmp(what, "talk") == 0) {
+    fprintf(stderr, "up\n");
+    const double start = shmemx_wtime();
+    for (long i = 0; shmemx_wtime() - start < 3 || i % 64; i++) {
+      if (me == 0 && shmem_long_atomic_fetch_add(&word, 1, last) != 42 + i) return 4;
+      usleep(1000);
+    }
+    shmem_barrier_all();
+    if (me == 0) printf("talked\n");
+  }
+  shmem_finalize();
+  return 0;
+}
