@@ -80,54 +80,50 @@ struct Slow {
   static bool careful() { return self.careful; }
 };
 
-// Does f(the same, where pe counts in the context's team, the way), or remote(it) where it is not
-// mapped. The slow path is a function of its own that ends with f: nothing lives across a call in the
+// Does f(the same, where pe counts in the context's team, the way). f takes what is not mapped, too. The slow path is a function of its own that ends with f: nothing lives across a call in the
 // fast one, so it needs no stack.
-template <class C, class T, class F, class R>
+template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
-                                   const void *other, F f, [[maybe_unused]] R remote) {
+                                   const void *other, F f) {
   const int r = rank(fn, c, pe);
   const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other});
   if constexpr (net::built)
-    if (!there) return remote(net::Remote<T>{p, r});
+    if (!there) return f(net::Remote<T>{p, r}, Slow{});
   return f(static_cast<T *>(*there), Slow{});
 }
-template <class C, class T, class F, class R>
+template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
-                                             T *p, size_t n, int pe, const void *other, F f,
-                                             R remote) {
+                                             T *p, size_t n, int pe, const void *other, F f) {
   if (span.has(p)) [[likely]] { // so nothing is to be checked, the context neither
     int r = plain_rank(c, pe);
     if (is_near(r)) [[likely]]
       return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]), Fast{});
   }
-  return slow_access(fn, arg, c, p, n, pe, other, f, remote);
+  return slow_access(fn, arg, c, p, n, pe, other, f);
 }
 // Of a transfer, whose other side may be anywhere.
-template <class C, class T, class F, class R>
+template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
-                                          int pe, const void *other, F f, R remote) {
-  return access_in(self.fast, fn, arg, c, p, n, pe, other, f, remote);
+                                          int pe, const void *other, F f) {
+  return access_in(self.fast, fn, arg, c, p, n, pe, other, f);
 }
 // Of one element, whose value is in a register.
-template <class C, class T, class F, class R>
+template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
-                                               F f, R remote) {
-  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f, remote);
+                                               F f) {
+  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f);
 }
 
 // The same for a read, which a program may do over and over until the value changes.
-template <class C, class T, class F, class R>
+template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_read(const char *fn, const char *arg, C c, const T *p,
-                                               int pe, F f, R remote) {
-  return access_in(
-      self.read, fn, arg, c, p, 1, pe, no_other,
-      [=](const T *s, auto way) {
-        const auto value = f(s, way);
-        if constexpr (std::is_same_v<decltype(way), Slow>) polled(s, &value, sizeof value);
-        return value;
-      },
-      remote);
+                                               int pe, F f) {
+  return access_in(self.read, fn, arg, c, p, 1, pe, no_other, [=](auto s, auto way) {
+    const auto value = f(s, way);
+    if constexpr (std::is_same_v<decltype(s), const T *> && std::is_same_v<decltype(way), Slow>)
+      polled(s, &value, sizeof value);
+    return value;
+  });
 }
 
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows

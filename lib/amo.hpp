@@ -11,26 +11,26 @@ namespace shmem::api {
 // Does f(the peer's object as an atomic).
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
-  return access_word(
-      fn, arg, c, dest, pe,
-      [=](T *d, auto way) {
-        if (way.careful() && gpu::is_far(d)) return f(gpu::Atomic<T>(d));
-        return f(std::atomic_ref<T>(*d));
-      },
-      [=](net::Remote<T> d) { return f(net::Atomic<T>(d)); });
+  return access_word(fn, arg, c, dest, pe, [=](auto d, auto way) {
+    if constexpr (std::is_same_v<decltype(d), T *>) {
+      if (way.careful() && gpu::is_far(d)) return f(gpu::Atomic<T>(d));
+      return f(std::atomic_ref<T>(*d));
+    } else {
+      return f(net::Atomic<T>(d));
+    }
+  });
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
-  return access_read(
-      fn, "source", c, source, pe,
-      [](const T *s, auto way) {
-        auto *p = const_cast<T *>(s);
-        if (way.careful() && gpu::is_far(p)) return gpu::Atomic<T>(p).load();
-        return std::atomic_ref<T>(*p).load(std::memory_order_acquire);
-      },
-      [](net::Remote<const T> s) {
-        return net::Atomic<T>({const_cast<T *>(s.p), s.pe}).load();
-      });
+  return access_read(fn, "source", c, source, pe, [](auto s, auto way) {
+    if constexpr (std::is_same_v<decltype(s), const T *>) {
+      auto *p = const_cast<T *>(s);
+      if (way.careful() && gpu::is_far(p)) return gpu::Atomic<T>(p).load();
+      return std::atomic_ref<T>(*p).load(std::memory_order_acquire);
+    } else {
+      return net::Atomic<T>({const_cast<T *>(s.p), s.pe}).load();
+    }
+  });
 }
 template <class C, class T> inline void atomic_set(const char *fn, C c, T *dest, T value, int pe) {
   on(fn, "dest", c, dest, pe, [=](auto a) { a.store(value, std::memory_order_release); });

@@ -51,122 +51,119 @@ template <class T>
     copy(d, s, n * sizeof(T));
 }
 
+template <class T> inline void move(net::Remote<T> d, const T *s, size_t n, auto, bool later) {
+  net::put(d.p, d.pe, s, n * sizeof(T), later);
+}
+template <class T> inline void move(T *d, net::Remote<const T> s, size_t n, auto, bool later) {
+  net::get(d, s.p, s.pe, n * sizeof(T), later);
+}
+
 template <class C, class T>
 inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(
-      fn, "dest", c, dest, nelems, pe, source,
-      [=](T *d, auto way) { move(d, source, nelems, way, false); },
-      [=](net::Remote<T> d) { net::put(d.p, d.pe, source, nelems * sizeof(T), false); });
+  access(fn, "dest", c, dest, nelems, pe, source,
+         [=](auto d, auto way) { move(d, source, nelems, way, false); });
 }
 template <class C, class T>
 inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(
-      fn, "source", c, source, nelems, pe, dest,
-      [=](const T *s, auto way) { move(dest, s, nelems, way, false); },
-      [=](net::Remote<const T> s) { net::get(dest, s.p, s.pe, nelems * sizeof(T), false); });
+  access(fn, "source", c, source, nelems, pe, dest,
+         [=](auto s, auto way) { move(dest, s, nelems, way, false); });
 }
 template <class C, class T>
 inline void put_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(
-      fn, "dest", c, dest, nelems, pe, source,
-      [=](T *d, auto way) { move(d, source, nelems, way, true); },
-      [=](net::Remote<T> d) { net::put(d.p, d.pe, source, nelems * sizeof(T), true); });
+  access(fn, "dest", c, dest, nelems, pe, source,
+         [=](auto d, auto way) { move(d, source, nelems, way, true); });
 }
 template <class C, class T>
 inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(
-      fn, "source", c, source, nelems, pe, dest,
-      [=](const T *s, auto way) { move(dest, s, nelems, way, true); },
-      [=](net::Remote<const T> s) { net::get(dest, s.p, s.pe, nelems * sizeof(T), true); });
+  access(fn, "source", c, source, nelems, pe, dest,
+         [=](auto s, auto way) { move(dest, s, nelems, way, true); });
 }
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  access_word(
-      fn, "dest", c, dest, pe,
-      [=](T *d, auto way) mutable {
-        if (way.careful() && gpu::is_far(d)) return gpu::copy(d, &value, sizeof(T));
-        if constexpr (sizeof(T) <= 8)
-          __atomic_store(d, &value, __ATOMIC_RELAXED);
-        else
-          *d = value;
-      },
-      [=](net::Remote<T> d) {
-        if constexpr (sizeof(T) <= 8)
-          net::Atomic<T>(d).store(value);
-        else
-          net::put(d.p, d.pe, &value, sizeof value, false);
-      });
+  access_word(fn, "dest", c, dest, pe, [=](auto d, auto way) mutable {
+    if constexpr (!std::is_same_v<decltype(d), T *>) {
+      if constexpr (sizeof(T) <= 8)
+        net::Atomic<T>(d).store(value);
+      else
+        net::put(d.p, d.pe, &value, sizeof value, false);
+    } else {
+      if (way.careful() && gpu::is_far(d)) return gpu::copy(d, &value, sizeof(T));
+      if constexpr (sizeof(T) <= 8)
+        __atomic_store(d, &value, __ATOMIC_RELAXED);
+      else
+        *d = value;
+    }
+  });
 }
 
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  return access_read(
-      fn, "source", c, source, pe,
-      [](const T *s, auto way) {
-        T value;
-        if (way.careful() && gpu::is_far(s)) {
-          gpu::copy(&value, s, sizeof(T));
-          return value;
-        }
-        if constexpr (sizeof(T) <= 8)
-          __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
-        else
-          value = *s;
+  return access_read(fn, "source", c, source, pe, [](auto s, auto way) {
+    T value;
+    if constexpr (!std::is_same_v<decltype(s), const T *>) {
+      net::get(&value, s.p, s.pe, sizeof value, false);
+    } else {
+      if (way.careful() && gpu::is_far(s)) {
+        gpu::copy(&value, s, sizeof(T));
         return value;
-      },
-      [](net::Remote<const T> s) {
-        T value;
-        net::get(&value, s.p, s.pe, sizeof value, false);
-        return value;
-      });
+      }
+      if constexpr (sizeof(T) <= 8)
+        __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
+      else
+        value = *s;
+    }
+    return value;
+  });
 }
 
 template <class C, class T>
 inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, 1, nelems);
-  access(
-      fn, "dest", c, dest, extent(nelems, dst), pe, no_other,
-      [=](T *d, auto) { copy_strided(d, source, dst, sst, nelems); },
-      [=](net::Remote<T> d) {
-        net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), sizeof(T), nelems);
-      });
+  access(fn, "dest", c, dest, extent(nelems, dst), pe, no_other, [=](auto d, auto) {
+    if constexpr (std::is_same_v<decltype(d), T *>)
+      copy_strided(d, source, dst, sst, nelems);
+    else
+      net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), sizeof(T), nelems);
+  });
 }
 template <class C, class T>
 inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                  size_t nelems, int pe) {
   if (self.check) check_strided(fn, "dest", dest, dst, sst, 1, nelems);
-  access(
-      fn, "source", c, source, extent(nelems, sst), pe, no_other,
-      [=](const T *s, auto) { copy_strided(dest, s, dst, sst, nelems); },
-      [=](net::Remote<const T> s) {
-        net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), sizeof(T), nelems);
-      });
+  access(fn, "source", c, source, extent(nelems, sst), pe, no_other, [=](auto s, auto) {
+    if constexpr (std::is_same_v<decltype(s), const T *>)
+      copy_strided(dest, s, dst, sst, nelems);
+    else
+      net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), sizeof(T), nelems);
+  });
 }
 
 template <class C, class T>
 inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
-  access(
-      fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, no_other,
-      [=](T *d, auto) { copy_blocks(d, source, dst, sst, bsize, nblocks); },
-      [=](net::Remote<T> d) {
-        net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), bsize * sizeof(T),
-                        nblocks);
-      });
+  access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, no_other,
+         [=](auto d, auto) {
+           if constexpr (std::is_same_v<decltype(d), T *>)
+             copy_blocks(d, source, dst, sst, bsize, nblocks);
+           else
+             net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), bsize * sizeof(T),
+                             nblocks);
+         });
 }
 template <class C, class T>
 inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "dest", dest, dst, sst, bsize, nblocks);
-  access(
-      fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, no_other,
-      [=](const T *s, auto) { copy_blocks(dest, s, dst, sst, bsize, nblocks); },
-      [=](net::Remote<const T> s) {
-        net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), bsize * sizeof(T),
-                        nblocks);
-      });
+  access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, no_other,
+         [=](auto s, auto) {
+           if constexpr (std::is_same_v<decltype(s), const T *>)
+             copy_blocks(dest, s, dst, sst, bsize, nblocks);
+           else
+             net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), bsize * sizeof(T),
+                             nblocks);
+         });
 }
 
 } // namespace api

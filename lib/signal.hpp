@@ -21,19 +21,18 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
     else
       bad_signal(fn, sig_op);
   };
-  access_word(
-      fn, "sig_addr", c, sig_addr, pe,
-      [=](uint64_t *sig, auto way) {
-        if (way.careful() && gpu::is_far(sig))
-          send(gpu::Atomic<uint64_t>(sig));
-        else
-          send(std::atomic_ref<uint64_t>(*sig));
-        ring({sig, false});
-      },
-      [=](net::Remote<uint64_t> sig) { // the data is there before the signal
-        net::quiet();
-        send(net::Atomic<uint64_t>(sig));
-      });
+  access_word(fn, "sig_addr", c, sig_addr, pe, [=](auto sig, auto way) {
+    if constexpr (std::is_same_v<decltype(sig), uint64_t *>) {
+      if (way.careful() && gpu::is_far(sig))
+        send(gpu::Atomic<uint64_t>(sig));
+      else
+        send(std::atomic_ref<uint64_t>(*sig));
+      ring({sig, false});
+    } else { // the data is there before the signal
+      net::quiet();
+      send(net::Atomic<uint64_t>(sig));
+    }
+  });
 }
 
 template <class C, class T>
