@@ -19,14 +19,14 @@ std::atomic<hipStream_t> of_team[max_teams];
 void *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
 std::atomic<bool> started;   // copies that finish() has to wait for
 
+} // namespace
+
 void *shared_memory(size_t bytes, void **there) {
   void *p = nullptr;
   MUST(hipHostMalloc(&p, bytes, hipHostMallocMapped), "hipHostMalloc of %zu bytes", bytes);
   MUST(hipHostGetDevicePointer(there, p, 0), "hipHostGetDevicePointer");
   return p;
 }
-
-} // namespace
 
 hipStream_t make_stream() {
   int least, greatest;

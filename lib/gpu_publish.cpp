@@ -4,7 +4,6 @@
 #include "../device/runtime.hpp"
 #include "../device/state.hpp"
 #include "gpu_hip.hpp"
-#include "report.hpp"
 #include "team.hpp"
 #include <algorithm>
 #include <mutex>
@@ -18,7 +17,7 @@ device::Module *modules;
 device::State state; // all zero while there is no device heap
 device::Team *teams;
 
-void tell(device::Module *module) {
+void publish_to(device::Module *module) {
   if (module->state_bytes != sizeof state)
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
@@ -28,9 +27,9 @@ void tell(device::Module *module) {
           hipGetErrorString(hipError_t(error)));
 }
 
-void tell_all() {
+void publish_to_all() {
   std::lock_guard guard(modules_mutex);
-  for (auto *module = modules; module; module = module->next) tell(module);
+  for (auto *module = modules; module; module = module->next) publish_to(module);
 }
 
 // Behind the others' flags: arrived, epoch, claimed, the workspace of collectives.
@@ -48,7 +47,7 @@ device::Workspace workspace() {
   const auto n = size_t(self.n);
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
   w.channels = device::max_channels;
-  w.head_bytes = line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
+  w.head_bytes = line + round_up(2 * n * sizeof(uint64_t), line);
   // A byte takes two of lines, and twice that for both parities.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
   w.room = std::min<size_t>(8192, budget & ~size_t(line - 1));
@@ -77,7 +76,7 @@ void fill(const Flags &flags) {
     state.delta[pe] = (there ? uintptr_t(self.device.delta[pe]) : 0) | (self.check || !there);
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
-  if (self.check || self.env.wait_limit > 0) state.report = report::open();
+  if (self.check || self.env.wait_limit > 0) state.report = open_reports();
   double ticks = 0; // a second
   MUST(runtime::clock_rate(&ticks, chosen), "hipDeviceGetAttribute of the clock's rate");
   state.wait_limit = uint64_t(self.env.wait_limit * ticks);
@@ -90,7 +89,7 @@ size_t trial_at() {
   return workspace_at() + w.team_bytes * size_t(w.teams);
 }
 size_t flag_bytes() {
-  return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
+  return round_up(trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t), page);
 }
 
 void publish(const Flags &flags) {
@@ -105,7 +104,7 @@ void publish(const Flags &flags) {
     teams = static_cast<device::Team *>(p);
     fill(flags);
   }
-  tell_all();
+  publish_to_all();
 }
 
 void unpublish() {
@@ -113,8 +112,8 @@ void unpublish() {
     std::lock_guard guard(modules_mutex);
     state = {};
   }
-  tell_all();
-  report::close();
+  publish_to_all();
+  close_reports();
   MUST(hipFree(teams), "hipFree");
   teams = nullptr;
 }
@@ -159,7 +158,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
   modules = module;
   if (chosen < 0 || !state.size) return;
   OnDevice on;
-  tell(module);
+  publish_to(module);
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {
