@@ -221,24 +221,4 @@ inline size_t wait_until_some(const char *fn, T *ivars, size_t n, size_t *indice
   });
 }
 
-// With a vector of values: the type of the last argument is all that differs.
-template <class... A> inline int test_all_vector(A... a) {
-  return test_all(a...);
-}
-template <class... A> inline size_t test_any_vector(A... a) {
-  return test_any(a...);
-}
-template <class... A> inline size_t test_some_vector(A... a) {
-  return test_some(a...);
-}
-template <class... A> inline void wait_until_all_vector(A... a) {
-  wait_until_all(a...);
-}
-template <class... A> inline size_t wait_until_any_vector(A... a) {
-  return wait_until_any(a...);
-}
-template <class... A> inline size_t wait_until_some_vector(A... a) {
-  return wait_until_some(a...);
-}
-
 } // namespace shmem::api
