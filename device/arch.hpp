@@ -15,7 +15,6 @@
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
-//   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
@@ -74,10 +73,6 @@ namespace shmem {
 // the host. Another PE is reached at Range::system only.
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Range { workgroup, device, system };
-
-// What a copy does with the lines of this GPU's own memory: keeps them in its caches, or lets them
-// pass through, where they will not be used again soon.
-enum class Cache { keep, stream };
 
 namespace arch {
 

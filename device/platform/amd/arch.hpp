@@ -237,12 +237,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   else
     store(p, v);
 }
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return __builtin_nontemporal_load(p);
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  __builtin_nontemporal_store(v, p);
-}
 
 // Two words next to each other, each of them whole: 16 bytes are not, over xGMI (RCCL 7.1.1).
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {

@@ -92,12 +92,6 @@ template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return *p;
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  *p = v;
-}
 
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
   a = load(p), b = load(p + 1);

@@ -166,12 +166,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   else
     store(p, v);
 }
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return __ldcs(p);
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  __stcs(p, v);
-}
 
 // Two words next to each other, each of them whole.
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
