@@ -89,6 +89,16 @@ struct Place {
 
 // The integer in which an atomic of T is done.
 template <class T> using Bits = typename WordOf<sizeof(T)>::type;
+template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
+  Bits<T> b;
+  __builtin_memcpy(&b, &v, sizeof b);
+  return b;
+}
+template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
+  T v;
+  __builtin_memcpy(&v, &b, sizeof v);
+  return v;
+}
 
 } // namespace arch
 } // namespace shmem

@@ -3,6 +3,7 @@
 // dest and source are on the device heap, and what the scope stored there before takes part. One
 // collective of a team is on at a time. The first channel of the team carries it.
 #pragma once
+#include "coll.hpp"
 #include "reduce.hpp"
 
 namespace shmem::device {
@@ -93,13 +94,7 @@ SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source,
 #define SHMEM_REDUCES_(name, op)                                                                   \
   SHMEM_REDUCE_(name##_reduce, op, all)                                                            \
   SHMEM_REDUCE_(name##_reduce_scatter, op, scatter)
-SHMEM_REDUCES_(and, And)
-SHMEM_REDUCES_(or, Or)
-SHMEM_REDUCES_(xor, Xor)
-SHMEM_REDUCES_(max, Max)
-SHMEM_REDUCES_(min, Min)
-SHMEM_REDUCES_(sum, Sum)
-SHMEM_REDUCES_(prod, Prod)
+SHMEM_OPERATORS_(SHMEM_REDUCES_)
 SHMEM_REDUCE_(sum_inscan, Sum, inscan)
 SHMEM_REDUCE_(sum_exscan, Sum, exscan)
 #undef SHMEM_REDUCES_

@@ -2,25 +2,9 @@
 // Point-to-point synchronization: wait and test, of one thread, at system scope.
 #pragma once
 #include "flags.hpp"
+#include "op.hpp"
 
 namespace shmem::device {
-
-template <class T> SHMEM_D_ bool holds(T a, int cmp, T b) {
-  switch (cmp) {
-  case SHMEM_CMP_EQ:
-    return a == b;
-  case SHMEM_CMP_NE:
-    return a != b;
-  case SHMEM_CMP_LT:
-    return a < b;
-  case SHMEM_CMP_LE:
-    return a <= b;
-  case SHMEM_CMP_GT:
-    return a > b;
-  default:
-    return a >= b;
-  }
-}
 
 SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t bytes,
                         size_t align) {
@@ -33,7 +17,7 @@ template <class T>
 SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
   check_own(fn, arg, p, sizeof(T), alignof(T));
   T seen;
-  poll_until([&] { return holds(seen = arch::poll(p), cmp, value); },
+  poll_until([&] { return compare(seen = arch::poll(p), cmp, value); },
              [&] {
                fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp,
                     uint64_t(value), uint64_t(seen));
@@ -50,7 +34,7 @@ template <class T> SHMEM_D_ void wait(const char *fn, T *ivar, T cmp_value, Thre
 }
 template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
   check_own(fn, "ivar", ivar, sizeof(T), alignof(T));
-  if (!holds(arch::poll(ivar), cmp, cmp_value)) return 0;
+  if (!compare(arch::poll(ivar), cmp, cmp_value)) return 0;
   arch::polled();
   return 1;
 }
@@ -76,7 +60,8 @@ SHMEM_D_ bool any_counts(const int *status, size_t n) {
 template <class T, class V>
 SHMEM_D_ int all_hold(T *ivars, size_t n, const int *status, int cmp, V values) {
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && !holds(arch::poll(ivars + i), cmp, value_for<T>(values, i))) return 0;
+    if (counts(status, i) && !compare(arch::poll(ivars + i), cmp, value_for<T>(values, i)))
+      return 0;
   arch::polled();
   return 1;
 }
@@ -86,7 +71,7 @@ SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, V valu
   if (!n) return SIZE_MAX;
   size_t i = size_t(arch::clock() / 32 % n);
   for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
-    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, value_for<T>(values, i))) {
+    if (counts(status, i) && compare(arch::poll(ivars + i), cmp, value_for<T>(values, i))) {
       arch::polled();
       return i;
     }
@@ -97,7 +82,7 @@ SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status
                           V values) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, value_for<T>(values, i)))
+    if (counts(status, i) && compare(arch::poll(ivars + i), cmp, value_for<T>(values, i)))
       *arch::in_memory(indices + found++) = i;
   if (found) arch::polled();
   return found;

@@ -50,9 +50,6 @@ inline constexpr int range_of(Range r) {
                                : __HIP_MEMORY_SCOPE_SYSTEM;
 }
 
-template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
-  return __builtin_bit_cast(Bits<T>, v);
-}
 // As an address of global memory: a flat access would ask the LDS, too.
 template <class T> SHMEM_D_ auto bits(T *p) {
   return (__attribute__((address_space(1))) Bits<T> *)(p);
@@ -61,9 +58,6 @@ template <class T> SHMEM_D_ auto bits(T *p) {
 template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
   return __builtin_bit_cast(T,
                             __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
-}
-template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
-  return __builtin_bit_cast(T, b);
 }
 // Plain accesses of global memory, which nobody writes that is loaded. The cast has to be at the
 // access: LLVM takes a pointer's way from flat to global and back for no cast at all.

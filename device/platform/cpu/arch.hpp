@@ -16,16 +16,6 @@ namespace shmem::arch {
 
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((vector_size(16))); };
 
-template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
-  Bits<T> b;
-  __builtin_memcpy(&b, &v, sizeof b);
-  return b;
-}
-template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
-  T v;
-  __builtin_memcpy(&v, &b, sizeof v);
-  return v;
-}
 template <class T> SHMEM_D_ auto bits(T *p) {
   typedef Bits<T> may_alias __attribute__((may_alias));
   return reinterpret_cast<may_alias *>(p);
