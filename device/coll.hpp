@@ -8,86 +8,16 @@
 #pragma once
 #include "channel.hpp"
 #include "copy.hpp"
-#include "order.hpp"
 
 namespace shmem::device {
 
-// What one call of a scope, or one workgroup of a grid, does of a collective.
-struct Share {
-  Algorithm algorithm;
-  unsigned index, count;
-  Stored stored; // who may have written source
-};
-using pattern::Extent, pattern::part;
-
-template <class Scope> SHMEM_D_ void come(Channel &c, const Share &s, Scope scope) {
-  if (s.stored == Stored::by_stream)
-    enter<Stored::by_stream>(c, scope);
-  else
-    enter<Stored::by_scope>(c, scope);
-}
-
-// One round for each piece of room bytes: give(i, at) is what member i gets of it, take(i, at) is
-// where the pack goes that came from member i.
-template <class Scope, class Give, class Take>
-SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
-  const size_t room = state.work.room;
-  for (size_t at = e.from; at < e.to; at += room) {
-    const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
-    begin_round(c, scope);
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) {
-      const Channel to = anew(scope, c);
-      for (int k = 1; k <= to.t.n; k++) {
-        const int i = to.peer(k);
-        if (const char *from = give(i, at))
-          send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
-      }
-    }
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
-  }
-}
-
-// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read once.
-template <class W, class Scope, class Dest>
-SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
-                           Dest dest) {
-  const size_t n = (to - from) / sizeof(W), size = scope.size();
-  const W *s = reinterpret_cast<const W *>(source + from);
-  size_t i = scope.rank();
-  for (; i + 3 * size < n; i += 4 * size) {
-    W v[4];
-    SHMEM_UNROLL_
-    for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
-    for (int k = 1; k <= dests; k++)
-      if (char *d = dest(k)) {
-        SHMEM_UNROLL_
-        for (int j = 0; j < 4; j++)
-          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
-      }
-  }
-  for (; i < n; i += size) {
-    const W v = arch::load_global(s + i);
-    for (int k = 1; k <= dests; k++)
-      if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
-  }
-}
-// like is one of the dests: all have its alignment.
-template <class Scope, class Dest>
-SHMEM_D_ void spread(const char *source, const char *like, Extent e, int dests, Scope scope,
-                     Dest dest) {
-  const uintptr_t apart = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(like);
-  const size_t word = apart % 16 == 0 ? 16 : apart % 4 == 0 ? 4 : 1;
-  size_t head = (word - reinterpret_cast<uintptr_t>(like + e.from) % word) % word;
-  if (head > e.to - e.from) head = e.to - e.from;
-  const size_t begin = e.from + head, end = begin + (e.to - begin) / word * word;
-  if (word == 16)
-    spread_words<Pack>(source, begin, end, dests, scope, dest);
-  else if (word == 4)
-    spread_words<uint32_t>(source, begin, end, dests, scope, dest);
-  else
-    spread_words<uint8_t>(source, begin, end, dests, scope, dest);
-  if (head) spread_words<uint8_t>(source, e.from, begin, dests, scope, dest);
-  if (end < e.to) spread_words<uint8_t>(source, end, e.to, dests, scope, dest);
+// By lines: what member i gives goes to block i of dest, each of `bytes`.
+template <class Scope, class Give>
+SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
+  pass(c, scope, e, give, [&](size_t p, size_t at, size_t left) {
+    receive_all(
+        c, p, [&](int i, Pack v) { store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v); });
+  });
 }
 
 template <class Scope>
@@ -135,16 +65,8 @@ template <class Scope>
 SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines) {
-    pass(
-        c, scope, e, [&](int, size_t at) { return source + at; },
-        [&](size_t p, size_t at, size_t left) {
-          receive_all(c, p, [&](int i, Pack v) {
-            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
-          });
-        });
-    return;
-  }
+  if (s.algorithm == Algorithm::lines)
+    return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
   come(c, s, scope);
   give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
   leave<Stored::by_scope>(c, scope);
@@ -173,16 +95,9 @@ template <class Scope>
 SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines) {
-    pass(
-        c, scope, e, [&](int i, size_t at) { return source + size_t(i) * bytes + at; },
-        [&](size_t p, size_t at, size_t left) {
-          receive_all(c, p, [&](int i, Pack v) {
-            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
-          });
-        });
-    return;
-  }
+  if (s.algorithm == Algorithm::lines)
+    return pass_blocks(c, scope, dest, bytes, e,
+                       [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
   come(c, s, scope);
   for (int k = 0; k < c.t.n; k++) {
     const int i = c.peer((k + int(s.index)) % c.t.n + 1);

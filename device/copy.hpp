@@ -4,6 +4,7 @@
 // answers after 1.5 us.
 #pragma once
 #include "kinds.hpp"
+#include "pattern.hpp"
 #include "scope.hpp"
 
 namespace shmem::device {
@@ -77,6 +78,49 @@ SHMEM_D_ void copy(void *dest, const void *source, size_t bytes, Scope scope) {
   if constexpr (unit <= 2)
     if (apart % 2 == 0) return copy_by<remote, 2, unit>(d, s, bytes, scope);
   if constexpr (unit == 1) copy_by<remote, 1, 1>(d, s, bytes, scope);
+}
+
+// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read once.
+template <class W, class Scope, class Dest>
+SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
+                           Dest dest) {
+  const size_t n = (to - from) / sizeof(W), size = scope.size();
+  const W *s = reinterpret_cast<const W *>(source + from);
+  size_t i = scope.rank();
+  for (; i + 3 * size < n; i += 4 * size) {
+    W v[4];
+    SHMEM_UNROLL_
+    for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
+    for (int k = 1; k <= dests; k++)
+      if (char *d = dest(k)) {
+        SHMEM_UNROLL_
+        for (int j = 0; j < 4; j++)
+          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
+      }
+  }
+  for (; i < n; i += size) {
+    const W v = arch::load_global(s + i);
+    for (int k = 1; k <= dests; k++)
+      if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
+  }
+}
+// like is one of the dests: all have its alignment.
+template <class Scope, class Dest>
+SHMEM_D_ void spread(const char *source, const char *like, pattern::Extent e, int dests,
+                     Scope scope, Dest dest) {
+  const uintptr_t apart = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(like);
+  const size_t word = apart % 16 == 0 ? 16 : apart % 4 == 0 ? 4 : 1;
+  size_t head = (word - reinterpret_cast<uintptr_t>(like + e.from) % word) % word;
+  if (head > e.to - e.from) head = e.to - e.from;
+  const size_t begin = e.from + head, end = begin + (e.to - begin) / word * word;
+  if (word == 16)
+    spread_words<arch::WordOf<16>::type>(source, begin, end, dests, scope, dest);
+  else if (word == 4)
+    spread_words<uint32_t>(source, begin, end, dests, scope, dest);
+  else
+    spread_words<uint8_t>(source, begin, end, dests, scope, dest);
+  if (head) spread_words<uint8_t>(source, e.from, begin, dests, scope, dest);
+  if (end < e.to) spread_words<uint8_t>(source, end, e.to, dests, scope, dest);
 }
 
 // What divides every address of an object of T.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reductions and scans, see coll.hpp.
 #pragma once
-#include "coll.hpp"
+#include "channel.hpp"
+#include "copy.hpp"
 
 namespace shmem::device {
 
