@@ -83,7 +83,7 @@ template <> struct WordOf<2> { using type = uint16_t; };
 template <> struct WordOf<4> { using type = uint32_t; };
 template <> struct WordOf<8> { using type = uint64_t; };
 
-struct Place {
+struct Index {
   unsigned x, y, z;
 };
 
@@ -118,10 +118,10 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
 // What every platform has that has nothing of its own: a name of arch itself hides one of usual.
 namespace shmem::arch {
 namespace usual {
-SHMEM_D_ Place thread() {
+SHMEM_D_ Index thread() {
   return {threadIdx.x, threadIdx.y, threadIdx.z};
 }
-SHMEM_D_ Place threads() {
+SHMEM_D_ Index threads() {
   return {blockDim.x, blockDim.y, blockDim.z};
 }
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {

@@ -147,15 +147,16 @@ template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) 
   }
 }
 
-// What one call of a scope, or one workgroup of a grid, does of a collective.
-struct Share {
+// What one call of a scope, or one workgroup of a grid, does of a collective: which of how many
+// slices, and by which algorithm.
+struct Slice {
   Algorithm algorithm;
   unsigned index, count;
   Stored stored; // who may have written source
 };
 using pattern::Extent, pattern::part;
 
-template <class Scope> SHMEM_D_ void come(Channel &c, const Share &s, Scope scope) {
+template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scope) {
   if (s.stored == Stored::by_stream)
     enter<Stored::by_stream>(c, scope);
   else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Collectives, for the scopes of kernels and the whole grids that the library launches: each
-// workgroup of a grid does its share on a channel of its own. Short messages go by lines. Long ones
+// workgroup of a grid does its slice on a channel of its own. Short messages go by lines. Long ones
 // go between the sources and dests themselves, all peers at once, between two meetings.
 //
 // Sums are taken in the order of the members, by one member for all or by each in the same way, so
@@ -21,7 +21,7 @@ SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Ext
 }
 
 template <class Scope>
-SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                         int root, Scope scope) {
   const bool sends = c.t.me == root;
   if (s.algorithm == Algorithm::lines) {
@@ -62,7 +62,7 @@ SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent 
 }
 
 template <class Scope>
-SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
   if (s.algorithm == Algorithm::lines)
@@ -74,7 +74,7 @@ SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *sourc
 
 // Members tell each other by lines how much they have.
 template <class Scope>
-SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                       Scope scope) {
   begin_round(c, scope);
   Pack size;
@@ -92,7 +92,7 @@ SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source
 }
 
 template <class Scope>
-SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
   if (s.algorithm == Algorithm::lines)
@@ -109,7 +109,7 @@ SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *sourc
 
 // Elements of unit bytes, of which unit is the alignment, or 16 aligned to 8.
 template <class W, class Scope>
-SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, const char *source,
+SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {
   const Extent e = part(n, 1, s.index, s.count);
   for (int k = 0; k < c.t.n; k++) {
@@ -123,7 +123,7 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, cons
   }
 }
 template <class Scope>
-SHMEM_D_ void alltoalls(Channel &c, const Share &s, char *dest, const char *source, ptrdiff_t dst,
+SHMEM_D_ void alltoalls(Channel &c, const Slice &s, char *dest, const char *source, ptrdiff_t dst,
                         ptrdiff_t sst, size_t n, size_t unit, Scope scope) {
   come(c, s, scope);
   if (unit >= 8)

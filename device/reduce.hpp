@@ -116,7 +116,7 @@ template <class T, class Op> struct Combiner {
 };
 
 template <class T, class Op, class Scope>
-SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, Scope scope) {
+SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
   const size_t unit = line / sizeof(T);
   const bool scatter = r.shape == Shape::scatter;
   if (s.algorithm == Algorithm::lines) {

@@ -97,11 +97,11 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 }
 // By themselves: threadIdx and blockDim are calls of ROCm's device library, which clang 21 does not
 // inline into kernels of more than 1100 basic blocks (2026-11: 16 calls in each product's).
-SHMEM_D_ Place thread() {
+SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
 }
-SHMEM_D_ Place threads() {
+SHMEM_D_ Index threads() {
   return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(),
           __builtin_amdgcn_workgroup_size_z()};
 }
