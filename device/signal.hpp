@@ -15,11 +15,11 @@ SHMEM_D_ void deliver(uint64_t *sig, uint64_t signal, int sig_op) {
 
 // Every thread waits for its stores, the scope meets, and one thread releases them all and stores
 // the signal.
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n,
                          uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
   uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
-  put_nbi<cache>(fn, c, dest, source, n, pe, scope);
+  put_nbi(fn, c, dest, source, n, pe, scope);
   device::settle(scope);
   if (scope.rank() == 0) {
     arch::fence_release(); // the data of put_nbi before the signal of deliver

@@ -351,8 +351,8 @@ void open_tuning() {
     if (pe == 0) all = g;
     all.blocks = std::min(all.blocks, g.blocks);
   });
-  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)),
-             unsigned(work().line_channels));
+  tune::open(all.name, std::min(all.blocks / 4, unsigned(channels().count)),
+             unsigned(channels().with_lines));
 }
 
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device heap.

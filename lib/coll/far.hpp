@@ -30,7 +30,7 @@ template <class F>
 [[gnu::cold, gnu::noinline]] bool queue_and_wait(Team &t, const void *dest, const void *source,
                                                  F queue) {
   if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
-  if (t.n == 1 || t.id >= gpu::work().teams || &t == self.shared) return false;
+  if (t.n == 1 || t.id >= gpu::channels().teams || &t == self.shared) return false;
   sync(t);
   shmemx_stream_t stream = gpu::team_stream(t.id);
   queue(handle_of(t), stream);

@@ -132,13 +132,7 @@ namespace api {
     if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
       coll::reduce<Op>(fn, *t, dest, source, count, name##_queued(fn, dest, source, count));       \
   }
-REDUCTION(and, And)
-REDUCTION(or, Or)
-REDUCTION(xor, Xor)
-REDUCTION(max, Max)
-REDUCTION(min, Min)
-REDUCTION(sum, Sum)
-REDUCTION(prod, Prod)
+SHMEM_OPERATORS_(REDUCTION)
 #undef REDUCTION
 
 template <class T>
