@@ -86,11 +86,24 @@ __global__ void endless(int *p) {
     __builtin_amdgcn_s_sleep(1);
 }
 // All wait for the last workgroup, which gets no place if there are more than the compute units hold.
-__global__ void crowd(int *p) {
+__device__ void wait_for_last(int *p) {
   if (blockIdx.x == gridDim.x - 1)
     __hip_atomic_store(p, 384, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
   while (!__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
     __builtin_amdgcn_s_sleep(1);
+}
+
+__global__ void crowd(int *p) {
+  wait_for_last(p);
+}
+// With all registers of a SIMD, of which a compute unit has four, and with a granule more than half of them.
+__global__ void __launch_bounds__(256) tight(int *p) {
+  asm volatile("" ::: "v255", "a255");
+  wait_for_last(p);
+}
+__global__ void __launch_bounds__(256) half(int *p) {
+  asm volatile("" ::: "v255", "a7");
+  wait_for_last(p);
 }
 
 hsa_queue_t *make_queue(void (*told)(hsa_status_t, hsa_queue_t *, void *)) {
@@ -131,10 +144,12 @@ int queues() {
 }
 
 // One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
-// than there is, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
+// than there is, or more registers, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
 int packet(const char *what) {
-  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large");
-  alignas(64) static const char descriptor[64] = {};
+  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large"),
+             wide = !strcmp(what, "wide");
+  alignas(64) static char descriptor[64] = {};
+  descriptor[48] = wide ? 63 : 0; // 512 registers
   if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
   hsa_queue_t *queue = make_queue([](hsa_status_t error, hsa_queue_t *, void *) {
     const char *text = "?";
@@ -144,15 +159,15 @@ int packet(const char *what) {
   });
   if (!queue) return 6;
   auto *slot = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address);
-  slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
+  slot->workgroup_size_x = wide ? 320 : 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
   slot->grid_size_x = 64, slot->grid_size_y = slot->grid_size_z = 1;
   slot->private_segment_size = greedy ? 1u << 30 : 0;
   slot->group_segment_size = large ? 1u << 20 : 0;
   slot->kernel_object = reinterpret_cast<uint64_t>(descriptor);
-  __atomic_store_n(
-      &slot->header,
-      uint16_t(greedy || large ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
-      __ATOMIC_RELEASE);
+  __atomic_store_n(&slot->header,
+                   uint16_t(greedy || large || wide ? HSA_PACKET_TYPE_KERNEL_DISPATCH
+                                                    : HSA_PACKET_TYPE_AGENT_DISPATCH),
+                   __ATOMIC_RELEASE);
   hsa_queue_store_write_index_relaxed(queue, 1);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
@@ -195,12 +210,12 @@ int freed() {
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
   if (argc == 2 && !strcmp(argv[1], "queues")) return queues();
-  for (const char *name : {"packet", "greedy", "large"})
+  for (const char *name : {"packet", "greedy", "large", "wide"})
     if (argc == 2 && !strcmp(argv[1], name)) return packet(name);
   const struct {
     const char *name;
     void (*kernel)(int *);
-    unsigned groups = 3;
+    unsigned groups = 3, threads = 128, groups_a_unit = 0;
   } kernels[] = {{"wild", wild},
                  {"trap", trap},
                  {"lds", lds},
@@ -210,6 +225,10 @@ int main(int argc, char **argv) {
                  {"endless", endless},
                  {"seated", crowd},
                  {"crowd", crowd, 2000},
+                 {"seated_tight", tight, 0, 256, 1},
+                 {"crowd_tight", tight, 1, 256, 1},
+                 {"seated_half", half, 0, 64, 4},
+                 {"crowd_half", half, 1, 64, 4},
                  {"stack", stack},
                  {"tall", tall},
                  {"early", early},
@@ -220,7 +239,11 @@ int main(int argc, char **argv) {
     if (argc != 2 || strcmp(argv[1], k.name)) continue;
     int *p, seen = -1;
     if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
-    hipLaunchKernelGGL(k.kernel, dim3(k.groups), dim3(128), 64, nullptr, p);
+    int units = 0;
+    if (hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0) != hipSuccess)
+      return 3;
+    hipLaunchKernelGGL(k.kernel, dim3(k.groups + k.groups_a_unit * unsigned(units)),
+                       dim3(k.threads), 64, nullptr, p);
     if (const hipError_t error = hipGetLastError(); error != hipSuccess) {
       fprintf(stderr, "%s\n", hipGetErrorName(error));
       return 7;

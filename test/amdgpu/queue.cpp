@@ -144,15 +144,15 @@ void start(Queue &q, const uint8_t *packet) {
   if (k.scratch) k.most_waves = described(q).compute_tmpring_size & 4095;
   k.lds = field<uint32_t>(k.copy, 28);
   k.registers = ((field<uint32_t>(k.descriptor, 48) & 63) + 1) * 8; // gfx90a counts in eights
-  if (k.size[0] * k.size[1] * k.size[2] > 1024 || k.lds > nodes().lds_kib << 10)
-    stop(
-        nullptr,
-        "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS has no room on a compute unit",
-        k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds);
-  const uint32_t waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
-  if (waves > k.most_waves)
+  if (!has_room(k))
+    stop(nullptr,
+         "kernel %s: a workgroup of %u x %u x %u with %u bytes of LDS and %u registers a lane has "
+         "no "
+         "room on a compute unit",
+         k.name.c_str(), k.size[0], k.size[1], k.size[2], k.lds, k.registers);
+  if (k.waves() > k.most_waves)
     stop(nullptr, "kernel %s: a workgroup of %u waves, but the queue has scratch for %u",
-         k.name.c_str(), waves, k.most_waves);
+         k.name.c_str(), k.waves(), k.most_waves);
   k.queue = reinterpret_cast<uint64_t>(&described(q));
   Machine &machine = machines.at(q.node);
   if (Strict *strict = machine.strict()) {
