@@ -2,8 +2,10 @@
 // A kernel that does what it must not: faults WHAT.
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -207,8 +209,59 @@ int freed() {
   return 0;
 }
 
+// The driver shares whole allocations: who wants a part of one is refused, by ROCr and below it, and who maps
+// HIP's handle of an address within has all that is around it.
+int whole() {
+  constexpr size_t bytes = 4 << 20, in = 1 << 20;
+  int from[2], end[2];
+  char turn = 0;
+  hipIpcMemHandle_t handle;
+  if (pipe(from) || pipe(end)) return 9;
+  const pid_t peer = fork(); // before HIP's runtime has threads
+  if (!peer) {
+    char *p;
+    if (hipMalloc(&p, bytes) != hipSuccess || hipMemset(p, 1, in) != hipSuccess ||
+        hipMemset(p + in, 2, bytes - in) != hipSuccess || hipDeviceSynchronize() != hipSuccess)
+      _exit(13);
+    hsa_amd_ipc_memory_t part;
+    if (hsa_amd_ipc_memory_create(p + in, in, &part) == HSA_STATUS_SUCCESS ||
+        hsa_amd_ipc_memory_create(p, in, &part) == HSA_STATUS_SUCCESS)
+      _exit(14);
+    // Of a library of its own; from ROCr 6.3 on what is asked for is an allocation, by its number.
+    using Share = int (*)(void *, uint64_t, void *);
+    uint32_t place[8];
+    if (const auto share = reinterpret_cast<Share>(dlsym(RTLD_DEFAULT, "hsaKmtShareMemory")))
+      if (!share(p + in, in, place) || !share(p, in, place) || share(p, bytes, place)) _exit(15);
+    if (hipIpcGetMemHandle(&handle, p + in) != hipSuccess ||
+        write(from[1], &handle, sizeof handle) != sizeof handle)
+      _exit(16);
+    close(end[1]);
+    (void)!read(end[0], &turn, 1); // until the other one is done with it
+    _exit(0);
+  }
+  close(from[1]);
+  void *p = nullptr;
+  unsigned first = 0, last = 0;
+  const auto load = [](unsigned &to, char *at) {
+    return hipMemcpy(&to, at, sizeof to, hipMemcpyDeviceToHost) == hipSuccess;
+  };
+  bool good = read(from[0], &handle, sizeof handle) == sizeof handle &&
+              hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess) == hipSuccess &&
+              load(first, static_cast<char *>(p));
+  char *const base =
+      static_cast<char *>(p) - (first == 0x02020202 ? in : 0); // HIP 5.2 opens the base
+  good = good && load(first, base) && load(last, base + bytes - sizeof last);
+  int status = 0;
+  close(end[0]), close(end[1]);
+  if (waitpid(peer, &status, 0) != peer || status) return WEXITSTATUS(status);
+  if (!good) return 17;
+  printf("%x %x\n", first, last);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
+  if (argc == 2 && !strcmp(argv[1], "whole")) return whole();
   if (argc == 2 && !strcmp(argv[1], "queues")) return queues();
   for (const char *name : {"packet", "greedy", "large", "wide"})
     if (argc == 2 && !strcmp(argv[1], name)) return packet(name);

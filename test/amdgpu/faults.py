@@ -72,6 +72,8 @@ status, lines, out = run("queues")
 check("queues", (status, lines, out) == (0, [], "0\n"), (status, lines, out))
 status, lines, out = run("freed")
 check("freed by its exporter", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, out = run("whole")
+check("of whole allocations", (status, lines, out) == (0, [], "1010101 2020202\n"), (status, lines, out))
 # Stacks in memory that ROCr gives to a queue when a kernel wants it, as long as it has some.
 for name in "stack", "tall":
     status, lines, out = run(name)
