@@ -22,7 +22,10 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
   put_nbi(fn, c, dest, source, n, pe, scope);
   device::settle(scope);
   if (scope.rank() == 0) {
-    arch::fence_release(); // the data of put_nbi before the signal of deliver
+    // The data of put_nbi before the signal of deliver; and what was stored in this PE's own memory
+    // before what a peer puts there when it has seen the signal: gfx942's L2 would keep those lines and
+    // write them back over it (examples/put_signal.hip on the strict machine, 2026-11-22).
+    arch::fence_release();
     deliver(sig, signal, sig_op);
   }
 }

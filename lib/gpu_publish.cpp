@@ -78,9 +78,7 @@ void fill(const Flags &flags) {
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
   if (self.check || self.env.wait_limit > 0) state.report = report::open();
-  double ticks = 0; // a second
-  MUST(runtime::clock_rate(&ticks, chosen), "hipDeviceGetAttribute of the clock's rate");
-  state.wait_limit = uint64_t(self.env.wait_limit * ticks);
+  state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
 
 } // namespace

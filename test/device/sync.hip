@@ -18,11 +18,7 @@ void finish_all(void) {
   shmem_barrier_all();
 }
 uint64_t wall_clock_ticks(double seconds) {
-  int device;
-  double ticks;
-  HIP(hipGetDevice(&device));
-  HIP(shmem::runtime::clock_rate(&ticks, device));
-  return uint64_t(seconds * ticks);
+  return uint64_t(seconds * shmem::runtime::clock_rate);
 }
 extern "C" void device_setup(void) {
   if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {

@@ -283,7 +283,7 @@ template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;
 }
-// Ticks of hipDeviceAttributeWallClockRate.
+// runtime::clock_rate ticks a second.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();
 }

@@ -197,7 +197,7 @@ template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;
 }
-// Ticks of hipDeviceAttributeWallClockRate: nanoseconds.
+// Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
