@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reductions and scans, see coll.hpp.
 #pragma once
-#include "coll.hpp"
+#include "channel.hpp"
+#include "copy.hpp"
 
 namespace shmem::device {
 
@@ -115,7 +116,7 @@ template <class T, class Op> struct Combiner {
 };
 
 template <class T, class Op, class Scope>
-SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, Scope scope) {
+SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
   const size_t unit = line / sizeof(T);
   const bool scatter = r.shape == Shape::scatter;
   if (s.algorithm == Algorithm::lines) {

@@ -40,12 +40,14 @@ __global__ void transpose(Transpose t, uint64_t round) {
     __syncthreads();
   }
 
-  // The release of each workgroup's tiles and the acquire of the last one's, both by the counter. A
-  // barrier alone does not end what other waves have stored.
-  shmem::settle();
-  if (threadIdx.x == 0)
-    sends = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(
-                t.done + peer, 1u) == each * unsigned(round) - 1;
+  // Each thread's tiles before the counter: a barrier alone does not end what other waves have stored.
+  // And the counter before the last workgroup's loads of what all of them have staged.
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sends = atomicAdd(t.done + peer, 1u) == each * unsigned(round) - 1;
+    __threadfence();
+  }
   __syncthreads();
   if (sends)
     shmemx_float_put_signal_wg(t.out + size_t(me) * t.block * t.block, block, t.block * t.block,

@@ -29,10 +29,12 @@ __global__ void distribute(Sort s) {
     const unsigned key = s.in[i], owner = key / s.range;
     s.boxes[owner * s.room + atomicAdd(s.filled + owner, 1u)] = key;
   }
-  shmem::settle();      // a barrier alone does not end what other waves have stored
-  if (threadIdx.x == 0) // releases this workgroup's boxes, acquires the others'
-    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(s.done, 1u) ==
-           gridDim.x - 1;
+  __threadfence(); // of each thread: a barrier alone does not end what other waves have stored
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(s.done, 1u) == gridDim.x - 1;
+    __threadfence(); // before the loads of the others' boxes
+  }
   __syncthreads();
   for (unsigned k = 0; last && k < npes; k++) {
     const unsigned pe = (me + k) % npes, n = s.filled[pe];

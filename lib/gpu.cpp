@@ -342,8 +342,8 @@ void open_tuning() {
     if (pe == 0) all = k;
     all.blocks = std::min(all.blocks, k.blocks);
   });
-  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)),
-             unsigned(work().line_channels));
+  tune::open(all.name, std::min(all.blocks / 4, unsigned(channels().count)),
+             unsigned(channels().with_lines));
 }
 
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device

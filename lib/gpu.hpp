@@ -36,7 +36,7 @@ bool has_threads();
 void show_team(const Team &t);
 void forget_team(int id);
 device::Team kernel_team(const Team &t); // as kernels take it
-const device::Workspace &work();         // of their collectives
+const device::Channels &channels();      // of their collectives
 
 // The PE on whose device heap p lies, by its address here, or -1.
 inline int owner(const void *p) {

@@ -128,10 +128,11 @@ uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
   if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic(op, p, bytes, value, cond, static_cast<uint64_t *>(result_there), s),
+  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result_there, s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
-  return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
+  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result), __ATOMIC_ACQUIRE)
+                    : __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
 }
 
 } // namespace shmem::gpu

@@ -45,7 +45,7 @@ struct alignas(line) Slot {
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
-  std::atomic<int> core;           // + 1, where it waits awake; 0 asleep, or before the first wait
+  std::atomic<uint64_t> place;     // where it waits awake, and since when, see sync.cpp
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   // What sleeping threads of this PE wait for, see sync.cpp, and the futex that they sleep on.
   alignas(line) std::atomic<uint64_t> awaits;

@@ -70,9 +70,9 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
-  if (t->id >= gpu::work().teams)
+  if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
-          fn, static_cast<void *>(team), t->id, gpu::work().teams);
+          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
   *members = t;
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);

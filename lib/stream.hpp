@@ -176,13 +176,7 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 #define REDUCTIONS(name, Op)                                                                       \
   REDUCTION(name##_reduce, Op, all)                                                                \
   REDUCTION(name##_reduce_scatter, Op, scatter)
-REDUCTIONS(and, And)
-REDUCTIONS(or, Or)
-REDUCTIONS(xor, Xor)
-REDUCTIONS(max, Max)
-REDUCTIONS(min, Min)
-REDUCTIONS(sum, Sum)
-REDUCTIONS(prod, Prod)
+SHMEM_OPERATORS_(REDUCTIONS)
 REDUCTION(sum_inscan, Sum, inscan)
 REDUCTION(sum_exscan, Sum, exscan)
 #undef REDUCTIONS

@@ -372,7 +372,7 @@ def device(types, lines):
             yield (f"{lazy(f)}SHMEM_HD_ inline {f.prototype()} "
                    f"{{ SHMEM_SPLIT_({kernel(f, 'Thread')}, {host}) }}")
         names.append(f.name)
-        if f.line.tags["dev"] == "scope":
+        if f.line.tags["dev"] == "scope" and not f.ctx:
             for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
                 name = extension(f.name) + "_" + suffix
                 yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"

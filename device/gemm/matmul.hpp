@@ -96,8 +96,8 @@ struct Signals {
     alignas(device::line) unsigned begun;  // workgroups that multiply
     alignas(device::line) unsigned ended;  // workgroups that sum
     alignas(device::line) unsigned ticket; // bands of tiles that waves have taken to send
-    alignas(device::line) unsigned progress
-        [max_workers]; // the tile that a workgroup ended last, plus one
+    // The tile that a workgroup ended last, plus one.
+    alignas(device::line) unsigned progress[max_workers];
   } call;
 };
 struct Members {

@@ -64,7 +64,7 @@ struct Push {
     const unsigned lane = scope.rank() % arch::wave_size,
                    lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
                                                                                : scope.size();
-    unsigned after = take(lane);
+    unsigned after = ticket(lane);
     for (;;) {
       const Tiles &order = arch::again(tiles);
       if (!arch::again(*this).send_band(order, arch::wave_first(after), after, lane, lanes)) return;
@@ -72,7 +72,7 @@ struct Push {
   }
 
 private:
-  SHMEM_D_ unsigned take(unsigned lane) const {
+  SHMEM_D_ unsigned ticket(unsigned lane) const {
     return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
   }
   template <class Tiles>
@@ -81,7 +81,7 @@ private:
     const unsigned bands = (order.high + band - 1) / band, at = next / bands;
     Tile tile;
     if (at >= tiles || !order(at, tile)) return false;
-    after = take(lane); // on its way meanwhile
+    after = ticket(lane); // on its way meanwhile
     const unsigned first = tile.row + next % bands * band;
     unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
     if (first >= end) return true;

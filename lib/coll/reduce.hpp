@@ -33,7 +33,7 @@ template <class F>
 [[gnu::cold, gnu::noinline]] bool queue_and_wait(Team &t, const void *dest, const void *source,
                                                  F queue) {
   if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
-  if (t.n == 1 || t.id >= gpu::work().teams || &t == self.shared) return false;
+  if (t.n == 1 || t.id >= gpu::channels().teams || &t == self.shared) return false;
   sync(t);
   shmemx_stream_t stream = gpu::team_stream(t.id);
   queue(handle_of(t), stream);
@@ -167,13 +167,7 @@ namespace api {
     if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
       coll::reduce<Op>(fn, *t, dest, source, count, name##_queued(fn, dest, source, count));       \
   }
-REDUCTION(and, And)
-REDUCTION(or, Or)
-REDUCTION(xor, Xor)
-REDUCTION(max, Max)
-REDUCTION(min, Min)
-REDUCTION(sum, Sum)
-REDUCTION(prod, Prod)
+SHMEM_OPERATORS_(REDUCTION)
 #undef REDUCTION
 
 #define SCAN(name, exclusive)                                                                      \

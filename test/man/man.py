@@ -145,8 +145,7 @@ def case_names():
                f"described but not there {sorted(tags - page.arguments())}")
         wanted = ["DESCRIPTION", "RETURN VALUE", "ERRORS", "IN KERNELS", "STANDARDS", "EXAMPLE", "SEE ALSO"]
         heads = re.findall(r"^\.SH (.*)$", page.source, re.M)
-        if name != "shmem_scope.3":
-            wanted += ["THREADS AND CONTEXTS"] + ["DEPRECATED NAMES"] * bool(page.old)
+        wanted += ["THREADS AND CONTEXTS"] + ["DEPRECATED NAMES"] * bool(page.old)
         expect(set(wanted) <= set(heads), f"man/{name}.in: no section {sorted(set(wanted) - set(heads))}")
         for mark in ["@DEPRECATED@"] * bool(page.old) + ["@DEVICE@"] * bool(page.lines):
             expect(mark in page.source, f"man/{name}.in: has no {mark}")
