@@ -45,6 +45,7 @@ __global__ void transpose(Transpose t, uint64_t round) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();
     sends = atomicAdd(t.done + peer, 1u) == each * unsigned(round) - 1;
     __threadfence();
   }

@@ -32,6 +32,7 @@ __global__ void distribute(Sort s) {
   __threadfence(); // of each thread: a barrier alone does not end what other waves have stored
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence(); // what all of the workgroup stored before the count
     last = atomicAdd(s.done, 1u) == gridDim.x - 1;
     __threadfence(); // before the loads of the others' boxes
   }
