@@ -9,7 +9,7 @@
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  what earlier kernels stored before what this one stores
 //   argument<Before...>(a)        of a kernel, behind arguments of those types: as it lies in memory
-//   again(a)                      the same, or a part of it, as if nothing of it were in registers
+//   again(a)                      the same, or a part of it, loaded anew and not kept before
 //   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over

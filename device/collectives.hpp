@@ -8,7 +8,7 @@
 
 namespace shmem::device {
 
-// Up to here a scope sends lines. Not measured.
+// Up to so many bytes a scope sends lines. The figure is a guess that nobody has measured.
 inline constexpr size_t lines_bytes = 4096;
 
 template <class Scope, class F>

@@ -42,8 +42,7 @@ SHMEM_D_ void copy_words(W *d, const W *s, size_t n, Scope scope, size_t dst = 1
   }
 }
 
-// Where unit bytes are aligned on both sides, and as many are there as the sides differ by no
-// less.
+// By words: both sides are aligned to unit, and lie alike in a word.
 template <Remote remote, int word, int unit, class Scope>
 SHMEM_D_ void copy_by(char *d, const char *s, size_t bytes, Scope scope) {
   using W = typename arch::WordOf<word>::type;
@@ -80,7 +79,8 @@ SHMEM_D_ void copy(void *dest, const void *source, size_t bytes, Scope scope) {
   if constexpr (unit == 1) copy_by<remote, 1, 1>(d, s, bytes, scope);
 }
 
-// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read once.
+// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read
+// once.
 template <class W, class Scope, class Dest>
 SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
                            Dest dest) {

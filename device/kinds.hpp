@@ -64,8 +64,8 @@ enum class Collective {
 inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
                                               "collect", "fcollect",       "alltoall", "alltoalls"};
 
-// The ways of a collective, with their names there. phases: direct, but a workgroup writes to others
-// when it has read all of its part.
+// The ways of a collective, with their names there. phases: direct, but a workgroup writes to
+// others when it has read all of its part.
 enum class Algorithm { lines, direct, phases };
 inline constexpr const char *algorithms[] = {"lines", "direct", "phases"};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The comparisons of waits and the operators of reductions, for host and device: of these one struct
-// each, with op(a, b). Integers wrap around, signed ones too.
+// The comparisons of waits and the operators of reductions, for host and device: of these one
+// struct each, with op(a, b). Integers wrap around, signed ones too.
 #pragma once
 #include "kinds.hpp"
 #include "number.hpp"

@@ -52,9 +52,9 @@ SHMEM_D_ size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-// A word for each element, unit being its size: elements of the sized routines with their own alignment
-// are whole, as for the typed ones, where both sides have it. Where not, words of the alignment that
-// both have.
+// A word for each element, unit being its size: elements of the sized routines with their own
+// alignment are whole, as for the typed ones, where both sides have it. Where not, words of the
+// alignment that both have.
 template <Remote remote, int unit, class T>
 SHMEM_D_ void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
   if constexpr (unit > alignof(T))

@@ -2,9 +2,9 @@
 // What a source with kernels includes. In kernels, the shmem_ routines below work on the device
 // heap as on the host: same names, same arguments, called by one thread. shmemx_..._wave and
 // shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In host
-// functions the names mean the library's, as ever. These names, and those of shmem::gemm for products
-// with a finish of the program's own (gemm/fused.hpp), are what programs may use; the other names of
-// namespace shmem are private, and change.
+// functions the names mean the library's, as ever. These names, last_workgroup,
+// and those of shmem::gemm for products with a finish of the program's own (gemm/fused.hpp) are what
+// programs may use; the other names of namespace shmem are private, and change.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
@@ -18,5 +18,24 @@
 #include "sync.hpp"
 #include "team.hpp"
 #include "wait.hpp"
+
+namespace shmem {
+
+// By all threads of workgroups of this GPU, which are counted: true for those of the one with which
+// the counter reaches `of`, which then load what all threads of all of them stored before. HIP's own
+// __threadfence is not enough for this: clang 19 does not wait for the write-back that it begins
+// with (gfx942, 2026-11).
+SHMEM_D_ bool last_workgroup(unsigned *counter, unsigned of) {
+  __shared__ bool last;
+  const arch::Index i = arch::thread();
+  device::settle(Workgroup{});
+  // Orders the workgroup's stores before the count, and the others' counts before what is loaded.
+  if (!(i.x | i.y | i.z))
+    last = arch::fetch_add<Order::acq_rel, Range::device>(counter, 1u) == of - 1;
+  arch::wg_sync();
+  return last;
+}
+
+} // namespace shmem
 
 #include <shmem/device_api.hpp> // generated: the shmem_ names

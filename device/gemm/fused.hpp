@@ -54,7 +54,8 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
       push.tiles = 0;
       store.push = push;
     } else if (push.tiles && push.waits) {
-      // Of work.tiles: all go to each of the others, or of low shards all rows but this member's own.
+      // Of work.tiles: all go to each of the others, or of low shards all rows but this member's
+      // own.
       const double times = push.rows ? double(others) / (others + 1) : others;
       pool =
           pool_for(tiles, work.room, work.tile_us,

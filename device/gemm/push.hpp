@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Tiles on their way to members, while others are multiplied. Stores to a peer would stop the waves
 // that multiply whenever the link is full, and all finish their tiles at about the same time:
-// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 of the product alone
-// (2026-11). So tiles are stored here and a few workgroups, the pool, send them on; who has no more
-// tiles to multiply helps.
+// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 of the product
+// alone (2026-11). So tiles are stored here and a few workgroups, the pool, send them on; who has
+// no more tiles to multiply helps.
 //
 // Nobody here waits for a peer. The pool waits for the workgroups that multiply, and these for
-// nobody: a helper comes only when all of them have begun, so that it never keeps one from its place
-// on the GPU, whatever else runs there.
+// nobody: a helper comes only when all of them have begun, so that it never keeps one from its
+// place on the GPU, whatever else runs there.
 #pragma once
 #include "../copy.hpp"
 #include "gemm.hpp"
@@ -32,8 +32,8 @@ struct Push {
 
   static constexpr unsigned band = 32; // rows of a tile, that a wave sends at once
 
-  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
-  // and at its owner.
+  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address
+  // here, and at its owner.
   SHMEM_D_ char *box(Tile tile) const {
     return to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
   }

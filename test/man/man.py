@@ -112,7 +112,7 @@ def case_names():
     for name, _, _, aliases, _ in gen_man.variables(SOURCE):
         known |= {"SHMEM_" + name, *aliases}
     gemm = {w for p in ("fused.hpp", "number.hpp") for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
-    known |= {"shmem::gemm"}
+    known |= {"shmem::gemm"} | {"shmem::" + n for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(", (SOURCE / "device/shmem.hpp").read_text())}
     seen = set()
     for name, path in PAGES.items():
         # Names of other libraries stand in braces. A name that ends with _ stands for all that begin so.
