@@ -45,6 +45,16 @@ struct Queue {
 // What the calls below and the packet processor share; not destroyed when the process ends, because
 // the processor is still there.
 std::mutex &lock = *new std::mutex;
+std::atomic<int> wanted; // by so many of the calls, which the processor would never let in
+struct Call {
+  Call() {
+    wanted++;
+    lock.lock();
+    wanted--;
+  }
+  ~Call() { lock.unlock(); }
+  Call(const Call &) = delete;
+};
 auto &queues = *new std::map<uint64_t, std::unique_ptr<Queue>>;
 auto &machines = *new std::map<unsigned, Machine>;
 uint64_t next_queue = 1;
@@ -308,7 +318,7 @@ bool serve(Queue &q) {
     // what is left of its slice from a thread that yields: where PEs outnumber the cores it ran for 0.9 s of
     // 25 and stood in line for 20 (2026-11-22).
     idle = worked ? 0 : idle + 1;
-    usleep(idle < 50 ? 1 : idle < 2000 || busy ? 50 : 500);
+    if (!worked || wanted) usleep(idle < 50 ? 1 : idle < 2000 || busy ? 50 : 500);
   }
 }
 
@@ -345,7 +355,7 @@ std::unique_ptr<Queue> make(void *ring, uint64_t bytes, volatile uint64_t *read_
 
 void memory_goes(const Range &range) {
   if (!range.bytes || !strict_seed()) return;
-  std::lock_guard guard(lock);
+  const Call call;
   for (auto &[node, machine] : machines)
     if (Strict *strict = machine.strict())
       strict->forget(reinterpret_cast<uint64_t>(range.begin), range.bytes);
@@ -360,7 +370,7 @@ uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64
   queue->node = node;
   queue->read = queue->announced = *read_index;
   *doorbell = queue->rung = queue->read - 1; // the index of a packet that there will not be
-  std::lock_guard guard(lock);
+  const Call call;
   machines.try_emplace(node, node, int(nodes().units));
   return add(std::move(queue));
 }
@@ -370,11 +380,11 @@ uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
   queue->sdma = true;
   *read_index = 0;
   *doorbell = 0; // the end of what was announced
-  std::lock_guard guard(lock);
+  const Call call;
   return add(std::move(queue));
 }
 bool destroy_queue(uint64_t id) {
-  std::lock_guard guard(lock);
+  const Call call;
   const auto at = queues.find(id);
   if (at == queues.end()) return false;
   // A kernel that never ends would be taken from its waves; here it keeps its place, unserved.
