@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From a symmetric address here to the same object of a peer: one load and one add. And what a
+// From a symmetric address here to the same object of a peer, by one load and one add; and what a
 // kernel does that finds a wrong argument.
 #pragma once
 #include "arch.hpp"
@@ -34,11 +34,12 @@ SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
   return unsigned(pe) < unsigned(t.n) ? t.start + pe * t.stride : max_pes - 1; // which is no PE
 }
 
-// The end of a kernel thread: tells the host why, and does nothing from then on, see arch::stop. Where nobody
-// listens, the kernel is ended.
+// The end of a kernel thread: tells the host why, and does nothing from then on, see arch::stop.
+// Where nobody listens, the kernel is ended.
 SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   size_t i = 0;
-  // The text is a constant of the code object; clang 17 forgets that where its address was on a stack (2026-11, reduce.hip).
+  // The text is a constant of the code object; clang 17 forgets that where its address was on a
+  // stack (2026-11, reduce.hip).
   for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }

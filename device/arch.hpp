@@ -9,13 +9,12 @@
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  what earlier kernels stored before what this one stores
 //   argument<Before...>(a)        of a kernel, behind arguments of those types: as it lies in memory
-//   again(a)                      the same, or a part of it, as if nothing of it were in registers
+//   again(a)                      the same, or a part of it, loaded anew and not kept before
 //   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
-//   load_stream  store_stream     of the same, in this GPU's memory, see Cache
 //   load_global(p)                plain, of memory that nobody writes
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
@@ -75,10 +74,6 @@ namespace shmem {
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Range { workgroup, device, system };
 
-// What a copy does with the lines of this GPU's own memory: keeps them in its caches, or lets them
-// pass through, where they will not be used again soon.
-enum class Cache { keep, stream };
-
 namespace arch {
 
 // What put and get move at a time: 1, 2, 4, 8 or 16 bytes.
@@ -88,12 +83,22 @@ template <> struct WordOf<2> { using type = uint16_t; };
 template <> struct WordOf<4> { using type = uint32_t; };
 template <> struct WordOf<8> { using type = uint64_t; };
 
-struct Place {
+struct Index {
   unsigned x, y, z;
 };
 
 // The integer in which an atomic of T is done.
 template <class T> using Bits = typename WordOf<sizeof(T)>::type;
+template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
+  Bits<T> b;
+  __builtin_memcpy(&b, &v, sizeof b);
+  return b;
+}
+template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
+  T v;
+  __builtin_memcpy(&v, &b, sizeof v);
+  return v;
+}
 
 } // namespace arch
 } // namespace shmem
@@ -113,10 +118,10 @@ template <class T> using Bits = typename WordOf<sizeof(T)>::type;
 // What every platform has that has nothing of its own: a name of arch itself hides one of usual.
 namespace shmem::arch {
 namespace usual {
-SHMEM_D_ Place thread() {
+SHMEM_D_ Index thread() {
   return {threadIdx.x, threadIdx.y, threadIdx.z};
 }
-SHMEM_D_ Place threads() {
+SHMEM_D_ Index threads() {
   return {blockDim.x, blockDim.y, blockDim.z};
 }
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How the members of a team meet and pass short messages in a collective: a channel each for the
-// workgroups of the same number, see Workspace. What a member sends lies in lines of 8 bytes, 4 of
+// workgroups of the same number, see Channels. What a member sends lies in lines of 8 bytes, 4 of
 // data and 4 of the epoch, so data and flag arrive as one and no fence is needed. Lines are twice
 // there, for even and odd epochs: nobody writes those of epoch e before the reader has entered
 // e - 1, when it is done with e - 2.
@@ -36,15 +36,14 @@ template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
 
 template <class Scope>
 SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index, Scope scope) {
-  const Workspace &w = state.work;
+  const Channels &w = state.channels;
   if (id >= unsigned(w.teams))
     fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
   Channel c;
   c.fn = fn, c.t = t;
   const uintptr_t at = w.at + id * w.team_bytes;
   c.head = at + index * w.head_bytes;
-  c.lines =
-      at + unsigned(w.channels) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
+  c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
   scope.sync(); // the epoch that another thread stored at the end of the last collective
   c.epoch =
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
@@ -93,7 +92,7 @@ template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
 }
 SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member sends
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
-  return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * state.work.room);
+  return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * state.channels.room);
 }
 SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
   uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
@@ -106,7 +105,7 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
 // The same pack of n members from the first on; their loads are in flight at once.
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
   const uint64_t *from = lines_of(c, first) + 4 * p;
-  const size_t step = state.work.room / 4; // words, from member to member
+  const size_t step = state.channels.room / 4; // words, from member to member
   const int last = c.t.n - 1 - first;
   const uint32_t flag = uint32_t(c.epoch);
   uint64_t w[n][4];
@@ -145,6 +144,42 @@ template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) 
     SHMEM_UNROLL_
     for (int i = 0; i < 4; i++)
       if (first + i < c.t.n) f(first + i, v[i]);
+  }
+}
+
+// What one call of a scope, or one workgroup of a grid, does of a collective: which of how many
+// slices, and by which algorithm.
+struct Slice {
+  Algorithm algorithm;
+  unsigned index, count;
+  Stored stored; // who may have written source
+};
+using pattern::Extent, pattern::part;
+
+template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scope) {
+  if (s.stored == Stored::by_stream)
+    enter<Stored::by_stream>(c, scope);
+  else
+    enter<Stored::by_scope>(c, scope);
+}
+
+// One round for each piece of room bytes: give(i, at) is what member i gets of it, take(i, at) is
+// where the pack goes that came from member i.
+template <class Scope, class Give, class Take>
+SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
+  const size_t room = state.channels.room;
+  for (size_t at = e.from; at < e.to; at += room) {
+    const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
+    begin_round(c, scope);
+    for (size_t p = scope.rank(); p < packs; p += scope.size()) {
+      const Channel to = anew(scope, c);
+      for (int k = 1; k <= to.t.n; k++) {
+        const int i = to.peer(k);
+        if (const char *from = give(i, at))
+          send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
+      }
+    }
+    for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
   }
 }
 

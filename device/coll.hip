@@ -13,7 +13,7 @@ namespace shmem::kernels {
 
 namespace {
 
-using device::Share, device::Stored;
+using device::Slice, device::Stored;
 
 struct Args {
   device::Team team;
@@ -27,32 +27,32 @@ struct Args {
 template <class F> __device__ inline void run(const char *fn, const Args &a, F f) {
   const Workgroup scope;
   device::Channel c = device::open(fn, a.id, a.team, blockIdx.x, scope);
-  f(c, Share{a.algorithm, blockIdx.x, gridDim.x, Stored::by_stream}, scope);
+  f(c, Slice{a.algorithm, blockIdx.x, gridDim.x, Stored::by_stream}, scope);
   device::close(c, scope);
 }
 
 __global__ void __launch_bounds__(device::max_threads) broadcast(Args a, int root) {
-  run("broadcast on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+  run("broadcast on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
     device::broadcast(c, s, a.dest, a.source, a.n, root, scope);
   });
 }
 __global__ void __launch_bounds__(device::max_threads) collect(Args a) {
-  run("collect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+  run("collect on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
     device::collect(c, s, a.dest, a.source, a.n, scope);
   });
 }
 __global__ void __launch_bounds__(device::max_threads) fcollect(Args a) {
-  run("fcollect on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+  run("fcollect on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
     device::fcollect(c, s, a.dest, a.source, a.n, scope);
   });
 }
 __global__ void __launch_bounds__(device::max_threads) alltoall(Args a) {
-  run("alltoall on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+  run("alltoall on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
     device::alltoall(c, s, a.dest, a.source, a.n, scope);
   });
 }
 __global__ void __launch_bounds__(device::max_threads) alltoalls(Args a, Strides by) {
-  run("alltoalls on a stream", a, [&](device::Channel &c, const Share &s, Workgroup scope) {
+  run("alltoalls on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
     device::alltoalls(c, s, a.dest, a.source, by.dst, by.sst, a.n, by.unit, scope);
   });
 }

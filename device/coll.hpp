@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Collectives, for the scopes of kernels and the whole grids that the library launches: each
-// workgroup of a grid does its share on a channel of its own. Short messages go by lines. Long ones
+// workgroup of a grid does its slice on a channel of its own. Short messages go by lines. Long ones
 // go between the sources and dests themselves, all peers at once, between two meetings.
 //
 // Sums are taken in the order of the members, by one member for all or by each in the same way, so
@@ -8,90 +8,20 @@
 #pragma once
 #include "channel.hpp"
 #include "copy.hpp"
-#include "order.hpp"
 
 namespace shmem::device {
 
-// What one call of a scope, or one workgroup of a grid, does of a collective.
-struct Share {
-  Algorithm algorithm;
-  unsigned index, count;
-  Stored stored; // who may have written source
-};
-using pattern::Extent, pattern::part;
-
-template <class Scope> SHMEM_D_ void come(Channel &c, const Share &s, Scope scope) {
-  if (s.stored == Stored::by_stream)
-    enter<Stored::by_stream>(c, scope);
-  else
-    enter<Stored::by_scope>(c, scope);
-}
-
-// One round for each piece of room bytes: give(i, at) is what member i gets of it, take(i, at) is
-// where the pack goes that came from member i.
-template <class Scope, class Give, class Take>
-SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
-  const size_t room = state.work.room;
-  for (size_t at = e.from; at < e.to; at += room) {
-    const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
-    begin_round(c, scope);
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) {
-      const Channel to = anew(scope, c);
-      for (int k = 1; k <= to.t.n; k++) {
-        const int i = to.peer(k);
-        if (const char *from = give(i, at))
-          send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
-      }
-    }
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
-  }
-}
-
-// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read once.
-template <class W, class Scope, class Dest>
-SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
-                           Dest dest) {
-  const size_t n = (to - from) / sizeof(W), size = scope.size();
-  const W *s = reinterpret_cast<const W *>(source + from);
-  size_t i = scope.rank();
-  for (; i + 3 * size < n; i += 4 * size) {
-    W v[4];
-    SHMEM_UNROLL_
-    for (int j = 0; j < 4; j++) v[j] = arch::load_global(s + i + j * size);
-    for (int k = 1; k <= dests; k++)
-      if (char *d = dest(k)) {
-        SHMEM_UNROLL_
-        for (int j = 0; j < 4; j++)
-          arch::store_remote(reinterpret_cast<W *>(d + from) + i + j * size, v[j]);
-      }
-  }
-  for (; i < n; i += size) {
-    const W v = arch::load_global(s + i);
-    for (int k = 1; k <= dests; k++)
-      if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
-  }
-}
-// like is one of the dests: all have its alignment.
-template <class Scope, class Dest>
-SHMEM_D_ void spread(const char *source, const char *like, Extent e, int dests, Scope scope,
-                     Dest dest) {
-  const uintptr_t apart = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(like);
-  const size_t word = apart % 16 == 0 ? 16 : apart % 4 == 0 ? 4 : 1;
-  size_t head = (word - reinterpret_cast<uintptr_t>(like + e.from) % word) % word;
-  if (head > e.to - e.from) head = e.to - e.from;
-  const size_t begin = e.from + head, end = begin + (e.to - begin) / word * word;
-  if (word == 16)
-    spread_words<Pack>(source, begin, end, dests, scope, dest);
-  else if (word == 4)
-    spread_words<uint32_t>(source, begin, end, dests, scope, dest);
-  else
-    spread_words<uint8_t>(source, begin, end, dests, scope, dest);
-  if (head) spread_words<uint8_t>(source, e.from, begin, dests, scope, dest);
-  if (end < e.to) spread_words<uint8_t>(source, end, e.to, dests, scope, dest);
+// By lines: what member i gives goes to block i of dest, each of `bytes`.
+template <class Scope, class Give>
+SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
+  pass(c, scope, e, give, [&](size_t p, size_t at, size_t left) {
+    receive_all(
+        c, p, [&](int i, Pack v) { store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v); });
+  });
 }
 
 template <class Scope>
-SHMEM_D_ void broadcast(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                         int root, Scope scope) {
   const bool sends = c.t.me == root;
   if (s.algorithm == Algorithm::lines) {
@@ -132,19 +62,11 @@ SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent 
 }
 
 template <class Scope>
-SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines) {
-    pass(
-        c, scope, e, [&](int, size_t at) { return source + at; },
-        [&](size_t p, size_t at, size_t left) {
-          receive_all(c, p, [&](int i, Pack v) {
-            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
-          });
-        });
-    return;
-  }
+  if (s.algorithm == Algorithm::lines)
+    return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
   come(c, s, scope);
   give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
   leave<Stored::by_scope>(c, scope);
@@ -152,7 +74,7 @@ SHMEM_D_ void fcollect(Channel &c, const Share &s, char *dest, const char *sourc
 
 // Members tell each other by lines how much they have.
 template <class Scope>
-SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                       Scope scope) {
   begin_round(c, scope);
   Pack size;
@@ -170,19 +92,12 @@ SHMEM_D_ void collect(Channel &c, const Share &s, char *dest, const char *source
 }
 
 template <class Scope>
-SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *source, size_t bytes,
+SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines) {
-    pass(
-        c, scope, e, [&](int i, size_t at) { return source + size_t(i) * bytes + at; },
-        [&](size_t p, size_t at, size_t left) {
-          receive_all(c, p, [&](int i, Pack v) {
-            store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
-          });
-        });
-    return;
-  }
+  if (s.algorithm == Algorithm::lines)
+    return pass_blocks(c, scope, dest, bytes, e,
+                       [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
   come(c, s, scope);
   for (int k = 0; k < c.t.n; k++) {
     const int i = c.peer((k + int(s.index)) % c.t.n + 1);
@@ -194,7 +109,7 @@ SHMEM_D_ void alltoall(Channel &c, const Share &s, char *dest, const char *sourc
 
 // Elements of unit bytes, of which unit is the alignment, or 16 aligned to 8.
 template <class W, class Scope>
-SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, const char *source,
+SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {
   const Extent e = part(n, 1, s.index, s.count);
   for (int k = 0; k < c.t.n; k++) {
@@ -208,7 +123,7 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Share &s, char *dest, cons
   }
 }
 template <class Scope>
-SHMEM_D_ void alltoalls(Channel &c, const Share &s, char *dest, const char *source, ptrdiff_t dst,
+SHMEM_D_ void alltoalls(Channel &c, const Slice &s, char *dest, const char *source, ptrdiff_t dst,
                         ptrdiff_t sst, size_t n, size_t unit, Scope scope) {
   come(c, s, scope);
   if (unit >= 8)

@@ -3,11 +3,12 @@
 // dest and source are on the device heap, and what the scope stored there before takes part. One
 // collective of a team is on at a time. The first channel of the team carries it.
 #pragma once
+#include "coll.hpp"
 #include "reduce.hpp"
 
 namespace shmem::device {
 
-// Up to here a scope sends lines. Not measured.
+// Up to so many bytes a scope sends lines. The figure is a guess that nobody has measured.
 inline constexpr size_t lines_bytes = 4096;
 
 template <class Scope, class F>
@@ -15,7 +16,7 @@ SHMEM_D_ int collective(const char *fn, shmem_team_t team, size_t bytes, Scope s
   if (team == SHMEM_TEAM_INVALID) return -1;
   const unsigned id = team_id(team);
   Channel c = open(fn, id, team_of(id), 0, scope);
-  f(c, Share{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
+  f(c, Slice{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
   close(c, scope);
   return 0;
 }
@@ -29,7 +30,7 @@ template <class T, class Scope>
 SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                        int root, Scope scope) {
   const size_t bytes = n * sizeof(T);
-  return collective(fn, team, bytes, scope, [&](Channel &c, const Share &s) {
+  return collective(fn, team, bytes, scope, [&](Channel &c, const Slice &s) {
     if (unsigned(root) >= unsigned(c.t.n)) fail(Report::bad_pe, fn, "PE_root", nullptr, 0, 0, root);
     check_both(fn, dest, bytes, source, bytes, alignof(T));
     broadcast(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,
@@ -39,7 +40,7 @@ SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *sour
 template <class T, class Scope>
 SHMEM_D_ int collect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                      Scope scope) {
-  return collective(fn, team, 0, scope, [&](Channel &c, const Share &s) {
+  return collective(fn, team, 0, scope, [&](Channel &c, const Slice &s) {
     check_both(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T));
     collect(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source),
             n * sizeof(T), scope);
@@ -50,7 +51,7 @@ SHMEM_D_ int collect(const char *fn, shmem_team_t team, T *dest, const T *source
   SHMEM_D_ int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,         \
                     Scope scope) {                                                                 \
     const size_t bytes = n * sizeof(T);                                                            \
-    return collective(fn, team, bytes, scope, [&](Channel &c, const Share &s) {                    \
+    return collective(fn, team, bytes, scope, [&](Channel &c, const Slice &s) {                    \
       const size_t blocks = unsigned(c.t.n);                                                       \
       check_both(fn, dest, blocks *bytes, source, (source_blocks)*bytes, alignof(T));              \
       name(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,    \
@@ -63,7 +64,7 @@ SHMEM_MOVE_(alltoall, blocks)
 template <class T, class Scope>
 SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                        ptrdiff_t sst, size_t n, Scope scope) {
-  return collective(fn, team, ~size_t(0), scope, [&](Channel &c, const Share &s) {
+  return collective(fn, team, ~size_t(0), scope, [&](Channel &c, const Slice &s) {
     const size_t last = n ? unsigned(c.t.n) * n - 1 : 0, one = n ? 1 : 0;
     check_both(fn, dest, (last * size_t(dst) + one) * sizeof(T), source,
                (last * size_t(sst) + one) * sizeof(T), alignof(T));
@@ -76,7 +77,7 @@ template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {
   using E = Element<Op, T>;
-  return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Share &s) {
+  return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Slice &s) {
     const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
     check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
     const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,
@@ -93,13 +94,7 @@ SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source,
 #define SHMEM_REDUCES_(name, op)                                                                   \
   SHMEM_REDUCE_(name##_reduce, op, all)                                                            \
   SHMEM_REDUCE_(name##_reduce_scatter, op, scatter)
-SHMEM_REDUCES_(and, And)
-SHMEM_REDUCES_(or, Or)
-SHMEM_REDUCES_(xor, Xor)
-SHMEM_REDUCES_(max, Max)
-SHMEM_REDUCES_(min, Min)
-SHMEM_REDUCES_(sum, Sum)
-SHMEM_REDUCES_(prod, Prod)
+SHMEM_OPERATORS_(SHMEM_REDUCES_)
 SHMEM_REDUCE_(sum_inscan, Sum, inscan)
 SHMEM_REDUCE_(sum_exscan, Sum, exscan)
 #undef SHMEM_REDUCES_

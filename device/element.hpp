@@ -97,8 +97,9 @@ SHMEM_D_ Pack load_pack(const char *p, size_t left) {
     SHMEM_UNROLL_
     for (int i = 0; i < 4; i++)
       if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
-  } else { // the last one again beyond the end: a condition for each would be a branch, or a pair of
-           // registers, for each
+  } else {
+    // Beyond the end the last byte is loaded again: a condition for each would be a branch, or a pair
+    // of registers, for each.
     const unsigned n = left < 16 ? unsigned(left) : 16;
     SHMEM_UNROLL_
     for (unsigned i = 0; i < 16; i++)
@@ -130,8 +131,8 @@ SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
   }
 }
 
-// An operator known to the compiler, and one that the call brings: it is asked for once a pack, not
-// once an element, for the sake of compile time (nvcc 13, sm_90, all types: see below).
+// An operator that the compiler knows, and one that the call brings, which is asked for once a pack
+// and not once an element, for the sake of compile time.
 template <class Op> struct Fixed {
   static constexpr int deep = 2; // packs of a member that a thread has in flight
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How kernels of PEs wait for each other. A flag is an epoch that a member stores at another one; it
-// only grows. And the loop in which every wait of the device for a peer polls.
+// How kernels of PEs wait for each other. A flag is an epoch that a member stores at another one;
+// it only grows. Here is the loop in which every wait of the device for a peer polls, too.
 #pragma once
 #include "address.hpp"
 #include "scope.hpp"
@@ -36,15 +36,15 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe_of(t, member)]);
 }
 
-// By the threads of a scope: this member's flag, which lies at `mine` here, at each of the others. The
-// caller has released what it stands for.
+// By the threads of a scope: this member's flag, which lies at `mine` here, at each of the others.
+// The caller has released what it stands for.
 template <class Members, class Scope>
 SHMEM_D_ void set_flags(const Members &members, uint64_t *mine, uint64_t epoch, Scope scope) {
   for (int i = int(scope.rank()); i < members.n; i += int(scope.size()))
     if (i != members.me) arch::store(flag_at(members, mine, i), epoch);
 }
-// Until flag(i) of each of the others is at least epoch. The caller says by arch::polled that it loads
-// what they stored before.
+// Until flag(i) of each of the others is at least epoch. The caller says by arch::polled that it
+// loads what they stored before.
 template <class Members, class Scope, class Flag>
 SHMEM_D_ void wait_flags(const char *fn, const Members &members, uint64_t epoch, Scope scope,
                          Flag flag) {

@@ -31,23 +31,7 @@ template <class W> __device__ W apply(Amo op, W *p, W value, W cond) {
   return 0;
 }
 
-template <class W> __global__ void one_atomic(Amo op, W *p, W value, W cond, uint64_t *result) {
-  *result = apply(op, p, value, cond);
-}
-
-} // namespace
-
-hipError_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
-                  hipStream_t stream) {
-  if (bytes == 4)
-    return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond), result);
-  return shmem::launch(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint64_t *>(p), value, cond, result);
-}
-
-namespace {
-template <class W> __global__ void one_atomic_to(Amo op, W *p, W value, W cond, W *fetch) {
+template <class W> __global__ void one_atomic(Amo op, W *p, W value, W cond, W *fetch) {
   const W seen = apply(op, p, value, cond);
   if (fetch) *fetch = seen;
 }
@@ -56,10 +40,10 @@ template <class W> __global__ void one_atomic_to(Amo op, W *p, W value, W cond, 
 hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream) {
   if (bytes == 4)
-    return shmem::launch(one_atomic_to<uint32_t>, dim3(1), dim3(1), 0, stream, op,
+    return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
                          static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
                          static_cast<uint32_t *>(fetch));
-  return shmem::launch(one_atomic_to<uint64_t>, dim3(1), dim3(1), 0, stream, op,
+  return shmem::launch(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
                        static_cast<uint64_t *>(p), value, cond, static_cast<uint64_t *>(fetch));
 }
 

@@ -9,12 +9,8 @@
 
 namespace shmem::kernels {
 
-// One atomic on the word of 4 or 8 bytes at p, whoever's memory it is. What was there before goes
-// to *result.
-hipError_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, uint64_t *result,
-                  hipStream_t stream);
-
-// The same on a stream; *fetch, of as many bytes, becomes what was there, if it is not NULL.
+// One atomic on the word of 4 or 8 bytes at p, whoever's memory it is. *fetch, of as many bytes,
+// becomes what was there before, if it is not NULL.
 hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
                             void *fetch, hipStream_t stream);
 hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, Remote remote,

@@ -32,6 +32,15 @@ enum class Type { SHMEM_TYPES_(SHMEM_TYPE_) };
 inline constexpr Type types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
 #undef SHMEM_TYPE_
 
+// The operators, by their names in routines, and the struct of each in op.hpp.
+#define SHMEM_OPERATORS_(X)                                                                        \
+  X(and, And)                                                                                      \
+  X(or, Or)                                                                                        \
+  X(xor, Xor)                                                                                      \
+  X(max, Max)                                                                                      \
+  X(min, Min)                                                                                      \
+  X(sum, Sum)                                                                                      \
+  X(prod, Prod)
 enum class Operator { and_, or_, xor_, max, min, sum, prod };
 constexpr bool signs_matter(Operator op) {
   return op == Operator::max || op == Operator::min;
@@ -55,8 +64,8 @@ enum class Collective {
 inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
                                               "collect", "fcollect",       "alltoall", "alltoalls"};
 
-// The ways of a collective, with their names there. phases: direct, but a workgroup writes to others
-// when it has read all of its part.
+// The ways of a collective, with their names there. phases: direct, but a workgroup writes to
+// others when it has read all of its part.
 enum class Algorithm { lines, direct, phases };
 inline constexpr const char *algorithms[] = {"lines", "direct", "phases"};
 

@@ -6,9 +6,9 @@
 namespace shmem::device {
 
 // Tells the library about this module's State, while the module is loaded. In an unnamed namespace:
-// were publish one function of the program, it would know the State of one module only. Compilers must
-// see it when they compile kernels, too: the reference makes state a global symbol of the code object,
-// and ROCm's loader finds no others (2026-11-21, ROCr 5.2.3, clang 15 and 19).
+// were publish one function of the program, it would know the State of one module only. Compilers
+// must see it when they compile kernels, too: the reference makes state a global symbol of the code
+// object, and ROCm's loader finds no others (2026-11-21, ROCr 5.2.3, clang 15 and 19).
 namespace {
 struct Registrar {
   Module module;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Numbers that C++ has no type for, as storage, the same for host and kernels of any compiler: no two
-// of them agree on a name for bfloat16, and gcc 12 knows no _Float16 in C++. They are computed with in
-// float, and rounded once.
+// Numbers that C++ has no type for, as storage, the same for host and kernels of any compiler: no
+// two of them agree on a name for bfloat16, and gcc 12 knows no _Float16 in C++. They are computed
+// with in float, and rounded once.
 #pragma once
 #include "arch.hpp"
 #include <type_traits>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The operators of reductions, for host and device: one struct each, with op(a, b). Integers wrap
-// around, signed ones too.
+// The comparisons of waits and the operators of reductions, for host and device: of these one
+// struct each, with op(a, b). Integers wrap around, signed ones too.
 #pragma once
 #include "kinds.hpp"
 #include "number.hpp"
+#include <shmem.h>
 
 namespace shmem {
 
@@ -48,6 +49,24 @@ struct Xor {
   static constexpr Operator which = Operator::xor_;
   template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a ^ b); }
 };
+
+// The comparisons of waits and tests. What is none of them is found before, or not at all.
+template <class T> SHMEM_HD_ inline bool compare(T a, int cmp, T b) {
+  switch (cmp) {
+  case SHMEM_CMP_EQ:
+    return a == b;
+  case SHMEM_CMP_NE:
+    return a != b;
+  case SHMEM_CMP_LT:
+    return a < b;
+  case SHMEM_CMP_LE:
+    return a <= b;
+  case SHMEM_CMP_GT:
+    return a > b;
+  default:
+    return a >= b;
+  }
+}
 
 // What Op combines a T in: integers of a size are one type where signs do not matter.
 template <class Op, class T, bool = std::is_integral<T>::value> struct ElementOf {

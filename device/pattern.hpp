@@ -13,7 +13,8 @@ SHMEM_HD_ constexpr int peer(int me, int k, int n) {
 }
 
 // The part of total elements that the i-th of n takes. Parts are multiples of unit, so that no two
-// write to one cache line, but for the last; where it does not divide evenly, the last ones get less.
+// write to one cache line, but for the last; where it does not divide evenly, the last ones get
+// less.
 struct Extent {
   size_t from, to;
 };

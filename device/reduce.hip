@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(device::max_threads) reduce(Args a, Op op) {
   device::Channel c = device::open("a reduction on a stream", a.id, a.team, blockIdx.x, scope);
   const device::Reduction<T> r{static_cast<T *>(a.dest), static_cast<const T *>(a.source), a.n,
                                a.shape};
-  device::reduce(c, device::Share{a.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream}, r,
+  device::reduce(c, device::Slice{a.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream}, r,
                  op, scope);
   device::close(c, scope);
 }

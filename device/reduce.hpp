@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reductions and scans, see coll.hpp.
 #pragma once
-#include "coll.hpp"
+#include "channel.hpp"
+#include "copy.hpp"
 
 namespace shmem::device {
 
@@ -19,7 +20,8 @@ template <class T, class Op> struct Combiner {
   Shape shape;
   Op op;
 
-  // Or what many cases and members could know of these would be kept in registers through all loops.
+  // Without this, what compilers know of these for many cases and members stays in registers
+  // through all loops.
   template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
     Combiner k = *this;
     k.c = device::anew(scope, c);
@@ -30,8 +32,8 @@ template <class T, class Op> struct Combiner {
 
   // Eight packs of a thread are in flight at once, of as many members, or two of each of four: 128
   // bytes, 4 MiB of 64 workgroups of 512. On 8 H200s (2026-11) all eight members at once take an
-  // all-reduce of 2 MiB from 22.2 to 20.7 us, where a thread has a single pack, and one of 128 MiB from
-  // 718 to 728, where it has many.
+  // all-reduce of 2 MiB from 22.2 to 20.7 us, where a thread has a single pack, and one of 128 MiB
+  // from 718 to 728, where it has many.
   template <int u> SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step) const {
     constexpr int members = 8 / u;
     Lanes<T> acc[u] = {};
@@ -115,7 +117,7 @@ template <class T, class Op> struct Combiner {
 };
 
 template <class T, class Op, class Scope>
-SHMEM_D_ void reduce(Channel &c, const Share &s, const Reduction<T> &r, Op op, Scope scope) {
+SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
   const size_t unit = line / sizeof(T);
   const bool scatter = r.shape == Shape::scatter;
   if (s.algorithm == Algorithm::lines) {

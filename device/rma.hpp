@@ -13,28 +13,28 @@ namespace shmem::device {
 // An element of the sized routines, which the private side may hold at any alignment.
 template <int bits> struct Sized { unsigned char byte[bits / 8]; };
 
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void put_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
   T *d = at(fn, "dest", dest, n, world_pe(c, pe));
   scope.sync();
-  copy<Remote::dest, unit_of<T>, cache>(d, source, n * sizeof(T), scope);
+  copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
 }
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void put(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  put_nbi<cache>(fn, c, dest, source, n, pe, scope);
+  put_nbi(fn, c, dest, source, n, pe, scope);
   if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
 }
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void get_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
   const T *s = at(fn, "source", source, n, world_pe(c, pe));
   scope.sync();
-  copy<Remote::source, unit_of<T>, cache>(dest, s, n * sizeof(T), scope);
+  copy<Remote::source, unit_of<T>>(dest, s, n * sizeof(T), scope);
 }
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void get(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  get_nbi<cache>(fn, c, dest, source, n, pe, scope);
+  get_nbi(fn, c, dest, source, n, pe, scope);
   scope.sync();
 }
 
@@ -52,64 +52,54 @@ SHMEM_D_ size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-// A word for each element, unit being its size: elements of the sized routines with their own alignment
-// are whole, as for the typed ones, where both sides have it. Where not, words of the alignment that
-// both have. (One loop, and not copy() for each element, of which clang 21.1.8 dies for gfx942 in its
-// pass for copies of registers, in a kernel that has nothing but shmemx_iget64_wave; 2026-11.)
-template <Remote remote, int unit, class T, class Scope>
-SHMEM_D_ void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n, Scope scope) {
+// A word for each element, unit being its size: elements of the sized routines with their own
+// alignment are whole, as for the typed ones, where both sides have it. Where not, words of the
+// alignment that both have.
+template <Remote remote, int unit, class T>
+SHMEM_D_ void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
   if constexpr (unit > alignof(T))
     if ((reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s)) % unit)
-      return copy_strided<remote, unit / 2>(d, s, dst, sst, n, scope);
+      return copy_strided<remote, unit / 2>(d, s, dst, sst, n);
   using W = typename arch::WordOf<unit>::type;
   if constexpr (unit == sizeof(T))
-    copy_words<remote>(reinterpret_cast<W *>(d), reinterpret_cast<const W *>(s), n, scope,
+    copy_words<remote>(reinterpret_cast<W *>(d), reinterpret_cast<const W *>(s), n, Thread{},
                        size_t(dst), size_t(sst));
   else
-    for (size_t i = scope.rank(); i < n; i += scope.size())
+    for (size_t i = 0; i < n; i++)
       copy_words<remote>(reinterpret_cast<W *>(d + ptrdiff_t(i) * dst),
                          reinterpret_cast<const W *>(s + ptrdiff_t(i) * sst), sizeof(T) / unit,
                          Thread{});
 }
-template <Remote remote, class T, class Scope>
-SHMEM_D_ void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t n,
-                          Scope scope) {
+template <Remote remote, class T>
+SHMEM_D_ void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t n) {
   for (size_t i = 0; i < n; i++)
     copy<remote, unit_of<T>>(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst, bsize * sizeof(T),
-                             scope);
+                             Thread{});
 }
 
-template <class C, class T, class Scope>
+template <class C, class T>
 SHMEM_D_ void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                   size_t n, int pe, Scope scope) {
+                   size_t n, int pe, Thread) {
   T *d = at(fn, "dest", dest, extent(n, dst), world_pe(c, pe));
-  scope.sync();
-  copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n, scope);
-  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
+  copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n);
 }
-template <class C, class T, class Scope>
+template <class C, class T>
 SHMEM_D_ void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                   size_t n, int pe, Scope scope) {
+                   size_t n, int pe, Thread) {
   const T *s = at(fn, "source", source, extent(n, sst), world_pe(c, pe));
-  scope.sync();
-  copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n, scope);
-  scope.sync();
+  copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n);
 }
-template <class C, class T, class Scope>
+template <class C, class T>
 SHMEM_D_ void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                    size_t bsize, size_t nblocks, int pe, Scope scope) {
+                    size_t bsize, size_t nblocks, int pe, Thread) {
   T *d = at(fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, world_pe(c, pe));
-  scope.sync();
-  copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks, scope);
-  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
+  copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks);
 }
-template <class C, class T, class Scope>
+template <class C, class T>
 SHMEM_D_ void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                    size_t bsize, size_t nblocks, int pe, Scope scope) {
+                    size_t bsize, size_t nblocks, int pe, Thread) {
   const T *s = at(fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, world_pe(c, pe));
-  scope.sync();
-  copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks, scope);
-  scope.sync();
+  copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks);
 }
 
 } // namespace shmem::device

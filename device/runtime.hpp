@@ -18,6 +18,9 @@ struct Driver {
 };
 inline constexpr Driver driver{};
 
+// Ticks a second of arch::clock.
+inline constexpr double clock_rate = 1e9;
+
 // Memory for flags that kernels poll.
 inline hipError_t malloc_flags(void **p, size_t bytes, int) {
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
@@ -50,19 +53,6 @@ using namespace usual;
 #endif
 
 namespace shmem::runtime {
-
-// Ticks a second of arch::clock. Before 5.3 HIP has no name for it, and ROCr 6.1 says 0 where libdrm
-// cannot open the GPU's render node: kernels would wait without a limit then. All of AMD's GPUs that
-// this library supports have 100 MHz.
-inline hipError_t clock_rate(double *rate, [[maybe_unused]] int device) {
-  int khz = 0;
-  hipError_t error = hipSuccess;
-#if !defined HIP_VERSION || HIP_VERSION >= 50300000
-  error = hipDeviceGetAttribute(&khz, hipDeviceAttributeWallClockRate, device);
-#endif
-  *rate = khz > 0 ? khz * 1e3 : 100e6;
-  return error;
-}
 
 // What a kind of link of hipExtGetLinkTypeAndHopCount is called.
 inline const char *link_name(unsigned kind) {

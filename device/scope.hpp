@@ -18,11 +18,11 @@ struct Thread {
 // wave.
 struct Workgroup {
   SHMEM_D_ unsigned rank() const {
-    const arch::Place i = arch::thread(), n = arch::threads();
+    const arch::Index i = arch::thread(), n = arch::threads();
     return i.x + n.x * (i.y + n.y * i.z);
   }
   SHMEM_D_ unsigned size() const {
-    const arch::Place n = arch::threads();
+    const arch::Index n = arch::threads();
     return n.x * n.y * n.z;
   }
   SHMEM_D_ void sync() const { arch::wg_sync(); }

@@ -15,14 +15,17 @@ SHMEM_D_ void deliver(uint64_t *sig, uint64_t signal, int sig_op) {
 
 // Every thread waits for its stores, the scope meets, and one thread releases them all and stores
 // the signal.
-template <Cache cache = Cache::keep, class C, class T, class Scope>
+template <class C, class T, class Scope>
 SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n,
                          uint64_t *sig_addr, uint64_t signal, int sig_op, int pe, Scope scope) {
   uint64_t *sig = at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe));
-  put_nbi<cache>(fn, c, dest, source, n, pe, scope);
+  put_nbi(fn, c, dest, source, n, pe, scope);
   device::settle(scope);
   if (scope.rank() == 0) {
-    arch::fence_release(); // the data of put_nbi before the signal of deliver
+    // The data of put_nbi before the signal of deliver; and what was stored in this PE's own memory
+    // before what a peer puts there when it has seen the signal: gfx942's L2 would keep those lines and
+    // write them back over it (examples/put_signal.hip on the strict machine, 2026-11-22).
+    arch::fence_release();
     deliver(sig, signal, sig_op);
   }
 }

@@ -13,7 +13,8 @@ inline constexpr int max_teams = 1024; // live at a time on a node
 inline constexpr size_t line = 128;    // bytes: two that write to different ones do not meet
 inline constexpr unsigned max_wave = 64;
 // Of the kernels of the library's collectives and products: threads of a workgroup, and the
-// workgroups that keep the links of an H200 busy (2026-11: 32 of 1024 threads take 360 GB/s of 375).
+// workgroups that keep the links of an H200 busy (2026-11: 32 of 1024 threads take 360 GB/s of
+// 375).
 inline constexpr unsigned max_threads = 512;
 inline constexpr unsigned max_channels = 64;
 constexpr size_t full_waves(size_t threads) {
@@ -23,19 +24,19 @@ constexpr size_t full_waves(size_t threads) {
 // Member i of a team is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  uint64_t base; // epochs of its collectives begin here, see Workspace
+  uint64_t base; // epochs of its collectives begin here, see Channels
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
 // to. Each of the first `teams` team ids has its own, of channels. A channel belongs to the same
 // workgroup of each member's kernel and knows of no other; it has a head, with the epoch of its
-// last collective and two flags of each member, and the first line_channels have lines for `room`
-// bytes of each member, twice. Epochs only grow. A team id that is used again goes on from another
-// base, because a flag of the last team may still be on its way.
-struct Workspace {
+// last collective and two flags of each member, and the first with_lines of them have lines for
+// `room` bytes of each member, twice. Epochs only grow. A team id that is used again goes on from
+// another base, because a flag of the last team may still be on its way.
+struct Channels {
   uintptr_t at; // here; a peer's lies flag_delta further
   size_t team_bytes, head_bytes, room;
-  int teams, channels, line_channels;
+  int teams, count, with_lines;
 };
 
 // A handle of a team or of a context of it carries the team's id in the bits above an address of
@@ -74,7 +75,7 @@ struct State {
   Report *report;      // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
-  Workspace work;
+  Channels channels;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
   // kernel must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.

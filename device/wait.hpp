@@ -2,25 +2,9 @@
 // Point-to-point synchronization: wait and test, of one thread, at system scope.
 #pragma once
 #include "flags.hpp"
+#include "op.hpp"
 
 namespace shmem::device {
-
-template <class T> SHMEM_D_ bool holds(T a, int cmp, T b) {
-  switch (cmp) {
-  case SHMEM_CMP_EQ:
-    return a == b;
-  case SHMEM_CMP_NE:
-    return a != b;
-  case SHMEM_CMP_LT:
-    return a < b;
-  case SHMEM_CMP_LE:
-    return a <= b;
-  case SHMEM_CMP_GT:
-    return a > b;
-  default:
-    return a >= b;
-  }
-}
 
 SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t bytes,
                         size_t align) {
@@ -33,7 +17,7 @@ template <class T>
 SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
   check_own(fn, arg, p, sizeof(T), alignof(T));
   T seen;
-  poll_until([&] { return holds(seen = arch::poll(p), cmp, value); },
+  poll_until([&] { return compare(seen = arch::poll(p), cmp, value); },
              [&] {
                fail(Report::wait_limit, fn, arg, p, sizeof(T), alignof(T), state.me, cmp,
                     uint64_t(value), uint64_t(seen));
@@ -50,16 +34,18 @@ template <class T> SHMEM_D_ void wait(const char *fn, T *ivar, T cmp_value, Thre
 }
 template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
   check_own(fn, "ivar", ivar, sizeof(T), alignof(T));
-  if (!holds(arch::poll(ivar), cmp, cmp_value)) return 0;
+  if (!compare(arch::poll(ivar), cmp, cmp_value)) return 0;
   arch::polled();
   return 1;
 }
 
-// The values to compare with: one for all, or one each.
-template <class T> struct Same {
-  T value;
-  SHMEM_D_ T operator[](size_t) const { return value; }
-};
+// The value that element i is compared with: one for all, or one each.
+template <class T> SHMEM_D_ T value_for(T value, size_t) {
+  return value;
+}
+template <class T> SHMEM_D_ T value_for(const T *values, size_t i) {
+  return values[i];
+}
 
 // The elements that count: status, where it is given, is nonzero for those to skip.
 SHMEM_D_ bool counts(const int *status, size_t i) {
@@ -72,19 +58,20 @@ SHMEM_D_ bool any_counts(const int *status, size_t n) {
 }
 
 template <class T, class V>
-SHMEM_D_ int all_hold(T *ivars, size_t n, const int *status, int cmp, const V &values) {
+SHMEM_D_ int all_hold(T *ivars, size_t n, const int *status, int cmp, V values) {
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && !holds(arch::poll(ivars + i), cmp, T(values[i]))) return 0;
+    if (counts(status, i) && !compare(arch::poll(ivars + i), cmp, value_for<T>(values, i)))
+      return 0;
   arch::polled();
   return 1;
 }
 // Begins at a place that the clock chooses, so that no satisfied element is passed over for ever.
 template <class T, class V>
-SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, const V &values) {
+SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, V values) {
   if (!n) return SIZE_MAX;
   size_t i = size_t(arch::clock() / 32 % n);
   for (size_t k = 0; k < n; k++, i = i + 1 == n ? 0 : i + 1)
-    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i]))) {
+    if (counts(status, i) && compare(arch::poll(ivars + i), cmp, value_for<T>(values, i))) {
       arch::polled();
       return i;
     }
@@ -92,70 +79,65 @@ SHMEM_D_ size_t any_holds(T *ivars, size_t n, const int *status, int cmp, const 
 }
 template <class T, class V>
 SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status, int cmp,
-                          const V &values) {
+                          V values) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++)
-    if (counts(status, i) && holds(arch::poll(ivars + i), cmp, T(values[i])))
+    if (counts(status, i) && compare(arch::poll(ivars + i), cmp, value_for<T>(values, i)))
       *arch::in_memory(indices + found++) = i;
   if (found) arch::polled();
   return found;
 }
 
 // Polls until f gives what is not none.
-template <class T, class R, class F>
-SHMEM_D_ R poll(const char *fn, T *ivars, size_t n, int cmp, T value, R none, F f) {
+template <class T, class V, class R, class F>
+SHMEM_D_ R poll(const char *fn, T *ivars, size_t n, int cmp, V values, R none, F f) {
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
   R r;
   poll_until([&] { return (r = f()) != none; },
              [&] {
                fail(Report::wait_limit, fn, "ivars", ivars, n * sizeof(T), alignof(T), state.me,
-                    cmp, uint64_t(value), uint64_t(arch::load(ivars)));
+                    cmp, uint64_t(value_for<T>(values, 0)), uint64_t(arch::load(ivars)));
              });
   return r;
 }
 
-// Each of the six, with one value and with a vector of them.
-#define SHMEM_SET_(suffix, V, values, first)                                                       \
-  template <class T>                                                                               \
-  SHMEM_D_ void wait_until_all##suffix(const char *fn, T *ivars, size_t n, const int *status,      \
-                                       int cmp, V cmp_values, Thread) {                            \
-    if (any_counts(status, n))                                                                     \
-      poll(fn, ivars, n, cmp, first, 0, [&] { return all_hold(ivars, n, status, cmp, values); });  \
-  }                                                                                                \
-  template <class T>                                                                               \
-  SHMEM_D_ size_t wait_until_any##suffix(const char *fn, T *ivars, size_t n, const int *status,    \
-                                         int cmp, V cmp_values, Thread) {                          \
-    if (!any_counts(status, n)) return SIZE_MAX;                                                   \
-    return poll(fn, ivars, n, cmp, first, size_t(SIZE_MAX),                                        \
-                [&] { return any_holds(ivars, n, status, cmp, values); });                         \
-  }                                                                                                \
-  template <class T>                                                                               \
-  SHMEM_D_ size_t wait_until_some##suffix(const char *fn, T *ivars, size_t n, size_t *indices,     \
-                                          const int *status, int cmp, V cmp_values, Thread) {      \
-    if (!any_counts(status, n)) return 0;                                                          \
-    return poll(fn, ivars, n, cmp, first, size_t(0),                                               \
-                [&] { return some_hold(ivars, n, indices, status, cmp, values); });                \
-  }                                                                                                \
-  template <class T>                                                                               \
-  SHMEM_D_ int test_all##suffix(const char *fn, T *ivars, size_t n, const int *status, int cmp,    \
-                                V cmp_values, Thread) {                                            \
-    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
-    return all_hold(ivars, n, status, cmp, values);                                                \
-  }                                                                                                \
-  template <class T>                                                                               \
-  SHMEM_D_ size_t test_any##suffix(const char *fn, T *ivars, size_t n, const int *status, int cmp, \
-                                   V cmp_values, Thread) {                                         \
-    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
-    return any_holds(ivars, n, status, cmp, values);                                               \
-  }                                                                                                \
-  template <class T>                                                                               \
-  SHMEM_D_ size_t test_some##suffix(const char *fn, T *ivars, size_t n, size_t *indices,           \
-                                    const int *status, int cmp, V cmp_values, Thread) {            \
-    check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));                                      \
-    return some_hold(ivars, n, indices, status, cmp, values);                                      \
-  }
-SHMEM_SET_(, T, Same<T>{cmp_values}, cmp_values)
-SHMEM_SET_(_vector, const T *, cmp_values, cmp_values[0])
-#undef SHMEM_SET_
+template <class T, class V>
+SHMEM_D_ void wait_until_all(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                             V values, Thread) {
+  if (any_counts(status, n))
+    poll(fn, ivars, n, cmp, values, 0, [&] { return all_hold(ivars, n, status, cmp, values); });
+}
+template <class T, class V>
+SHMEM_D_ size_t wait_until_any(const char *fn, T *ivars, size_t n, const int *status, int cmp,
+                               V values, Thread) {
+  if (!any_counts(status, n)) return SIZE_MAX;
+  return poll(fn, ivars, n, cmp, values, size_t(SIZE_MAX),
+              [&] { return any_holds(ivars, n, status, cmp, values); });
+}
+template <class T, class V>
+SHMEM_D_ size_t wait_until_some(const char *fn, T *ivars, size_t n, size_t *indices,
+                                const int *status, int cmp, V values, Thread) {
+  if (!any_counts(status, n)) return 0;
+  return poll(fn, ivars, n, cmp, values, size_t(0),
+              [&] { return some_hold(ivars, n, indices, status, cmp, values); });
+}
+template <class T, class V>
+SHMEM_D_ int test_all(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values,
+                      Thread) {
+  check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
+  return all_hold(ivars, n, status, cmp, values);
+}
+template <class T, class V>
+SHMEM_D_ size_t test_any(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values,
+                         Thread) {
+  check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
+  return any_holds(ivars, n, status, cmp, values);
+}
+template <class T, class V>
+SHMEM_D_ size_t test_some(const char *fn, T *ivars, size_t n, size_t *indices, const int *status,
+                          int cmp, V values, Thread) {
+  check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
+  return some_hold(ivars, n, indices, status, cmp, values);
+}
 
 } // namespace shmem::device

@@ -23,7 +23,6 @@ struct Transpose {
 // Workgroups are dealt out to the peers; gridDim.x is a multiple of their number.
 __global__ void transpose(Transpose t, uint64_t round) {
   __shared__ float rows[tile][tile + 1];
-  __shared__ bool sends;
   const int me = shmem_my_pe(), npes = shmem_n_pes();
   const int peer = (me + 1 + int(blockIdx.x)) % npes;
   const unsigned each = gridDim.x / unsigned(npes), mine = blockIdx.x / unsigned(npes);
@@ -40,13 +39,8 @@ __global__ void transpose(Transpose t, uint64_t round) {
     __syncthreads();
   }
 
-  // The release of each workgroup's tiles and the acquire of the last one's, both by the counter. A
-  // barrier alone does not end what other waves have stored.
-  shmem::settle();
-  if (threadIdx.x == 0)
-    sends = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(
-                t.done + peer, 1u) == each * unsigned(round) - 1;
-  __syncthreads();
+  // The last workgroup of those that stage for a peer sends what all of them have staged.
+  const bool sends = shmem::last_workgroup(t.done + peer, each * unsigned(round));
   if (sends)
     shmemx_float_put_signal_wg(t.out + size_t(me) * t.block * t.block, block, t.block * t.block,
                                t.signals + me, round, SHMEM_SIGNAL_SET, peer);

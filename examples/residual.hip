@@ -10,7 +10,7 @@
 #include <cmath>
 #include <shmem/device/gemm/fused.hpp>
 
-using shmem::arch::load_global, shmem::gemm::Bfloat16;
+using shmem::gemm::Bfloat16, shmem::gemm::load_global;
 
 static const char help[] =
     "usage: residual_hip [--tokens N] [--hidden N] [--inner N] [--repeat N]\n"

@@ -22,18 +22,13 @@ struct Sort {
 
 // Sorts into boxes, then the last workgroup of all sends them.
 __global__ void distribute(Sort s) {
-  __shared__ bool last;
   const unsigned me = unsigned(shmem_my_pe()), npes = unsigned(shmem_n_pes());
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < s.keys;
        i += gridDim.x * blockDim.x) {
     const unsigned key = s.in[i], owner = key / s.range;
     s.boxes[owner * s.room + atomicAdd(s.filled + owner, 1u)] = key;
   }
-  shmem::settle();      // a barrier alone does not end what other waves have stored
-  if (threadIdx.x == 0) // releases this workgroup's boxes, acquires the others'
-    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(s.done, 1u) ==
-           gridDim.x - 1;
-  __syncthreads();
+  const bool last = shmem::last_workgroup(s.done, gridDim.x);
   for (unsigned k = 0; last && k < npes; k++) {
     const unsigned pe = (me + k) % npes, n = s.filled[pe];
     shmemx_uint_put_signal_wg(s.inbox + me * s.room, s.boxes + pe * s.room, n, s.signals + me,

@@ -11,14 +11,15 @@
 #define SHMEMX_MALLOC_DEVICE (1L << 16)
 #define SHMEMX_MALLOC_HOST (1L << 17)
 
-/* What a stream of the GPU does, in its order: shmemx_..._on_stream, with the arguments of the routine
- * that they are named after and a stream, HIP's hipStream_t by another name, NULL
- * for the default one. A call returns at once, and a
- * graph may hold it. Symmetric objects are on the device heap; other memory is any that the GPU reaches.
+/* What a stream of the GPU does, in its order: shmemx_..._on_stream, with the arguments of the
+ * routine that they are named after and a stream, HIP's hipStream_t by another name, NULL for the
+ * default one. A call returns at once, and a graph may hold it. Symmetric objects are on the device
+ * heap; other memory is any that the GPU reaches.
  *
- * shmemx_tune replaces the table that chooses the algorithms of collectives on streams by rows as in a
- * SHMEM_TUNE_FILE, and what they do not cover by the built-in one; NULL: by that alone. All PEs call it,
- * with the same text, while none has a collective on a stream. Nonzero when the text is wrong. */
+ * shmemx_tune replaces the table that chooses the algorithms of collectives on streams by rows as
+ * in a SHMEM_TUNE_FILE, and what they do not cover by the built-in one; NULL: by that alone. All
+ * PEs call it, with the same text, while none has a collective on a stream. Nonzero when the text
+ * is wrong. */
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
 extern "C" {
@@ -99,8 +100,8 @@ void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream
  * bias and activation come after the sum; in a sum, each member's product is rounded to `out` once
  * and the order is that of the members. C of all_reduce and all_gather is on the symmetric heap in
  * device memory; A of all_gather_matmul is not transposed. The workspace is for one operation and
- * shape, and for one call at a time. All PEs of the world make and free it at once, with their team,
- * or SHMEM_TEAM_INVALID if they have none; sizes must agree within a team. */
+ * shape, and for one call at a time. All PEs of the world make and free it at once, with their
+ * team, or SHMEM_TEAM_INVALID if they have none; sizes must agree within a team. */
 typedef enum {
   SHMEMX_MATMUL_REDUCE_SCATTER,
   SHMEMX_MATMUL_ALL_REDUCE,

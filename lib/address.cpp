@@ -2,17 +2,17 @@
 #include "address.hpp"
 #include "gpu.hpp"
 #include "heap.hpp"
+#include "signal.hpp"
 
 namespace shmem {
 
-namespace {
-
 const Region *region(const void *p) {
-  if (self.heap.has(p)) return &self.heap;
-  if (self.data.has(p)) return &self.data;
-  if (self.device.has(p)) return &self.device;
+  for (const Region *r : {&self.heap, &self.data, &self.device})
+    if (r->has(p)) return r;
   return nullptr;
 }
+
+namespace {
 
 [[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
   if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
@@ -88,6 +88,24 @@ std::optional<void *> slow_address(const Access &a) {
   const Region *r = region(a.p);
   if (!r) not_symmetric(a.fn, a.arg, a.p);
   return in(*r, a.p, a.pe);
+}
+
+void check_strided(const char *fn, const char *arg, const void *other, ptrdiff_t dst, ptrdiff_t sst,
+                   size_t least, size_t n) {
+  check_pointer(fn, arg, other, n);
+  if (least < 1) least = 1;
+  if (dst < 1 || size_t(dst) < least)
+    fatal("%s: dst = %td: a stride is at least %zu here", fn, dst, least);
+  if (sst < 1 || size_t(sst) < least)
+    fatal("%s: sst = %td: a stride is at least %zu here", fn, sst, least);
+}
+
+void api::bad_cmp(const char *fn, int cmp) {
+  fatal("%s: cmp = %d: not a SHMEM_CMP_ constant", fn, cmp);
+}
+
+void api::bad_signal(const char *fn, int sig_op) {
+  fatal("%s: sig_op = %d: neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD", fn, sig_op);
 }
 
 } // namespace shmem

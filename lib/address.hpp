@@ -10,35 +10,8 @@
 
 namespace shmem {
 
-// An element of the sized routines. Packed, because the private side of a sized transfer may have
-// any alignment.
-template <int bits> struct SizedOf;
-template <> struct SizedOf<8> {
-  struct [[gnu::packed]] type {
-    uint8_t v;
-  };
-};
-template <> struct SizedOf<16> {
-  struct [[gnu::packed]] type {
-    uint16_t v;
-  };
-};
-template <> struct SizedOf<32> {
-  struct [[gnu::packed]] type {
-    uint32_t v;
-  };
-};
-template <> struct SizedOf<64> {
-  struct [[gnu::packed]] type {
-    uint64_t v;
-  };
-};
-template <> struct SizedOf<128> {
-  struct [[gnu::packed]] type {
-    uint64_t v[2];
-  };
-};
-template <int bits> using Sized = typename SizedOf<bits>::type;
+// An element of the sized routines, of any alignment, as the private side of a transfer may be.
+template <int bits> struct Sized { std::byte bytes[bits / 8]; };
 
 // What a call hands over, for the slow path and its messages: the symmetric object, and the other
 // pointer of a transfer.
@@ -50,6 +23,9 @@ struct Access {
   const void *other; // where as many bytes are read or written locally, or no_other
 };
 inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0));
+
+// The one that p lies in, or null.
+const Region *region(const void *p);
 
 // Static data, or a call that must be checked, or one that is wrong, or a PE of another node: nothing is
 // mapped of that.

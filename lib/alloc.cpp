@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "alloc.hpp"
+#include "state.hpp"
 #include <iterator>
 
 namespace shmem {
-
-namespace {
-size_t up(size_t n, size_t align) {
-  return (n + align - 1) & ~(align - 1);
-}
-} // namespace
 
 void Alloc::reset(size_t bytes) {
   live.clear();
@@ -31,13 +26,13 @@ void Alloc::drop_free(size_t offset, size_t size) {
 
 size_t Alloc::allocate(size_t bytes, size_t align, long tag) {
   if (bytes > total) return none;
-  size_t size = up(bytes, grain);
+  size_t size = round_up(bytes, grain);
   if (align < grain) align = grain;
   // The best fit that also fits once aligned. Any hole of size + align - grain does, so at most the
   // holes in between, which happen to be misaligned, are passed over.
   for (auto it = by_size.lower_bound({size, 0}); it != by_size.end(); ++it) {
     auto [hole, at] = *it;
-    size_t start = up(at, align), front = start - at;
+    size_t start = round_up(at, align), front = start - at;
     if (start < at || hole < front || hole - front < size) continue;
     drop_free(at, hole);
     if (front) add_free(at, front);
@@ -75,7 +70,7 @@ void Alloc::release(size_t offset) {
 bool Alloc::resize(size_t offset, size_t bytes) {
   if (bytes > total) return false;
   Block &block = live.find(offset)->second;
-  size_t size = up(bytes, grain), old = block.size, end = offset + old;
+  size_t size = round_up(bytes, grain), old = block.size, end = offset + old;
   auto next = free_at.find(end);
   size_t behind = next == free_at.end() ? 0 : next->second;
   if (size > old + behind) return false;
@@ -101,25 +96,19 @@ size_t Alloc::room(size_t offset) const {
 
 bool Alloc::consistent() const {
   size_t at = 0, in_use = 0;
-  auto b = live.begin();
-  auto f = free_at.begin();
-  bool was_free = false;
-  while (b != live.end() || f != free_at.end()) {
-    if (b != live.end() && b->first == at) {
-      at += b->second.size;
-      in_use += b->second.size;
-      was_free = false;
-      ++b;
-    } else if (f != free_at.end() && f->first == at && !was_free &&
-               by_size.count({f->second, at})) {
-      at += f->second;
-      was_free = true;
-      ++f;
-    } else {
+  size_t blocks = 0;
+  for (bool was_free = false; at < total; blocks++) {
+    const auto block = live.find(at);
+    const auto hole = free_at.find(at);
+    const bool is_live = block != live.end();
+    if (!is_live && (hole == free_at.end() || was_free || !by_size.count({hole->second, at})))
       return false;
-    }
+    was_free = !is_live;
+    if (is_live) in_use += block->second.size;
+    at += is_live ? block->second.size : hole->second;
   }
-  return at == total && in_use == used && by_size.size() == free_at.size();
+  return at == total && in_use == used && blocks == live.size() + free_at.size() &&
+         by_size.size() == free_at.size();
 }
 
 } // namespace shmem

@@ -76,9 +76,9 @@ struct {
   asm volatile("rep movsb" : "+D"(d), "+S"(s), "+c"(count)::"memory");
 }
 
-// ns on an EPYC (Zen 5, 2026-11), within its caches: memcpy / by lines / by words of 32 / by string: 64 B 2.7,
-// 1.6, 2.7, -; 1 KiB 5.3, 5.3, 7.7, 13; 4 KiB 26, 15, 24, 27; 8 KiB 49, 30, 57, 49; 16 KiB 93, 59,
-// 103, 92; 32 KiB 183, 290, 259, 182.
+// ns on an EPYC (Zen 5, 2026-11), within its caches: memcpy / by lines / by words of 32 / by
+// string: 64 B 2.7, 1.6, 2.7, -; 1 KiB 5.3, 5.3, 7.7, 13; 4 KiB 26, 15, 24, 27; 8 KiB 49, 30, 57,
+// 49; 16 KiB 93, 59, 103, 92; 32 KiB 183, 290, 259, 182.
 constexpr size_t string_of_lines = 24 << 10, string_of_words = 8 << 10;
 
 // More than 8 bytes, by whole lines and by masked stores for what is left on both sides.

@@ -45,7 +45,7 @@ int find(dl_phdr_info *info, size_t, void *) {
     const auto &ph = info->dlpi_phdr[i];
     if (ph.p_type != PT_LOAD || !(ph.p_flags & PF_W) || ph.p_memsz == 0) continue;
     uintptr_t at = info->dlpi_addr + ph.p_vaddr;
-    Piece all{down(at), down(at + ph.p_memsz + page - 1)};
+    Piece all{down(at), round_up(at + ph.p_memsz, page)};
     if (relro.from <= all.from && relro.to > all.from) all.from = relro.to; // RELRO opens a segment
     if (all.from < all.to && n_pieces < int(sizeof pieces / sizeof *pieces))
       pieces[n_pieces++] = all;

@@ -37,29 +37,10 @@ bool parse_size(const char *text, size_t *bytes) {
     part += rest; // digits beyond the 18th can only matter for rounding up
   }
   if (!digits) return false;
-  int shift = 0;
-  switch (*p) {
-  case 'k':
-  case 'K':
-    shift = 10;
-    break;
-  case 'm':
-  case 'M':
-    shift = 20;
-    break;
-  case 'g':
-  case 'G':
-    shift = 30;
-    break;
-  case 't':
-  case 'T':
-    shift = 40;
-    break;
-  case '\0':
-    break;
-  default:
-    return false;
-  }
+  static const char suffixes[] = "kKmMgGtT";
+  const char *suffix = strchr(suffixes, *p);
+  if (!suffix) return false;
+  const auto shift = *p ? 10 * ((suffix - suffixes) / 2 + 1) : 0;
   wide total = (whole << shift) + ((part << shift) + scale - 1) / scale;
   if (total > SIZE_MAX) return false;
   *bytes = size_t(total);
@@ -114,8 +95,8 @@ bool parse(const char *text, Env::reach *out, const char *kind, const char **rea
   return yes || strcmp(SHMEM_NET, "none") != 0;
 }
 
-// How far apart two words are, in letters to change, add or leave out. No name of ours is as long as
-// most letters; what is longer is far from all.
+// How far apart two words are, in letters to change, add or leave out. No name of ours is as long
+// as most letters; what is longer is far from all.
 constexpr size_t most = 40;
 size_t apart(const char *a, const char *b) {
   size_t n = strlen(b), row[most + 1];

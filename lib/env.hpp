@@ -28,8 +28,9 @@ struct Variable {
 extern const Variable variables[];
 extern const size_t n_variables;
 
-// SHMEM_name or else the first alias that is set, or null; and which of the names it was, SHMEM_name
-// if none. A flag counts as set whatever its value, another variable only when it is not empty.
+// SHMEM_name or else the first alias that is set, or null; and which of the names it was,
+// SHMEM_name if none. A flag counts as set whatever its value, another variable only when it is not
+// empty.
 using Name = char[64];
 const char *env_text(const Variable &v, Name *used = nullptr);
 const char *env_text(const char *name); // the same, of the row with this name

@@ -19,7 +19,8 @@ void stop_watch();
 // Starts a thread of the library, which gets none of the program's signals. 0 or an errno.
 int start_thread(pthread_t *thread, void *(*run)(void *));
 
-// Has exit() do what shmem_finalize does, or end the job when the status says that something failed.
+// Has exit() do what shmem_finalize does, or end the job when the status says that something
+// failed.
 void catch_exit(void (*finalize)());
 
 } // namespace shmem

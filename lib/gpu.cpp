@@ -3,7 +3,7 @@
 // out before anyone uses it.
 #include "../device/kernels.hpp"
 #include "../device/runtime.hpp"
-#include "coll/coll.hpp"
+#include "copy.hpp"
 #include "env.hpp"
 #include "gpu_hip.hpp"
 #include "gpu_topology.hpp"
@@ -14,8 +14,8 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <tuple>
+#include <vector>
 
 namespace shmem {
 
@@ -46,14 +46,14 @@ bool near;
 
 // An allocation of this PE, and where the others' are mapped here.
 struct Mapped {
-  char *raw, *own; // as allocated, and its aligned start
-  uintptr_t *peer; // the others' aligned starts
-  char **opened;
+  char *raw, *own;             // as allocated, and its aligned start
+  std::vector<uintptr_t> peer; // the others' aligned starts
+  std::vector<char *> opened;
 };
 Mapped heap, flags;
 
 // What PEs tell each other.
-struct Place {
+struct Gpu {
   char bus[16]; // which partitions of a GPU share (CPX of MI300X, MIG): they differ in their UUID
   hipUUID uuid;
   int device;
@@ -65,57 +65,53 @@ struct Export {
   size_t start; // of the heap in its allocation
 };
 
-template <class T, class F> void show(const T &mine, F take) {
-  static_assert(sizeof(T) <= stage_bytes);
-  coll::exchange_data(*self.world, &mine, 1, [&](int pe, const T *theirs) { take(pe, *theirs); });
-}
-
 // Where each PE has its heap, and how fast this PE's GPU reaches it, MB/s, once that was asked.
 struct Seat {
-  Place place;
+  Gpu gpu;
   double rate;
 };
-Seat *seats;
+std::vector<Seat> seats;
 double usual_rate; // where the driver tells none; 0: a switch joins the GPUs
 
-bool same_gpu(const Place &a, const Place &b) {
+bool same_gpu(const Gpu &a, const Gpu &b) {
   return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
 }
-hipError_t identify(int device, Place &p) {
+hipError_t identify(int device, Gpu &p) {
   p.device = device;
   if (!tried(hipDeviceGetUuid(&p.uuid, device))) p.uuid = {}; // then the bus address has to do
   return hipDeviceGetPCIBusId(p.bus, sizeof p.bus, device);
 }
 // Another PE's device by its number here, or -1: this PE may not see it.
-int device_here(const Place &theirs) {
-  static const auto [count, all] = [] {
+int device_here(const Gpu &theirs) {
+  static const std::vector<Gpu> all = [] {
     int n = 0;
     if (!tried(hipGetDeviceCount(&n))) n = 0;
-    auto *places = new Place[unsigned(n)]();
-    for (int i = 0; i < n; i++) tried(identify(i, places[i]));
-    return std::pair(n, places);
+    auto gpus = std::vector<Gpu>(size_t(n));
+    for (int i = 0; i < n; i++) tried(identify(i, gpus[size_t(i)]));
+    return gpus;
   }();
-  for (int i = 0; i < count; i++)
-    if (same_gpu(all[i], theirs)) return i;
+  for (size_t i = 0; i < all.size(); i++)
+    if (same_gpu(all[i], theirs)) return int(i);
   return -1;
 }
 
 // Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
 // taken or refused.
-size_t heap_bytes(const Place &mine) {
-  seats = new Seat[size_t(self.n)]();
+size_t heap_bytes(const Gpu &mine) {
+  seats.resize(size_t(self.n));
   near = true;
-  show(mine, [&](int pe, const Place &p) { seats[pe].place = p, near &= p.near; });
+  exchange_value(*self.world, mine,
+                 [&](int pe, const Gpu &p) { seats[pe].gpu = p, near &= p.near; });
   self.device_main = self.env.heap == Env::device ||
                      (self.env.heap == Env::anywhere && runtime::heap_on_device(near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   size_t least = ~size_t(0), sharers = 0;
-  Place tight{};
+  Gpu tight{};
   for (int pe = 0; pe < self.n; pe++) {
-    const Place &there = seats[pe].place;
-    const auto pes = size_t(std::count_if(seats, seats + self.n,
-                                          [&](const Seat &s) { return same_gpu(s.place, there); }));
+    const Gpu &there = seats[pe].gpu;
+    const auto pes = size_t(std::count_if(seats.begin(), seats.end(),
+                                          [&](const Seat &s) { return same_gpu(s.gpu, there); }));
     size_t share = there.free / pes;
     share -= std::min(share, max_align + flag_bytes());
     if (share < least) least = share, sharers = pes, tight = there;
@@ -133,7 +129,7 @@ void allocate(size_t bytes) {
   MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
        "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
   heap.raw = static_cast<char *>(p);
-  heap.own = reinterpret_cast<char *>((uintptr_t(p) + max_align - 1) & ~(max_align - 1));
+  heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
   MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
        "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
@@ -148,24 +144,22 @@ void close_peers() {
     for (int pe = 0; pe < self.n; pe++)
       if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
 }
-// The job goes on without: what this PE has, which nobody else has mapped. A later init does not try again.
+// The job goes on without: what this PE has, which nobody else has mapped. A later init does not
+// try again.
 bool given_up;
 void drop() {
   for (Mapped *m : {&heap, &flags}) {
     MUST(hipFree(m->raw), "hipFree");
-    delete[] m->peer;
-    delete[] m->opened;
     *m = {};
   }
-  delete[] seats;
-  seats = nullptr;
+  seats.clear();
   self.far = self.device_main = false;
   chosen = -1;
   given_up = true;
 }
 
-// The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls, a
-// container). A job that has not asked for a device heap goes on without one; `refused` has the
+// The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls,
+// a container). A job that has not asked for a device heap goes on without one; `refused` has the
 // cause until all PEs have heard of it.
 char refused[192];
 void refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -178,8 +172,8 @@ void refuse(const char *format, ...) {
 }
 
 // Maps what PE pe has exported; null if that is refused.
-char *open_of(int pe, const hipIpcMemHandle_t &handle, const char *what) {
-  const Place &theirs = seats[pe].place, &mine = seats[self.me].place;
+char *map_export(int pe, const hipIpcMemHandle_t &handle, const char *what) {
+  const Gpu &theirs = seats[pe].gpu, &mine = seats[self.me].gpu;
   const int peer = device_here(theirs);
   int can = 1;
   const auto link = [&] {
@@ -207,7 +201,7 @@ char *open_of(int pe, const hipIpcMemHandle_t &handle, const char *what) {
 // Whether no PE was refused. If one was, the first says why, once for the job.
 bool all_share() {
   int first = self.n;
-  exchange_word(*self.world, *refused != 0, [&](int pe, uint64_t theirs) {
+  exchange_value(*self.world, *refused != 0, [&](int pe, bool theirs) {
     if (theirs) first = std::min(first, pe);
   });
   if (first == self.n) return true;
@@ -229,24 +223,22 @@ bool exchange_handles() {
     hipError_t error = self.n > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
-    const auto n = unsigned(self.n); // of size_t gcc 16 says that it may be all of the memory
-    m->peer = new uintptr_t[n]();
-    m->opened = new char *[n]();
+    m->peer.resize(size_t(self.n));
+    m->opened.resize(size_t(self.n));
     m->peer[self.me] = uintptr_t(m->own);
   }
   if (!all_share()) return drop(), false;
   // Copied out first: opening a handle takes long, and the others wait for nobody.
-  auto *all = new Export[size_t(self.n)];
-  show(mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
+  std::vector<Export> all(size_t(self.n));
+  exchange_value(*self.world, mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
   for (int pe = 0; pe < self.n && !*refused; pe++) {
     if (pe == self.me) continue;
-    heap.opened[pe] = open_of(pe, all[pe].heap, "symmetric heap");
+    heap.opened[pe] = map_export(pe, all[pe].heap, "symmetric heap");
     heap.peer[pe] = uintptr_t(heap.opened[pe]) + all[pe].start;
     if (*refused) break;
-    flags.opened[pe] = open_of(pe, all[pe].flags, "flags");
+    flags.opened[pe] = map_export(pe, all[pe].flags, "flags");
     flags.peer[pe] = uintptr_t(flags.opened[pe]);
   }
-  delete[] all;
   if (all_share()) return true;
   close_peers();
   sync(*self.world); // memory that a peer has mapped must not be freed
@@ -301,15 +293,14 @@ void try_out(size_t heap_bytes) {
       copy_now(t.word(pe, t.first + 1 + size_t(self.me)), &mark, 8);
     }
   copies_arrive();
-  auto *marks = new uint64_t[size_t(self.n)];
+  std::vector<uint64_t> marks(size_t(self.n));
   for (const Trial &t : trials) {
-    copy_now(marks, t.word(self.me, t.first + 1), size_t(self.n) * 8);
+    copy_now(marks.data(), t.word(self.me, t.first + 1), size_t(self.n) * 8);
     for (int pe = 0; pe < self.n; pe++)
       if (marks[pe] != sign(pe, 3))
         fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
               t.what, chosen, pe, marks[pe]);
   }
-  delete[] marks;
 }
 
 // Chooses this PE's; false when some PE sees none.
@@ -319,7 +310,7 @@ bool choose() {
   if (!tried(error) || count < 0) count = 0;
   const uint64_t mine = count ? nearest_devices(count) : 0;
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
-  exchange_word(*self.world, mine, [&](int pe, uint64_t theirs) {
+  exchange_value(*self.world, mine, [&](int pe, uint64_t theirs) {
     if (!theirs && without < 0) without = pe;
     turn += pe < self.me && theirs == mine;
   });
@@ -341,7 +332,7 @@ bool choose() {
 // Four collectives at a time, of other teams, are resident at once; a fifth may wait for one of
 // them that waits for it.
 void open_tuning() {
-  struct Gpu {
+  struct Kind {
     char name[256];
     unsigned blocks;
   } mine{}, all{};
@@ -350,23 +341,24 @@ void open_tuning() {
   snprintf(mine.name, sizeof mine.name, "%s", prop.gcnArchName);
   MUST(kernels::residents(chosen, device::max_threads, &mine.blocks),
        "the occupancy of the collectives' kernels");
-  show(mine, [&](int pe, const Gpu &g) {
-    if (pe == 0) all = g;
-    all.blocks = std::min(all.blocks, g.blocks);
+  exchange_value(*self.world, mine, [&](int pe, const Kind &k) {
+    if (pe == 0) all = k;
+    all.blocks = std::min(all.blocks, k.blocks);
   });
-  tune::open(all.name, std::min(all.blocks / 4, unsigned(work().channels)),
-             unsigned(work().line_channels));
+  tune::open(all.name, std::min(all.blocks / 4, unsigned(channels().count)),
+             unsigned(channels().with_lines));
 }
 
-// Chooses a device, allocates, and maps what the others have; false where there is to be no device heap.
+// Chooses a device, allocates, and maps what the others have; false where there is to be no device
+// heap.
 bool map(Region &device) {
   if (!choose()) return false;
-  Place place{};
+  Gpu mine{};
   size_t total;
-  MUST(identify(chosen, place), "hipDeviceGetPCIBusId");
-  place.near = runtime::shares_memory(chosen);
-  MUST(hipMemGetInfo(&place.free, &total), "hipMemGetInfo");
-  const size_t bytes = heap_bytes(place);
+  MUST(identify(chosen, mine), "hipDeviceGetPCIBusId");
+  mine.near = runtime::shares_memory(chosen);
+  MUST(hipMemGetInfo(&mine.free, &total), "hipMemGetInfo");
+  const size_t bytes = heap_bytes(mine);
   const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
   allocate(room);
   if (!exchange_handles()) return false;
@@ -374,30 +366,31 @@ bool map(Region &device) {
   try_out(room);
   auto *delta = new ptrdiff_t[size_t(self.n)];
   for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
-  device = {uintptr_t(heap.own), bytes, delta};
+  device = {{uintptr_t(heap.own), bytes}, delta};
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
-        chosen, place.bus, near ? ", as near as host memory" : "");
+        chosen, mine.bus, near ? ", as near as host memory" : "");
   return true;
 }
 
 } // namespace
 
 double rate_to(int pe) {
-  if (!seats || usual_rate == 0) return 0;
+  if (seats.empty() || usual_rate == 0) return 0;
   Seat &there = seats[pe];
-  const char *const bus = seats[self.me].place.bus;
+  const char *const bus = seats[self.me].gpu.bus;
   // PEs on one GPU, or its partitions, share its memory: of an MI300X's 5,300 GB/s eight read and
   // write 330 each.
-  if (!strcmp(bus, there.place.bus)) return 330e3;
+  if (!strcmp(bus, there.gpu.bus)) return 330e3;
   if (there.rate == 0) {
-    const double told = link_rate(topology, bus, there.place.bus);
+    const double told = link_rate(topology, bus, there.gpu.bus);
     there.rate = told > 0 ? told : usual_rate;
   }
   return there.rate;
 }
 
-// The heap and the mappings live as long as the process. Memory that was exported stays pinned after hipFree (ROCm 7.2), so that a job that
-// inits again would have it twice; and what a peer still has mapped must not be freed at all, nor another heap be mapped in its place.
+// The heap and the mappings live as long as the process. Memory that was exported stays pinned
+// after hipFree (ROCm 7.2), so that a job that inits again would have it twice; and what a peer
+// still has mapped must not be freed at all, nor another heap be mapped in its place.
 void open() {
   static Region mapped;
   static bool is_main;
@@ -426,7 +419,7 @@ void open() {
     self.device_main = is_main;
   }
   self.device = mapped;
-  publish({flags.own, flags.peer});
+  publish({flags.own, flags.peer.data()});
   open_tuning();
   if (self.device_main) use();
 }
@@ -441,7 +434,8 @@ void use() {
   choose_spans();
 }
 
-// Nobody uses any PE's heap. In exit() the runtime may have taken itself down already; the process's end closes all.
+// Nobody uses any PE's heap. In exit() the runtime may have taken itself down already; the
+// process's end closes all.
 void close() {
   if (!self.device.delta) return;
   if (!self.exiting) {

@@ -28,15 +28,15 @@ void close();
 // The device heap hands out a block: from the first on, host accesses must look where they go.
 void use();
 
-// A GPU's runtime has threads of its own, and so have libraries on top of it. Without a GPU they are
-// ours, and keep all cores.
+// A GPU's runtime has threads of its own, and so have libraries on top of it. Without a GPU they
+// are ours, and keep all cores.
 bool has_threads();
 
 // Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
 void show_team(const Team &t);
 void forget_team(int id);
 device::Team kernel_team(const Team &t); // as kernels take it
-const device::Workspace &work();         // of their collectives
+const device::Channels &channels();      // of their collectives
 
 // The PE on whose device heap p lies, by its address here, or -1.
 inline int owner(const void *p) {
@@ -58,8 +58,8 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// What a host's collective of the team with this id is queued on. One each, because several may run at
-// once and wait for their peers.
+// What a host's collective of the team with this id is queued on. One each, because several may run
+// at once and wait for their peers.
 shmemx_stream_t team_stream(int id);
 void wait(shmemx_stream_t stream);
 

@@ -19,14 +19,14 @@ std::atomic<hipStream_t> of_team[max_teams];
 void *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
 std::atomic<bool> started;   // copies that finish() has to wait for
 
+} // namespace
+
 void *shared_memory(size_t bytes, void **there) {
   void *p = nullptr;
   MUST(hipHostMalloc(&p, bytes, hipHostMallocMapped), "hipHostMalloc of %zu bytes", bytes);
   MUST(hipHostGetDevicePointer(there, p, 0), "hipHostGetDevicePointer");
   return p;
 }
-
-} // namespace
 
 hipStream_t make_stream() {
   int least, greatest;
@@ -128,10 +128,11 @@ uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
   if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic(op, p, bytes, value, cond, static_cast<uint64_t *>(result_there), s),
+  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result_there, s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
-  return __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
+  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result), __ATOMIC_ACQUIRE)
+                    : __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
 }
 
 } // namespace shmem::gpu

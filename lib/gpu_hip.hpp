@@ -13,7 +13,8 @@ extern int chosen; // that this PE has chosen, or -1
 #define MUST(call, format, ...)                                                                    \
   do {                                                                                             \
     if (hipError_t error_ = (call); error_ != hipSuccess)                                          \
-      fatal("GPU %d: " format ": %s", chosen, ##__VA_ARGS__, hipGetErrorString(error_));           \
+      ::shmem::fatal("GPU %d: " format ": %s", ::shmem::gpu::chosen, ##__VA_ARGS__,                \
+                     hipGetErrorString(error_));                                                   \
   } while (0)
 
 // Whether a call went well that may fail. HIP 7 and CUDA keep an error until somebody asks for it,
@@ -23,9 +24,9 @@ inline bool tried(hipError_t error) {
   return error == hipSuccess;
 }
 
-// A stream of the library's own, which has to go on while kernels of the program wait for it: AMD's runtime gives the
-// streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has behind a kernel that waits does so,
-// too. Programs seldom have streams of the highest one.
+// A stream of the library's own, which has to go on while kernels of the program wait for it: AMD's
+// runtime gives the streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has
+// behind a kernel that waits does so, too. Programs seldom have streams of the highest one.
 hipStream_t make_stream();
 
 // HIP's current device is the thread's. This has the library's for a while.
@@ -44,11 +45,14 @@ public:
   OnDevice &operator=(const OnDevice &) = delete;
 };
 
+// Host memory that the GPU reads and writes too, there at another address.
+void *shared_memory(size_t bytes, void **there);
+
 hipStream_t stream(); // the library's own, which waits for no other
 void drop_streams();  // and those of teams
 
-// MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves it
-// goes through a switch.
+// MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves
+// it goes through a switch.
 double rate_to(int pe);
 
 // The visible devices that this PE may take, one bit each: SHMEM_DEVICE, or the nearest.
@@ -62,6 +66,9 @@ struct Flags {
 void publish(const Flags &flags);
 void unpublish();
 size_t flag_bytes();
+// Starts to listen to kernels; gives where they write, by the device's address of it.
+device::Report *open_reports();
+void close_reports();
 size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

@@ -15,7 +15,6 @@
 #include <shmemx.h>
 
 using namespace shmem;
-using gpu::chosen; // for MUST
 
 struct shmemx_matmul_workspace : gemm::Workspace {
   shmemx_matmul_t shape;
@@ -165,15 +164,14 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
   }
   // Teams differ in what they need, and the heap hands out the same everywhere.
   size_t most = 0;
-  exchange_word(*self.world, bytes,
-                [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
+  exchange_value(*self.world, bytes,
+                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
   w->block = most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
   if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   if (t) {
     w->links = links(*t);
     // Blocks start on 64 bytes, flags on lines.
-    char *const flags =
-        reinterpret_cast<char *>((uintptr_t(w->block) + device::line - 1) & ~(device::line - 1));
+    char *const flags = reinterpret_cast<char *>(round_up(uintptr_t(w->block), device::line));
     w->memory = flags + sizeof(gemm::Signals);
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};

@@ -4,7 +4,6 @@
 #include "../device/runtime.hpp"
 #include "../device/state.hpp"
 #include "gpu_hip.hpp"
-#include "report.hpp"
 #include "team.hpp"
 #include <algorithm>
 #include <mutex>
@@ -18,7 +17,7 @@ device::Module *modules;
 device::State state; // all zero while there is no device heap
 device::Team *teams;
 
-void tell(device::Module *module) {
+void publish_to(device::Module *module) {
   if (module->state_bytes != sizeof state)
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
@@ -28,12 +27,12 @@ void tell(device::Module *module) {
           hipGetErrorString(hipError_t(error)));
 }
 
-void tell_all() {
+void publish_to_all() {
   std::lock_guard guard(modules_mutex);
-  for (auto *module = modules; module; module = module->next) tell(module);
+  for (auto *module = modules; module; module = module->next) publish_to(module);
 }
 
-// Behind the others' flags: arrived, epoch, claimed, the workspace of collectives.
+// Behind the others' flags: arrived, epoch, claimed, the channels of collectives.
 size_t arrived_bytes() {
   return size_t(device::max_teams) * size_t(self.n) * sizeof(uint64_t);
 }
@@ -42,21 +41,21 @@ size_t epoch_bytes() {
 }
 
 // Messages of up to a round of all line channels together take one round.
-device::Workspace workspace() {
-  device::Workspace w{};
+device::Channels channels_of_job() {
+  device::Channels w{};
   using device::line;
   const auto n = size_t(self.n);
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
-  w.channels = device::max_channels;
-  w.head_bytes = line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
+  w.count = device::max_channels;
+  w.head_bytes = line + round_up(2 * n * sizeof(uint64_t), line);
   // A byte takes two of lines, and twice that for both parities.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
   w.room = std::min<size_t>(8192, budget & ~size_t(line - 1));
-  w.line_channels = int(std::min<size_t>(size_t(w.channels), budget / w.room));
-  w.team_bytes = size_t(w.channels) * w.head_bytes + size_t(w.line_channels) * 4 * n * w.room;
+  w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
+  w.team_bytes = size_t(w.count) * w.head_bytes + size_t(w.with_lines) * 4 * n * w.room;
   return w;
 }
-size_t workspace_at() {
+size_t channels_at() {
   return arrived_bytes() + epoch_bytes() + line;
 }
 
@@ -68,8 +67,8 @@ void fill(const Flags &flags) {
   state.arrived = reinterpret_cast<uint64_t *>(flags.own);
   state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
-  state.work = workspace();
-  state.work.at = uintptr_t(flags.own) + workspace_at();
+  state.channels = channels_of_job();
+  state.channels.at = uintptr_t(flags.own) + channels_at();
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
@@ -77,20 +76,18 @@ void fill(const Flags &flags) {
     state.delta[pe] = (there ? uintptr_t(self.device.delta[pe]) : 0) | (self.check || !there);
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
-  if (self.check || self.env.wait_limit > 0) state.report = report::open();
-  double ticks = 0; // a second
-  MUST(runtime::clock_rate(&ticks, chosen), "hipDeviceGetAttribute of the clock's rate");
-  state.wait_limit = uint64_t(self.env.wait_limit * ticks);
+  if (self.check || self.env.wait_limit > 0) state.report = open_reports();
+  state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
 
 } // namespace
 
 size_t trial_at() {
-  const device::Workspace w = workspace();
-  return workspace_at() + w.team_bytes * size_t(w.teams);
+  const device::Channels w = channels_of_job();
+  return channels_at() + w.team_bytes * size_t(w.teams);
 }
 size_t flag_bytes() {
-  return (trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t) + page - 1) & ~(page - 1);
+  return round_up(trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t), page);
 }
 
 void publish(const Flags &flags) {
@@ -105,7 +102,7 @@ void publish(const Flags &flags) {
     teams = static_cast<device::Team *>(p);
     fill(flags);
   }
-  tell_all();
+  publish_to_all();
 }
 
 void unpublish() {
@@ -113,8 +110,8 @@ void unpublish() {
     std::lock_guard guard(modules_mutex);
     state = {};
   }
-  tell_all();
-  report::close();
+  publish_to_all();
+  close_reports();
   MUST(hipFree(teams), "hipFree");
   teams = nullptr;
 }
@@ -122,8 +119,8 @@ void unpublish() {
 device::Team kernel_team(const Team &t) {
   return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32};
 }
-const device::Workspace &work() {
-  return state.work;
+const device::Channels &channels() {
+  return state.channels;
 }
 
 void show_team(const Team &t) {
@@ -139,7 +136,7 @@ void forget_team(int id) {
   if (!self.device.size) return;
   zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
   zero(state.epoch + id, sizeof(uint64_t));
-  const device::Workspace &w = state.work;
+  const device::Channels &w = state.channels;
   if (id >= w.teams) return;
   // Every collective uses channel 0, and has read all lines that were sent to it when it ends.
   auto *own = reinterpret_cast<std::byte *>(w.at) + size_t(id) * w.team_bytes;
@@ -159,7 +156,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
   modules = module;
   if (chosen < 0 || !state.size) return;
   OnDevice on;
-  tell(module);
+  publish_to(module);
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {

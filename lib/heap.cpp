@@ -38,8 +38,7 @@ Heap &heap_for(long hints) {
 void advise(char *p, size_t bytes) {
   constexpr size_t huge = 2 << 20;
   if (bytes < 8 * huge) return;
-  uintptr_t from = (uintptr_t(p) + huge - 1) & ~(huge - 1),
-            to = (uintptr_t(p) + bytes) & ~(huge - 1);
+  uintptr_t from = round_up(uintptr_t(p), huge), to = (uintptr_t(p) + bytes) & ~(huge - 1);
   madvise(reinterpret_cast<void *>(from), to - from, MADV_HUGEPAGE);
 }
 
@@ -51,7 +50,7 @@ void barrier() {
 
 // Under SHMEM_CHECK: all PEs have passed the same arguments.
 void check_alike(const char *fn, const char *arg, uint64_t value) {
-  exchange_word(*self.world, value, [=](int pe, uint64_t other) {
+  exchange_value(*self.world, value, [=](int pe, uint64_t other) {
     if (other != value)
       fatal("%s: %s = %zu, but %zu on PE %d: all PEs must call it alike", fn, arg, size_t(value),
             size_t(other), pe);
@@ -59,11 +58,11 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
 }
 
 // The block that starts at ptr.
-struct Place {
+struct Block {
   Heap &heap;
   size_t offset;
 };
-Place place_of(const char *fn, const void *ptr) {
+Block block_of(const char *fn, const void *ptr) {
   Heap &heap = self.device.has(ptr) ? device_heap : host_heap;
   size_t offset = uintptr_t(ptr) - heap.region.base;
   if (!heap.region.has(ptr) || !heap.alloc.find(offset))
@@ -175,7 +174,7 @@ void *calloc(const char *fn, size_t count, size_t size) {
 void free(const char *fn, void *ptr) {
   if (!ptr) return;
   check_ready(fn);
-  auto [heap, offset] = place_of(fn, ptr);
+  auto [heap, offset] = block_of(fn, ptr);
   if (self.check) check_alike(fn, "offset of ptr in the heap", offset);
   barrier();
   std::lock_guard guard(heap_mutex);
@@ -186,7 +185,7 @@ void *realloc(const char *fn, void *ptr, size_t size) {
   if (!ptr) return malloc(fn, size);
   if (size == 0) return free(fn, ptr), nullptr;
   check_ready(fn);
-  auto [heap, offset] = place_of(fn, ptr);
+  auto [heap, offset] = block_of(fn, ptr);
   if (self.check) check_alike(fn, "size", size);
   barrier(); // peers' puts to the old block are in it
   const Alloc::Block old = *heap.alloc.find(offset);

@@ -1,8 +1,75 @@
 // SPDX-License-Identifier: MIT
+// Locks are served in the order of asking: the lock is two counters, the tickets given out and the
+// tickets served. Only the object of one PE is used, the lock's home; homes are spread by the
+// lock's place, so that an array of locks does not burden one.
 #pragma once
+#include "address.hpp"
+#include "gpu.hpp"
+#include "order.hpp"
+#include "sync.hpp"
 
 namespace shmem::api {
-void set_lock(const char *fn, long *lock);
-void clear_lock(const char *fn, long *lock);
-int test_lock(const char *fn, long *lock);
+
+struct Counters { // what a long of 64 bits holds; zero means free
+  uint32_t served, given;
+};
+static_assert(sizeof(Counters) == sizeof(long));
+
+// The counters in use: of PE pe, mapped at p, or where they would be here.
+struct Home {
+  Counters *p;
+  int pe;
+  bool mapped;
+};
+
+inline Home home(const char *fn, long *lock) {
+  if (self.check) [[unlikely]]
+    check_symmetric(fn, "lock", lock, sizeof *lock, alignof(long));
+  const Region *r = region(lock); // without one, or before init, at() says what is wrong
+  const int pe = r ? int((uintptr_t(lock) - r->base) / sizeof(long) % unsigned(self.n)) : 0;
+  if constexpr (net::built)
+    if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
+  return {reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe)), pe, true};
+}
+
+// Does f(one of the two).
+template <class F> auto with(const Home &h, uint32_t Counters::*which, F f) {
+  uint32_t &word = h.p->*which;
+  if constexpr (net::built)
+    if (!h.mapped) return f(net::Atomic<uint32_t>({&word, h.pe}));
+  if (self.careful && gpu::is_far(&word)) return f(gpu::Atomic<uint32_t>(&word));
+  return f(std::atomic_ref<uint32_t>(word));
+}
+inline uint32_t load(const Home &h, uint32_t Counters::*which) {
+  return with(h, which, [](auto a) { return a.load(std::memory_order_acquire); });
+}
+inline uint32_t next(const Home &h, uint32_t Counters::*which, std::memory_order order) {
+  return with(h, which, [=](auto a) { return a.fetch_add(1, order); });
+}
+
+inline void set_lock(const char *fn, long *lock) {
+  const Home h = home(fn, lock);
+  const uint32_t mine = next(h, &Counters::given, std::memory_order_relaxed);
+  wait_while({h.p, true}, [=] { return load(h, &Counters::served) != mine; });
+}
+
+inline void clear_lock(const char *fn, long *lock) {
+  const Home h = home(fn, lock);
+  if (self.careful) finish();
+  // Releases what the holder has stored (its quiet), and is a full fence for ring.
+  next(h, &Counters::served, std::memory_order_seq_cst);
+  ring({h.p, true});
+}
+
+inline int test_lock(const char *fn, long *lock) {
+  const Home h = home(fn, lock);
+  const uint32_t served = load(h, &Counters::served);
+  const int failed = with(h, &Counters::given, [=](auto given) {
+    uint32_t free = served;
+    return !given.compare_exchange_strong(free, served + 1, std::memory_order_acquire);
+  });
+  if (failed) poll_failed();
+  return failed;
+}
+
 } // namespace shmem::api

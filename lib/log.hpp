@@ -17,9 +17,9 @@ struct Note {
 };
 
 // Why the job ends. The launcher kills all PEs as soon as one has ended, with what it has not read
-// of their stderr (Open MPI 4.1.4 without its delay: this line was lost in 1 of 4 jobs, 2026-11-21).
-// So oshrun takes the line on a way of its own, and says the first one when all PEs are gone.
-// Without oshrun the line goes to stderr.
+// of their stderr (Open MPI 4.1.4 without its delay: this line was lost in 1 of 4 jobs,
+// 2026-11-21). So oshrun takes the line on a way of its own, and says the first one when all PEs
+// are gone. Without oshrun the line goes to stderr.
 [[gnu::format(printf, 1, 2)]] void last_word(const char *format, ...);
 void no_last_word(); // the program wants this end, whatever its status: nothing need be said
 

@@ -2,7 +2,6 @@
 #pragma once
 #include "address.hpp"
 #include <cstring>
-#include <initializer_list>
 
 namespace shmem::api {
 
@@ -21,10 +20,9 @@ inline int pe_accessible(const char *fn, int pe) {
 inline void *ptr(const char *fn, const void *dest, int pe) {
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
-  for (const Region *r : {&self.heap, &self.data, &self.device})
-    if (const int local = local_of(pe); r->has(dest) && local >= 0)
-      return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]);
-  return nullptr;
+  const Region *r = region(dest);
+  const int local = local_of(pe);
+  return r && local >= 0 ? reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]) : nullptr;
 }
 inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe) {
   const Team *t = find_team(team);

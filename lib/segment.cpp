@@ -4,13 +4,13 @@
 #include "log.hpp"
 #include "memory.hpp"
 #include "net.hpp"
-#include "numa.hpp"
 #include "state.hpp"
 #include "team.hpp"
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <hwloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,16 +21,12 @@ namespace {
 
 constexpr uint64_t magic = 0x73686d656d313601; // "shmem16" and the layout's version
 
-size_t up(size_t n, size_t align) {
-  return (n + align - 1) & ~(align - 1);
-}
-
 char *window; // where the segment is mapped
 
 // The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
 // the number of PEs.
 size_t heap_bytes(int n) {
-  size_t limit = memory_limit(), asked = up(self.env.symmetric_size, page);
+  size_t limit = memory_limit(), asked = round_up(self.env.symmetric_size, page);
   if (asked <= limit / n) return asked;
   const char *text = env_text("SYMMETRIC_SIZE");
   if (!text) return limit / 2 / n & ~(page - 1);
@@ -41,7 +37,7 @@ size_t heap_bytes(int n) {
 }
 
 // Opens a descriptor that another process has told us.
-int open_of(int pid, int fd, int flags) {
+int open_theirs(int pid, int fd, int flags) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
   int mine = open(path, flags | O_CLOEXEC);
@@ -57,7 +53,7 @@ void map() {
   size_t room = self.job_bytes + max_align;
   void *p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p != MAP_FAILED) {
-    auto from = uintptr_t(p), at = up(from, max_align), end = at + self.job_bytes;
+    auto from = uintptr_t(p), at = round_up(from, max_align), end = at + self.job_bytes;
     if (at > from) munmap(p, at - from);
     if (end < from + room) munmap(reinterpret_cast<void *>(end), from + room - end);
     p = mmap(reinterpret_cast<void *>(at), self.job_bytes, PROT_READ | PROT_WRITE,
@@ -85,18 +81,39 @@ void create(int n, size_t bytes) {
   job->magic = magic;
 }
 
+// Asks for the pages of this PE's part on the memory nearest to the cores that it may run on,
+// whoever touches them first.
+void place_near(void *start, size_t bytes) {
+  // Reading the topology takes milliseconds, so not on a machine that has nothing to choose.
+  if (access("/sys/devices/system/node/node1", F_OK) != 0) return;
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) < 0) return;
+  hwloc_bitmap_t cores = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
+  if (hwloc_topology_load(topology) == 0 &&
+      hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0) {
+    hwloc_cpuset_to_nodeset(topology, cores, nodes);
+    // Not strict: a full node spills over rather than kill the program.
+    if (hwloc_set_area_membind(topology, start, bytes, nodes, HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_BYNODESET) < 0)
+      debug("NUMA binding refused; pages lie where they are touched first");
+  }
+  hwloc_bitmap_free(nodes);
+  hwloc_bitmap_free(cores);
+  hwloc_topology_destroy(topology);
+}
+
 } // namespace
 
 void join(const bootstrap::Place &place) {
   const int n = place.n_local;
   data::Extent data = data::extent();
-  size_t slots_at = up(sizeof(Job), page);
-  size_t teams_at = slots_at + up(size_t(n) * sizeof(Slot), page);
+  size_t slots_at = round_up(sizeof(Job), page);
+  size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
   // Addresses of the PEs of all nodes, once a node.
-  const size_t book_at = teams_at + up(max_teams * share_bytes(n), page);
-  self.part_start = up(book_at + net::book_bytes(), max_align);
+  const size_t book_at = teams_at + round_up(max_teams * share_bytes(n), page);
+  self.part_start = round_up(book_at + net::book_bytes(), max_align);
   auto layout = [&](size_t heap) {
-    self.part_bytes = up(heap + data.bytes, max_align);
+    self.part_bytes = round_up(heap + data.bytes, max_align);
     self.job_bytes = self.part_start + n * self.part_bytes;
   };
   size_t heap;
@@ -121,9 +138,9 @@ void join(const bootstrap::Place &place) {
       fatal("static data of %zu bytes, but %zu in the node's first PE: all PEs must run the same "
             "program",
             data.bytes, bytes);
-    self.segment_fd = open_of(pid, fd, O_RDWR);
-    self.pipe_read = open_of(pid, r, O_RDONLY);
-    self.pipe_write = open_of(pid, w, O_WRONLY);
+    self.segment_fd = open_theirs(pid, fd, O_RDWR);
+    self.pipe_read = open_theirs(pid, r, O_RDONLY);
+    self.pipe_write = open_theirs(pid, w, O_WRONLY);
     struct stat st;
     if (fstat(self.segment_fd, &st) < 0 || size_t(st.st_ino) != inode)
       fatal("/proc/%d is another process here than for the node's first PE: the PEs of a node must "
@@ -149,10 +166,10 @@ void join(const bootstrap::Place &place) {
     heap_delta[i] = step;
     data_delta[i] = i == place.local ? 0 : mine + heap + step - data.base;
   }
-  self.heap = {uintptr_t(mine), heap, heap_delta};
-  self.data = {uintptr_t(data.base), data.bytes, data_delta};
+  self.heap = {{uintptr_t(mine), heap}, heap_delta};
+  self.data = {{uintptr_t(data.base), data.bytes}, data_delta};
   data::move(self.segment_fd, size_t(mine - window) + heap);
-  numa::bind(mine, self.part_bytes);
+  place_near(mine, self.part_bytes);
   debug("heap of %zu bytes at %p, static data of %zu bytes at %p", heap, static_cast<void *>(mine),
         data.bytes, static_cast<void *>(data.base));
 }

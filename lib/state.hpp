@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #define SHMEM_NO_GENERICS
 #include <shmem.h>
 
@@ -19,21 +20,13 @@ inline constexpr bool built = SHMEM_NET_BUILT; // PEs may be on other nodes
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
+// To a multiple of align, a power of two.
+constexpr size_t round_up(size_t n, size_t align) {
+  return (n + align - 1) & ~(align - 1);
+}
 // Every PE's heap starts on a multiple of this, so that one offset is aligned on all of them. It
 // costs address space only.
 inline constexpr size_t max_align = 64 << 20;
-
-// A symmetric region: [base, base + size) here, and the same object of local PE i lies delta[i]
-// further.
-struct Region {
-  uintptr_t base;
-  size_t size;
-  const ptrdiff_t *delta;
-  bool has(const void *p) const { return uintptr_t(p) - base < size; }
-  bool has(const void *p, size_t bytes) const {
-    return has(p) && bytes <= size - (uintptr_t(p) - base);
-  }
-};
 
 // Where a plain range check is all that an access needs.
 struct Span {
@@ -42,27 +35,37 @@ struct Span {
   bool has(const void *p) const { return uintptr_t(p) - base < size; }
 };
 
+// A symmetric region: what is in the span here is the same object of PE pe delta[pe] further.
+struct Region : Span {
+  const ptrdiff_t *delta;
+  using Span::has;
+  bool has(const void *p, size_t bytes) const {
+    return has(p) && bytes <= size - (uintptr_t(p) - base);
+  }
+};
+
 // What a PE shows the others of its node.
 struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
-  std::atomic<int> core;           // + 1, where it waits awake; 0 asleep, or before the first wait
+  std::atomic<uint64_t> place;     // where it waits awake, and since when, see sync.cpp
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
-  alignas(
-      line) std::atomic<uint64_t> awaits; // what sleeping threads of this PE wait for, see sync.cpp
-  std::atomic<uint32_t> bell;             // the futex that they sleep on
+  // What sleeping threads of this PE wait for, see sync.cpp, and the futex that they sleep on.
+  alignas(line) std::atomic<uint64_t> awaits;
+  std::atomic<uint32_t> bell;
 };
 
 // Arrival counter of up to 8 members of a team, or of up to 8 counters below it; it only grows.
 struct alignas(line) Arrival {
   std::atomic<uint64_t> count;
-  std::atomic<uint64_t> released; // of the root only: the barrier that is complete
-  std::atomic<uint64_t> left;     // of the root only: members that have destroyed the team
-  std::atomic<uint64_t> rounds; // of the root only: where the rounds of the share's last team ended
-  std::atomic<uint64_t> casts;  // and its broadcasts
-  std::atomic<uint32_t> generation; // of the root only: how many teams have had this share
+  // Of the root only:
+  std::atomic<uint64_t> released;   // the barrier that is complete
+  std::atomic<uint64_t> left;       // members that have destroyed the team
+  std::atomic<uint64_t> rounds;     // where the rounds of the share's last team ended
+  std::atomic<uint64_t> casts;      // and its broadcasts
+  std::atomic<uint32_t> generation; // how many teams have had this share
 };
 
 // What the root of a broadcast shows the others: a flag for each, with few bytes on its line,
@@ -98,13 +101,13 @@ struct Job {
   uint64_t magic;
   int n;
   std::atomic<uint64_t> cores[16]; // of all PEs
-  alignas(line)
-      std::atomic<uint32_t> sleepers; // threads in futex sleep, all PEs: nobody rings while it is 0
-  alignas(line) std::atomic<uint32_t> departed; // PE + 1 of the first that has left, or is leaving,
-                                                // through exit()
-  std::atomic<uint32_t> dead;                   // PE + 1 of the first that died
-  std::atomic<uint64_t>
-      exit; // 1 << 32 | status, once shmem_global_exit or a fatal error was called
+  // Threads in futex sleep, of all PEs: nobody rings while it is 0.
+  alignas(line) std::atomic<uint32_t> sleepers;
+  // PE + 1 of the first that has left, or is leaving, through exit(); of the first that died.
+  alignas(line) std::atomic<uint32_t> departed;
+  std::atomic<uint32_t> dead;
+  // 1 << 32 | status, once shmem_global_exit or a fatal error was called.
+  std::atomic<uint64_t> exit;
   alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
   std::atomic<uint64_t> team_used[max_teams / 64];
   std::atomic<uint32_t> book_ready;      // the addresses of PEs on other nodes are in the segment
@@ -112,7 +115,14 @@ struct Job {
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
 
-struct Context;
+struct Team;
+
+// A communication context. On mapped PEs there is nothing to it but its team.
+struct Context {
+  Team *team;
+  int start, stride; // of the team, for the data path
+  long options;
+};
 
 // A team, as this process sees it: member i is PE start + i * stride of the world.
 struct Team {
@@ -127,8 +137,9 @@ struct Team {
   uint64_t datas;
   struct Nodes *nodes; // where members are on several nodes, see coll/nodes.hpp; or null
   uint32_t generation; // of the share, see Arrival
+  uint64_t active_set; // of a team that serves one: the set
   int num_contexts;
-  Context *contexts; // shareable and private ones, a list
+  std::list<Context> contexts;
   int pe(int i) const { return start + i * stride; }
 };
 
@@ -141,8 +152,7 @@ struct State {
   int near, first; // PEs of this node that the data path finds in heap_delta: first, and how many
   std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
   std::atomic<int> failed; // polls of the program's own since it last yielded
-  Span
-      read; // as word, for what a program may poll; empty where polling has to give way, see sync.hpp
+  Span read; // as word, for what a program may poll; empty where polling has to give way
   int n, me;
   // This node's PEs are node_first + i * node_stride; this one is number `local` of n_local. Slots, shares
   // and deltas go by these numbers.
@@ -158,14 +168,14 @@ struct State {
   size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
   Region device; // the heap on the GPU; of size 0 where there is none
-  bool far; // a block of it is in use, and the GPU has to do what the CPU would do slowly or not at
-            // all
+  // A block of it is in use, and the GPU has to do what the CPU would do slowly or not at all.
+  bool far;
   bool device_main; // shmem_malloc allocates there
   Team *shared;
   Env env;
   int inits, thread_level;
-  size_t job_bytes; // the segment's extent, and where in it the PEs' parts start and how far apart
-                    // they lie
+  // The segment's extent, and where in it the PEs' parts start and how far apart they lie.
+  size_t job_bytes;
   size_t part_start, part_bytes;
   int segment_fd, pipe_read, pipe_write;
   int pid;

@@ -10,7 +10,7 @@ namespace shmem::stream {
 
 namespace {
 
-using gpu::chosen, gpu::OnDevice;
+using gpu::OnDevice;
 
 // From here up a put is the copy engine's: it takes no compute unit and reaches 395 GB/s of an
 // H200's link, a kernel 370, but starts some us later (2026-11).
@@ -70,9 +70,9 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
-  if (t->id >= gpu::work().teams)
+  if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
-          fn, static_cast<void *>(team), t->id, gpu::work().teams);
+          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
   *members = t;
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
@@ -88,20 +88,8 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
 
 } // namespace
 
-void put(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
-         Stream s) {
-  void *d = there(fn, "dest", dest, bytes, align, pe);
-  check_pointer(fn, "source", source, bytes);
-  copy(fn, d, source, bytes, Remote::dest, s);
-}
-void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
-         Stream s) {
-  const void *from = there(fn, "source", source, bytes, align, pe);
-  check_pointer(fn, "dest", dest, bytes);
-  copy(fn, dest, from, bytes, Remote::source, s);
-}
-void strided(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b, int pe,
-             Stream s) {
+void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
+              int pe, Stream s) {
   const size_t n = b.block ? b.n : 0;
   auto bytes = [&](ptrdiff_t stride) { return extent(n, stride, b.block) * b.unit; };
   check_ready(fn);

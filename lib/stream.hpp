@@ -5,7 +5,7 @@
 #pragma once
 #include "../device/op.hpp"
 #include "address.hpp"
-#include "coll/far.hpp"
+#include "coll/coll.hpp"
 #include "tune.hpp"
 #include <complex>
 #include <shmemx.h>
@@ -16,18 +16,14 @@ namespace stream {
 
 using Stream = shmemx_stream_t;
 
-// align is that of an element, for checks.
-void put(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
-         Stream stream);
-void get(const char *fn, void *dest, const void *source, size_t bytes, size_t align, int pe,
-         Stream stream);
-// n blocks, of which each begins dst and sst elements of unit bytes behind the last.
+// n blocks, of which each begins dst and sst elements of unit bytes behind the last. align is that
+// of an element, for checks.
 struct Blocks {
   ptrdiff_t dst, sst;
   size_t block, n, unit, align;
 };
-void strided(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b, int pe,
-             Stream stream);
+void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
+              int pe, Stream stream);
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
                 uint64_t *sig, uint64_t value, int op, int pe, Stream stream);
@@ -56,36 +52,25 @@ namespace on_stream {
 
 using stream::Stream;
 
-template <class T>
-inline void put(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
-  stream::put(fn, dest, source, n * sizeof(T), alignof(T), pe, s);
-}
-template <class T>
-inline void get(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {
-  stream::get(fn, dest, source, n * sizeof(T), alignof(T), pe, s);
-}
-template <class T>
-inline void iput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
-                 int pe, Stream s) {
-  stream::strided(fn, Remote::dest, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
-}
-template <class T>
-inline void iget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t n,
-                 int pe, Stream s) {
-  stream::strided(fn, Remote::source, dest, source, {dst, sst, 1, n, sizeof(T), alignof(T)}, pe, s);
-}
-template <class T>
-inline void ibput(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                  size_t bsize, size_t nblocks, int pe, Stream s) {
-  stream::strided(fn, Remote::dest, dest, source, {dst, sst, bsize, nblocks, sizeof(T), alignof(T)},
-                  pe, s);
-}
-template <class T>
-inline void ibget(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                  size_t bsize, size_t nblocks, int pe, Stream s) {
-  stream::strided(fn, Remote::source, dest, source,
-                  {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);
-}
+#define TRANSFER(way, remote)                                                                      \
+  template <class T>                                                                               \
+  inline void ib##way(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,      \
+                      size_t bsize, size_t nblocks, int pe, Stream s) {                            \
+    stream::transfer(fn, Remote::remote, dest, source,                                             \
+                     {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);                    \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline void i##way(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,       \
+                     size_t n, int pe, Stream s) {                                                 \
+    ib##way(fn, dest, source, dst, sst, 1, n, pe, s);                                              \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline void way(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {          \
+    ib##way(fn, dest, source, 1, 1, 1, n, pe, s);                                                  \
+  }
+TRANSFER(put, dest)
+TRANSFER(get, source)
+#undef TRANSFER
 template <class T> inline void p(const char *fn, T *dest, T value, int pe, Stream s) {
   stream::store(fn, dest, stream::bits(value), sizeof(T), pe, s);
 }
@@ -191,13 +176,7 @@ inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source
 #define REDUCTIONS(name, Op)                                                                       \
   REDUCTION(name##_reduce, Op, all)                                                                \
   REDUCTION(name##_reduce_scatter, Op, scatter)
-REDUCTIONS(and, And)
-REDUCTIONS(or, Or)
-REDUCTIONS(xor, Xor)
-REDUCTIONS(max, Max)
-REDUCTIONS(min, Min)
-REDUCTIONS(sum, Sum)
-REDUCTIONS(prod, Prod)
+SHMEM_OPERATORS_(REDUCTIONS)
 REDUCTION(sum_inscan, Sum, inscan)
 REDUCTION(sum_exscan, Sum, exscan)
 #undef REDUCTIONS

@@ -5,11 +5,13 @@
 #include "gpu.hpp"
 #include "log.hpp"
 #include "order.hpp"
+#include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
+#include <list>
 #include <mutex>
-#include <new>
+#include <utility>
+#include <vector>
 
 namespace shmem {
 
@@ -18,16 +20,8 @@ namespace {
 // Guards the list of teams and every team's list of contexts: threads may create and destroy at
 // once.
 std::mutex lists;
-struct Node {
-  Team team;
-  uint64_t set; // of an active set's team
-  Node *next;
-};
-Node *teams;
-
-Node *node_of(const Team *t) {
-  return reinterpret_cast<Node *>(const_cast<Team *>(t));
-} // team is its first member
+// Never destroyed: other threads may be in a barrier while this process runs its exit handlers.
+std::list<Team> &teams = *new std::list<Team>;
 
 // A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
 int take_share() {
@@ -58,38 +52,27 @@ void give_share(int id) {
 }
 
 // tag: what all members know the team by, and no other team that lives has.
-Team *make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t tag,
+Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t tag,
                 uint64_t set = 0) {
-  auto *node = new (std::nothrow) Node{};
-  if (!node) fatal("no memory for a team");
-  Team &t = node->team;
+  std::lock_guard guard(lists);
+  Team &t = teams.emplace_front();
   t.me = me, t.n = n, t.start = start, t.stride = stride, t.id = id;
   t.share = self.shares + id * share_bytes(self.n_local);
   t.num_contexts = num_contexts;
   t.rounds = arrival(t)->rounds;
   t.casts = t.done = arrival(t)->casts;
   t.generation = arrival(t)->generation;
-  node->set = set;
+  t.active_set = set;
   if constexpr (net::built)
     if (!self.one_node()) t.nodes = make_nodes(t, tag);
-  std::lock_guard guard(lists);
-  node->next = teams;
-  teams = node;
-  return &node->team;
+  return t;
 }
 
-// The member of team t that is world PE pe, or -1.
-int member(const Team &t, int pe) {
-  int d = pe - t.start;
-  if (t.stride == 0) return d == 0 ? 0 : -1;
-  return d % t.stride == 0 && d / t.stride >= 0 && d / t.stride < t.n ? d / t.stride : -1;
-}
-
-void free_contexts(Team &t) {
-  while (Context *c = t.contexts) {
-    t.contexts = c->next;
-    delete c;
-  }
+// The member that is `pe`, of n from start on, or -1.
+int member(int pe, int start, int stride, int n) {
+  const int d = pe - start;
+  if (stride == 0) return d == 0 ? 0 : -1;
+  return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
 }
 
 // Where the next team of this share goes on: the same number from every member. Only before the
@@ -100,30 +83,22 @@ void leave_counts(const Team &team) {
   arrival(t)->casts = t.casts;
 }
 
-void drop(Node *node) {
+void drop(const Team &t) {
   std::lock_guard guard(lists);
-  free_contexts(node->team);
-  for (Node **p = &teams; *p; p = &(*p)->next)
-    if (*p == node) {
-      *p = node->next;
-      if constexpr (net::built) free_nodes(node->team.nodes);
-      delete node;
-      return;
-    }
+  if constexpr (net::built) free_nodes(t.nodes);
+  teams.remove_if([&](const Team &other) { return &other == &t; });
 }
 
 bool known(const Team *t) {
   std::lock_guard guard(lists);
-  for (Node *node = teams; node; node = node->next)
-    if (&node->team == t) return true;
-  return false;
+  return std::any_of(teams.begin(), teams.end(), [=](const Team &team) { return &team == t; });
 }
 
 bool known(const Context *c) {
   std::lock_guard guard(lists);
-  for (Node *node = teams; node; node = node->next)
-    for (Context *p = node->team.contexts; p; p = p->next)
-      if (p == c) return true;
+  for (const Team &t : teams)
+    for (const Context &other : t.contexts)
+      if (&other == c) return true;
   return false;
 }
 
@@ -166,19 +141,17 @@ void make_teams() {
   // the last one. Nobody passes the first barrier before this PE has been here.
   auto predefined = [](int me, int n, int start, int stride, int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
-    Team *t = make_team(me, n, start, stride, id, 0, uint64_t(id));
-    here(*t).barriers = arrival(*t)->released;
-    return t;
+    Team &t = make_team(me, n, start, stride, id, 0, uint64_t(id));
+    here(t).barriers = arrival(t)->released;
+    return &t;
   };
   self.world = predefined(self.me, self.n, 0, 1, 0);
   self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride, 1);
 }
 
 void destroy_teams() {
-  while (teams) {
-    leave_counts(teams->team);
-    drop(teams);
-  }
+  for (const Team &t : teams) leave_counts(t);
+  teams.clear();
   self.world = self.shared = nullptr;
 }
 
@@ -203,12 +176,10 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
       uint64_t(1) << 63 | uint64_t(start) << 37 | uint64_t(log_stride) << 32 | uint32_t(size);
   {
     std::lock_guard guard(lists);
-    for (Node *node = teams; node; node = node->next)
-      if (node->set == set) return &node->team;
+    for (Team &t : teams)
+      if (t.active_set == set) return &t;
   }
-  Team probe{};
-  probe.n = size, probe.start = start, probe.stride = stride;
-  int me = member(probe, self.me);
+  const int me = member(self.me, start, stride, size);
   if (me < 0) {
     if (self.check)
       fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
@@ -226,7 +197,7 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
   lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
   ring({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
-  return make_team(me, size, start, stride, id, 0, set_tag(start, log_stride, size), set);
+  return &make_team(me, size, start, stride, id, 0, set_tag(start, log_stride, size), set);
 }
 
 namespace api {
@@ -252,7 +223,7 @@ int team_get_config(const char *fn, shmem_team_t team, long mask, shmem_team_con
 int team_translate_pe(const char *, shmem_team_t src_team, int src_pe, shmem_team_t dest_team) {
   const Team *from = find_team(src_team), *to = find_team(dest_team);
   if (!from || !to || unsigned(src_pe) >= unsigned(from->n)) return -1;
-  return member(*to, from->pe(src_pe));
+  return member(from->pe(src_pe), to->start, to->stride, to->n);
 }
 
 namespace {
@@ -268,21 +239,16 @@ struct Child {
   }
 };
 
-int contexts_of(const shmem_team_config_t *config, long mask) {
-  return mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
-}
-
 // Makes this PE's team among the children of one split; all members of the parent call it with the
 // same children. The leader of each child takes a share and shows it to all, so that all agree
 // whether it worked.
-bool make_children(Team &parent, const Child *children, int n, const shmem_team_config_t *config,
-                   long mask, shmem_team_t *team) {
+bool make_children(Team &parent, const std::vector<Child> &children,
+                   const shmem_team_config_t *config, long mask, shmem_team_t *team) {
   int mine = -1, me = -1;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < int(children.size()); i++) {
     const Child &c = children[i];
-    int d = parent.me - c.start;
-    int at = c.size == 1 ? (d == 0 ? 0 : -1) : d % c.stride == 0 ? d / c.stride : -1;
-    if (at >= 0 && at < c.size) mine = i, me = at;
+    const int at = member(parent.me, c.start, c.stride, c.size);
+    if (at >= 0) mine = i, me = at;
   }
   const int leader = mine < 0 ? -1 : children[mine].leader(parent);
   int id = -1, first_id = -1;
@@ -290,12 +256,12 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
   // A leader shows its share's number + 1, or 0 when there is none left; who leads no child, all
   // ones.
   const bool leads = leader == parent.me;
-  exchange_word(parent, leads ? uint64_t(take_share() + 1) : ~uint64_t(0),
-                [&](int i, uint64_t word) {
-                  ok &= word != 0;
-                  if (i == leader) id = int(word) - 1;
-                  if (mine >= 0 && i == children[mine].start) first_id = int(word) - 1;
-                });
+  exchange_value(parent, leads ? uint64_t(take_share() + 1) : ~uint64_t(0),
+                 [&](int i, uint64_t word) {
+                   ok &= word != 0;
+                   if (i == leader) id = int(word) - 1;
+                   if (mine >= 0 && i == children[mine].start) first_id = int(word) - 1;
+                 });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
   const Child &c = children[mine];
@@ -303,11 +269,12 @@ bool make_children(Team &parent, const Child *children, int n, const shmem_team_
     if (leads && id >= 0) give_share(id);
     return false;
   }
+  const int contexts = mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
   const int start = parent.pe(c.start);
-  Team *made = make_team(me, c.size, start, c.stride * parent.stride, id, contexts_of(config, mask),
-                         team_tag(start, first_id));
-  gpu::show_team(*made);
-  *team = handle_of(*made);
+  const Team &made = make_team(me, c.size, start, c.stride * parent.stride, id, contexts,
+                               team_tag(start, first_id));
+  gpu::show_team(made);
+  *team = handle_of(made);
   return true;
 }
 
@@ -322,8 +289,7 @@ int team_split_strided(const char *fn, shmem_team_t parent_team, int start, int 
   if (size < 1 || start < 0 || start >= parent.n || last < 0 || last >= parent.n ||
       (stride == 0 && size != 1))
     return 1;
-  Child child{start, size == 1 ? 1 : stride, size};
-  return !make_children(parent, &child, 1, config, mask, new_team);
+  return !make_children(parent, {{start, size == 1 ? 1 : stride, size}}, config, mask, new_team);
 }
 
 int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
@@ -336,19 +302,16 @@ int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
   const int n = parent.n;
   if (xrange > n) xrange = n;
   const int rows = (n + xrange - 1) / xrange;
-  auto *children = new (std::nothrow) Child[size_t(rows > xrange ? rows : xrange)];
-  if (!children) fatal("%s: no memory", fn);
+  std::vector<Child> children;
+  children.reserve(size_t(std::max(rows, xrange)));
   for (int y = 0; y < rows; y++)
-    children[y] = {y * xrange, 1, y < rows - 1 ? xrange : n - y * xrange};
-  bool ok = make_children(parent, children, rows, xconfig, xmask, xteam);
-  if (ok) {
-    for (int x = 0; x < xrange; x++) children[x] = {x, xrange, (n - x + xrange - 1) / xrange};
-    ok = make_children(parent, children, xrange, yconfig, ymask, yteam);
-    if (!ok) team_destroy(fn, *xteam);
-    if (!ok) *xteam = SHMEM_TEAM_INVALID;
-  }
-  delete[] children;
-  return !ok;
+    children.push_back({y * xrange, 1, y < rows - 1 ? xrange : n - y * xrange});
+  if (!make_children(parent, children, xconfig, xmask, xteam)) return 1;
+  children.clear();
+  for (int x = 0; x < xrange; x++) children.push_back({x, xrange, (n - x + xrange - 1) / xrange});
+  if (make_children(parent, children, yconfig, ymask, yteam)) return 0;
+  team_destroy(fn, std::exchange(*xteam, SHMEM_TEAM_INVALID));
+  return 1;
 }
 
 void team_destroy(const char *fn, shmem_team_t team) {
@@ -361,7 +324,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
   gpu::forget_team(t.id);
   if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n))
     give_share(t.id);
-  drop(node_of(&t));
+  drop(t);
 }
 
 int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t *ctx) {
@@ -371,10 +334,8 @@ int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t
   constexpr long all = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
   if (self.check && options & ~all) fatal("%s: options = %ld: unknown option", fn, options);
   std::lock_guard guard(lists);
-  auto *c = new (std::nothrow) Context{&t, t.start, t.stride, options, t.contexts};
-  if (!c) return 1;
-  t.contexts = c;
-  *ctx = reinterpret_cast<shmem_ctx_t>(with_id(c, t.id));
+  t.contexts.push_front({&t, t.start, t.stride, options});
+  *ctx = reinterpret_cast<shmem_ctx_t>(with_id(&t.contexts.front(), t.id));
   return 0;
 }
 
@@ -388,14 +349,9 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (self.check) check_context(fn, ctx);
   full_fence(); // the quiet
   if (self.careful) finish();
-  auto *c = context_of(ctx);
+  const Context *c = context_of(ctx);
   std::lock_guard guard(lists);
-  for (Context **p = &c->team->contexts; *p; p = &(*p)->next)
-    if (*p == c) {
-      *p = c->next;
-      delete c;
-      return;
-    }
+  c->team->contexts.remove_if([=](const Context &other) { return &other == c; });
 }
 
 int ctx_get_team(const char *fn, shmem_ctx_t ctx, shmem_team_t *team) {

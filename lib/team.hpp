@@ -13,11 +13,9 @@ namespace shmem {
 // A team's share of the segment: arrival counters (the root's first), two stages and an outbox for
 // each member. Sized for a team of all the node's PEs; what a smaller team does not touch takes no
 // memory.
-inline size_t arrivals(int n) {
-  return n <= 8 ? 1 : 1 + (size_t(n) + 7) / 8;
-}
 inline size_t arrivals_bytes(int n) {
-  return (arrivals(n) * sizeof(Arrival) + page - 1) / page * page;
+  const size_t arrivals = n <= 8 ? 1 : 1 + (size_t(n) + 7) / 8;
+  return round_up(arrivals * sizeof(Arrival), page);
 }
 inline size_t share_bytes(int n) {
   return arrivals_bytes(n) + size_t(n) * (2 * sizeof(Stage) + sizeof(Outbox));
@@ -86,32 +84,26 @@ inline void sync(Team &t) {
   }
 }
 
-// A word from each member to all: calls take(i, member i's word).
 void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all); // at most stage_bytes
-template <class Take> inline void exchange_word(Team &t, uint64_t word, Take take) {
+// A value from each member to all: calls take(i, member i's value).
+template <class T, class Take> inline void exchange_value(Team &t, const T &mine, Take take) {
+  static_assert(sizeof(T) <= stage_bytes);
   if constexpr (net::built)
     if (t.nodes) {
-      std::unique_ptr<uint64_t[]> all(new uint64_t[size_t(t.n)]);
-      exchange_nodes(t, &word, sizeof word, all.get());
+      const std::unique_ptr<T[]> all(new T[size_t(t.n)]);
+      exchange_nodes(t, &mine, sizeof mine, all.get());
       for (int i = 0; i < t.n; i++) take(i, all[size_t(i)]);
       return;
     }
+  auto data = [](Stage &s) { return sizeof(T) <= sizeof s.few ? s.few : s.data; };
   exchange(
-      t, [=](Stage &s) { memcpy(s.few, &word, sizeof word); },
+      t, [&](Stage &s) { memcpy(data(s), &mine, sizeof mine); },
       [&](int i, Stage &s) {
-        uint64_t theirs;
-        memcpy(&theirs, s.few, sizeof theirs);
+        T theirs;
+        memcpy(&theirs, data(s), sizeof theirs);
         take(i, theirs);
       });
 }
-
-// A communication context. On mapped PEs there is nothing to it but its team.
-struct Context {
-  Team *team;
-  int start, stride; // of the team, for the data path
-  long options;
-  Context *next; // in the team's list
-};
 
 // A handle is an address with the team's id above it, where kernels look for it (device/state.hpp).
 inline constexpr int id_shift = device::id_shift;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Point-to-point synchronization: wait and test.
 #pragma once
+#include "../device/op.hpp"
 #include "address.hpp"
 #include "gpu.hpp"
 #include "sync.hpp"
@@ -10,21 +11,9 @@ namespace shmem::api {
 [[noreturn, gnu::cold]] void bad_cmp(const char *fn, int cmp);
 
 template <class T> [[gnu::always_inline]] inline bool holds(const char *fn, T a, int cmp, T b) {
-  switch (cmp) {
-  case SHMEM_CMP_EQ:
-    return a == b;
-  case SHMEM_CMP_NE:
-    return a != b;
-  case SHMEM_CMP_LT:
-    return a < b;
-  case SHMEM_CMP_LE:
-    return a <= b;
-  case SHMEM_CMP_GT:
-    return a > b;
-  case SHMEM_CMP_GE:
-    return a >= b;
-  }
-  bad_cmp(fn, cmp);
+  if (unsigned(cmp) > SHMEM_CMP_GE) [[unlikely]]
+    bad_cmp(fn, cmp);
+  return compare(a, cmp, b);
 }
 
 // Acquire: what was stored before the value that is seen here is seen after it. Another PE may
@@ -219,26 +208,6 @@ inline size_t wait_until_some(const char *fn, T *ivars, size_t n, size_t *indice
       });
     return found;
   });
-}
-
-// With a vector of values: the type of the last argument is all that differs.
-template <class... A> inline int test_all_vector(A... a) {
-  return test_all(a...);
-}
-template <class... A> inline size_t test_any_vector(A... a) {
-  return test_any(a...);
-}
-template <class... A> inline size_t test_some_vector(A... a) {
-  return test_some(a...);
-}
-template <class... A> inline void wait_until_all_vector(A... a) {
-  wait_until_all(a...);
-}
-template <class... A> inline size_t wait_until_any_vector(A... a) {
-  return wait_until_any(a...);
-}
-template <class... A> inline size_t wait_until_some_vector(A... a) {
-  return wait_until_some(a...);
 }
 
 } // namespace shmem::api

@@ -6,15 +6,18 @@ WHAT is one of
   prototypes | pshmem     the C prototypes for shmem.h, pshmem.h
   generics                the C11 generics
   overloads               the C++ overloads, std::complex included
-  api:GROUP               the definitions of one group's entry points, each a call of the template in HEADER that is named as
-                          the routine
-  stream STRUCT           the C prototypes of the forms for streams, for shmemx.h; what HIP's stream is a pointer to
+  api:GROUP               the definitions of one group's entry points, each a call of the template
+                          in HEADER that is named as the routine
+  stream STRUCT           the C prototypes of the forms for streams, for shmemx.h, where HIP's
+                          stream is a pointer to that struct
   stream_generics         the C11 generics of those
   stream_overloads        their C++ overloads
   api:stream              their definitions
-  device                  the names that kernels call: each the template of device/ there and the host's routine on the host
+  device                  the names that kernels call: each the template of device/ there and the
+                          host's routine on the host
   exports [PATTERN...]    the linker's version script, with what else the platform shows
-  table                   name, template, group, type and prototype of every function, tab separated, for tests and manual
+  table                   name, template, group, type and prototype of every function, with tabs
+                          between them, for tests and manual
 """
 import re
 import sys
@@ -28,7 +31,8 @@ class Type:
         self.real = base.split()[0] if "cplx" in classes else None
 
     def use_typedef(self):
-        """As headers spell it: clang++ accepts _Complex in a pedantic C++ program only behind a typedef, which shmem.h has."""
+        """As headers spell it: clang++ accepts _Complex in a pedantic C++ program only behind a
+        typedef, which shmem.h has."""
         if self.real:
             self.ctype = self.base = f"shmem_complex{self.real[0]}_"
 
@@ -117,11 +121,13 @@ class Function:
         return f"{'' if self.result == 'void' else 'return '}{callee}({', '.join(args)});"
 
     def calls_template(self, namespace, name=None, scope=()):
-        """The call of its template, which gets the name that the user has called, and void pointers as what they point to."""
+        """The call of its template, which gets the name that the user has called, and void pointers
+        as what they point to."""
         args, element = [f'"{name or self.name}"', *self.context], self.element()
         for p in self.params:
             const = "const " if "const" in p else ""
-            args.append(f"static_cast<{const}{element} *>({arg(p)})" if element and "void *" in p else arg(p))
+            typed = element and "void *" in p
+            args.append(f"static_cast<{const}{element} *>({arg(p)})" if typed else arg(p))
         return self.calls(f"{namespace}::{self.template}", args + list(scope))
 
 
@@ -178,7 +184,8 @@ def prototypes(types, lines, prefix=""):
         yield f"{noreturn}{f.prototype(prefix + f.name)};"
 
 
-# Base types in the order in which a generic lists them: a type and its other names (int, int32_t) are one choice.
+# Base types in the order in which a generic lists them: a type and its other names (int, int32_t)
+# are one choice.
 def choices(types, tclass):
     seen = {}
     for t in types:
@@ -188,7 +195,8 @@ def choices(types, tclass):
 
 
 def generic_lines(lines):
-    """Generic name -> its lines (shmem_wait_until and shmem_test have two: the current types and the deprecated)."""
+    """Generic name -> its lines (shmem_wait_until and shmem_test have two: the current types and
+    the deprecated)."""
     names = {}
     for line in lines:
         if "generic" in line.tags:
@@ -200,7 +208,8 @@ def generic_lines(lines):
 def generics(types, lines):
     counts = "_9, _8, _7, _6, _5, _4, _3, _2, _1"
     yield "#define SHMEM_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, N, ...) N"
-    yield f"#define SHMEM_PICK_(prefix, ...) SHMEM_PASTE_(prefix, SHMEM_COUNT_(__VA_ARGS__, {counts}, _0))"
+    yield ("#define SHMEM_PICK_(prefix, ...) "
+           f"SHMEM_PASTE_(prefix, SHMEM_COUNT_(__VA_ARGS__, {counts}, _0))")
     yield "#define SHMEM_PASTE_(a, b) SHMEM_PASTE2_(a, b)"
     yield "#define SHMEM_PASTE2_(a, b) a##b"
     plain = {line.name for line in lines}
@@ -223,7 +232,7 @@ def generics(types, lines):
                 body = "(" + Function(first, None, ctx).name + ")"
             yield f"#define {name}_{count}({', '.join(names)}) {body}({', '.join(names)})"
             forms.append(count)
-        # A function of the same name but with other arguments stays reachable: active-set shmem_sync.
+        # A function of the same name with other arguments stays reachable: active-set shmem_sync.
         for line in lines:
             if line.name == name and len(line.params) not in forms:
                 names = ", ".join(arg(p) for p in line.params)
@@ -269,11 +278,13 @@ def api(types, lines, group, header):
         if "variadic" in f.line.tags:
             continue                            # defined by hand: C has no way to pass "..." on
         prototype = f.prototype("p" + f.name)
-        link = " noexcept" if "link" in f.line.tags else "" # GCC sees it of the empty ones and wants it of their aliases
+        # GCC sees it of the empty ones and wants it of their aliases.
+        link = " noexcept" if "link" in f.line.tags else ""
         if link:
             for shown in prototype, f.prototype():
                 yield f'[[gnu::visibility("default")]] {shown}{link};'
-        # Between these entry points and the store there is no call, whatever the inliner thinks of the size.
+        # Between these entry points and the store there is no call, whatever the inliner thinks of
+        # the size.
         attribute = "[[gnu::flatten]] " if group in ("rma", "amo") else ""
         if "noreturn" in f.line.tags:
             attribute = "[[noreturn]] "
@@ -294,7 +305,8 @@ def device_functions(types, lines):
 def stream_functions(types, lines):
     """The functions with their names and results on a stream."""
     types = [t for t in types if t.name not in NOT_ON_DEVICE]
-    return [f.on_stream() for line in lines if "stream" in line.tags for f in line.functions(types, extended="stream")]
+    return [f.on_stream() for line in lines if "stream" in line.tags
+            for f in line.functions(types, extended="stream")]
 
 
 def stream(types, lines, struct):
@@ -305,7 +317,8 @@ def stream(types, lines, struct):
 
 
 def stream_choices(types, lines):
-    """Generic name of a stream's routine -> base type -> the function for it. half and bfloat16 are void * and have none."""
+    """Generic name of a stream's routine -> base type -> the function for it. half and bfloat16 are
+    void * and have none."""
     names = {}
     for f in stream_functions(types, lines):
         tags = f.line.tags
@@ -324,12 +337,14 @@ def stream_generics(types, lines):
         body = f.name
         if f.line.tclass:
             key = next(arg(p) for p in f.line.params if re.search(r"\bTYPE \*", p))
-            body = f"_Generic(*({key}), {', '.join(f'{base}: {g.name}' for base, g in table.items())})"
+            choice = ", ".join(f"{base}: {g.name}" for base, g in table.items())
+            body = f"_Generic(*({key}), {choice})"
         yield f"#define {name}({args}) {body}({args})"
 
 
 def stream_overloads(types, lines):
-    return ((name, f) for name, table in stream_choices(types, lines).items() for f in table.values())
+    return ((name, f) for name, table in stream_choices(types, lines).items()
+            for f in table.values())
 
 
 def api_stream(types, lines, header):
@@ -340,27 +355,31 @@ def api_stream(types, lines, header):
 
 
 def device(types, lines):
-    """One name for host and kernel: an inline function that picks by the compiler's pass, in a namespace, with the C name
-    defined to it. Overloads by __host__ and __device__ do not work with nvcc, prototypes under #if not with clang."""
+    """One name for host and kernel: an inline function that picks by the compiler's pass, in a
+    namespace, with the C name defined to it. Overloads by __host__ and __device__ do not work with
+    nvcc, prototypes under #if not with clang."""
     names = []
     # Collectives as templates, so that a program compiles those that it calls.
     lazy = lambda f: "template <int = 0> " if f.line.group in ("coll", "reduce") else ""
-    kernel = lambda f, scope, name=None: f.calls_template("shmem::device", name, [f"shmem::{scope}{{}}"])
+    kernel = lambda f, scope, name=None: f.calls_template("shmem::device", name,
+                                                          [f"shmem::{scope}{{}}"])
     yield "namespace shmem_kernel {\nusing namespace shmem::device;"
     for f in device_functions(types, lines):
         if f.device_only:
             yield f"{lazy(f)}SHMEM_D_ {f.prototype()} {{ {kernel(f, 'Thread')} }}"
         else:
             host = f.calls("::" + f.name, f.args())
-            yield f"{lazy(f)}SHMEM_HD_ inline {f.prototype()} {{ SHMEM_SPLIT_({kernel(f, 'Thread')}, {host}) }}"
+            yield (f"{lazy(f)}SHMEM_HD_ inline {f.prototype()} "
+                   f"{{ SHMEM_SPLIT_({kernel(f, 'Thread')}, {host}) }}")
         names.append(f.name)
-        if f.line.tags["dev"] == "scope":
+        if f.line.tags["dev"] == "scope" and not f.ctx:
             for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
                 name = extension(f.name) + "_" + suffix
                 yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"
                 names.append(name)
-    # The generics, as overloads that call the functions above, or the host's where there is none. Qualified, because a
-    # context's type brings in the functions of the host by argument-dependent lookup.
+    # The generics, as overloads that call the functions above, or the host's where there is none.
+    # Qualified, because a context's type brings in the functions of the host by argument-dependent
+    # lookup.
     generic, known = [line for line in lines if "dev" in line.tags], set(names)
     for name, f in overloads(types, generic):
         if f.name in known:
@@ -388,17 +407,21 @@ def main():
         return
     if what == "table":
         for f in functions(types, lines):
-            print(f.name, f.line.template, f.line.group, f.ctype or f.element() or "-", f.prototype() + ";", sep="\t")
+            print(f.name, f.line.template, f.line.group, f.ctype or f.element() or "-",
+                  f.prototype() + ";", sep="\t")
         return
     for t in types:
         t.use_typedef()
     print(f"/* SPDX-License-Identifier: MIT\n * {NOTE} */")
-    out = {"prototypes": lambda: prototypes(types, lines), "pshmem": lambda: prototypes(types, lines, "p"),
-           "generics": lambda: generics(types, lines), "overloads": lambda: all_overloads(overloads(types, lines)),
+    out = {"prototypes": lambda: prototypes(types, lines),
+           "pshmem": lambda: prototypes(types, lines, "p"),
+           "generics": lambda: generics(types, lines),
+           "overloads": lambda: all_overloads(overloads(types, lines)),
            "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *more),
            "stream_generics": lambda: stream_generics(types, lines),
            "stream_overloads": lambda: all_overloads(stream_overloads(types, lines)),
-           "api": lambda: api_stream(types, lines, *more) if group == "stream" else api(types, lines, group, *more)}
+           "api": lambda: (api_stream(types, lines, *more) if group == "stream"
+                           else api(types, lines, group, *more))}
     if what not in out:
         sys.exit(__doc__)
     print("\n".join(out[what]()))

@@ -6,7 +6,7 @@ OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(
 an argument, and {x} a name that other libraries have and this one has not. Between .EX and .EE text stands as it is. A line
 that is one of these is replaced:
   @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without shmem_, type and size (put,
-                      atomic_add), of the functions x of shmemx.h, or of the names shmem::x of device/shmem.hpp
+                      atomic_add), and of the functions x of shmemx.h
   @DEPRECATED@        the deprecated ones among them, with their successors
   @DEVICE@            which of them kernels call, and by which names
   @PART x@            part x of man/parts.in
@@ -25,12 +25,11 @@ import gen
 
 
 class Extra:
-    """A function of shmemx.h, or of namespace shmem in device/shmem.hpp."""
+    """A function of shmemx.h."""
 
     def __init__(self, name, prototype, params):
         self.name, self.prototype = name, re.sub(r"\s+", " ", prototype)
-        params = [re.sub(r"\s*=.*", "", p.strip()) for p in params.split(",")]
-        self.params = [gen.arg(p) for p in params if p and p != "void"]
+        self.params = [gen.arg(p.strip()) for p in params.split(",") if p and p != "void"]
 
 
 class Manual:
@@ -44,10 +43,6 @@ class Manual:
                        for m in re.finditer(r"^(?!SHMEMX_)\w[\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
         self.extras += [Extra(m[2], m[1] + ";", m[3])
                         for m in re.finditer(r"^SHMEMX_INLINE_ (.*?(shmemx_\w+)\(([^()]*)\)) \{", text, re.M)]
-        text = (root / "device/shmem.hpp").read_text()
-        for m in re.finditer(r"^template <([^>]*)>\s*SHMEM_D_ ([\w ]+?[ *])(\w+)\(([^()]*)\) \{", text, re.M):
-            params = m[4].replace(" = {}", "")
-            self.extras.append(Extra(f"shmem::{m[3]}", f"template <{m[1]}>\n{m[2]}shmem::{m[3]}({params});", params))
         text = (root / "man/parts.in").read_text()
         self.parts = dict(re.findall(r"^@@ ([\w-]+)\n(.*?)(?=^@@ |\Z)", text, re.M | re.S))
         self.sources = {Path(s).name[:-3]: Path(s).read_text() for s in sources}
@@ -97,7 +92,7 @@ class Page:
         names += [f.name for line in self.lines for f in line.functions(self.manual.types)]
         for f in self.on_device():
             names.append(f.name)
-            if f.line.tags["dev"] == "scope":
+            if f.line.tags["dev"] == "scope" and not f.ctx:
                 names += scope_names(f)
         names += [f.name for f in gen.stream_functions(self.manual.types, self.lines)]
         names += gen.stream_choices(self.manual.types, self.lines)
@@ -149,8 +144,6 @@ class Page:
         header = "shmem.h"
         if any(x.name.startswith("shmemx_") for x in lines + extras):
             header = "shmemx.h"
-        elif extras:
-            header = "shmem/device/shmem.hpp"
         yield ".nf"
         yield rf"\fB#include <{header}>\fP"
         yield ""
@@ -225,7 +218,7 @@ class Page:
                 ours = [re.sub("^shmem_", "shmemx_", line.name) + suffix for line in scoped]
                 yield sentence(f"By all threads of a {who}, with the same arguments", ours)
             if any("ctx" in line.tags for line in scoped):
-                yield "The forms with a context are named in the same way, shmemx_ctx_..."
+                yield "These have no form with a context."
         if any("fp" in line.tags for line in dev):
             yield "half and bfloat16 are types of theirs as well, with void * for the arrays."
         if streams := [line for line in self.current if "stream" in line.tags]:

@@ -46,7 +46,8 @@ template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsig
 // A finish is what becomes of sums before they are rounded and stored, a copyable object of
 //   void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const
 // v[e] goes to c[row * ldc + col + e] of the call, and only those with e < n are. What it points to
-// it reads by arch::load_global. This is the library's own; the type is looked at for each chunk, so that one kernel serves all of them.
+// it reads by load_global. The one below is the library's own; the type is looked at for each
+// chunk, so that one kernel serves all of them.
 struct BiasActivation {
   Type type;
   Activation act;

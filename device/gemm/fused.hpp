@@ -43,20 +43,24 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     order.wide = Core::tile_n;
     order.of_shard = unsigned(work.tiles);
     const unsigned others = push.members.n > 1 ? unsigned(push.members.n) - 1 : 0;
-    push.tiles = others ? order.of_shard * (push.owner && !push.rows ? others : 1) : 0;
+    const bool by_shard = push.owner && !push.rows; // a tile goes to one member as a whole
+    push.tiles = others ? order.of_shard * (by_shard ? others : 1) : 0;
     unsigned pool = 0;
     store.push = {};
-    if (push.tiles && push.waits && push.owner && !push.rows && tiles <= work.room) {
+    if (push.tiles && push.waits && by_shard && tiles <= work.room) {
       // All tiles end at once, and there is nothing to go on with.
       push.direct = true;
       push.waits = false;
       push.tiles = 0;
       store.push = push;
     } else if (push.tiles && push.waits) {
-      const double bytes = double(work.tiles) * others * order.high * order.wide * push.element;
-      pool = pool_for(tiles, work.room, work.tile_us, push.rows ? bytes / (others + 1) : bytes,
-                      call.links)
-                 .size;
+      // Of work.tiles: all go to each of the others, or of low shards all rows but this member's
+      // own.
+      const double times = push.rows ? double(others) / (others + 1) : others;
+      pool =
+          pool_for(tiles, work.room, work.tile_us,
+                   double(work.tiles) * times * order.high * order.wide * push.element, call.links)
+              .size;
       store.push = push;
     }
     order.workers = unsigned(std::min(tiles, work.room - pool));
@@ -141,15 +145,14 @@ template <class T, class Finish> struct Call {
       if (error) return error;
       for (int k = 1; k <= n && !error; k++) {
         const int to = pattern::peer(me, k, n);
-        const unsigned from =
-                           unsigned(to) * rows < whole.m ? unsigned(to) * rows : unsigned(whole.m),
-                       count = unsigned(whole.m) - from < rows ? unsigned(whole.m) - from : rows;
-        error = product_of(from, count, product + to * shard, pitch / element, false, 0);
+        const Shard part = shard_of(whole.m, n, to);
+        error = product_of(unsigned(part.first), unsigned(part.rows), product + to * shard,
+                           pitch / element, false, 0);
         if (!error && k < n)
-          error =
-              start_copies(members, copies,
-                           {product + to * shard, pitch, pitch, count, boxes + me * shard, pitch},
-                           to, 1, stream);
+          error = start_copies(
+              members, copies,
+              {product + to * shard, pitch, pitch, part.rows, boxes + me * shard, pitch}, to, 1,
+              stream);
       }
       if (!error && n > 1) error = end_copies(copies, stream);
     } else if (whole.m && whole.n) {

@@ -35,6 +35,7 @@
 namespace shmem::gemm {
 
 inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
+using arch::load_global;             // for a finish, too
 
 // The first row and column, and its number in the order; rows from `end` on belong to another tile
 // or to none. Shards are for the caller.

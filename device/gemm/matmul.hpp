@@ -96,8 +96,8 @@ struct Signals {
     alignas(device::line) unsigned begun;  // workgroups that multiply
     alignas(device::line) unsigned ended;  // workgroups that sum
     alignas(device::line) unsigned ticket; // bands of tiles that waves have taken to send
-    alignas(device::line) unsigned progress
-        [max_workers]; // the tile that a workgroup ended last, plus one
+    // The tile that a workgroup ended last, plus one.
+    alignas(device::line) unsigned progress[max_workers];
   } call;
 };
 struct Members {
@@ -112,8 +112,8 @@ struct Copies {
   ptrdiff_t delta[max_members]; // as those of Signals
 };
 
-// What a member keeps for a shape from call to call. The memory is on each PE at the same place: the
-// shape's workspace_bytes, on lines.
+// What a member keeps for a shape from call to call. The memory is on each PE at the same place:
+// the shape's workspace_bytes, on lines.
 struct Workspace {
   Fused op;
   Members members; // none for a PE without a team
@@ -136,8 +136,8 @@ hipError_t matmul(const Workspace *workspace, const Matmul &call, hipStream_t st
 
 } // namespace shmem::gemm
 
-// Checks a call as the C routines do, and launches it; what is wrong ends the job with one line that
-// names `fn`.
+// Checks a call as the C routines do, and launches it; what is wrong ends the job with one line
+// that names `fn`.
 extern "C" void shmemx_matmul_launch(const char *fn, size_t shared_bytes, shmem::gemm::Fused op,
                                      shmemx_matmul_workspace_t workspace,
                                      const shmemx_matmul_t *call, shmemx_stream_t stream,

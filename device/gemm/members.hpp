@@ -23,8 +23,8 @@ SHMEM_D_ int pe_of(const Members &members, int i) {
 template <class T> SHMEM_D_ T *flag_at(const Members &members, T *here, int i) {
   return at(members, here, i);
 }
-// By a scope of at least n threads, after all stores that the flag stands for are complete and known
-// to these threads.
+// By a scope of at least n threads, after all stores that the flag stands for are complete and
+// known to these threads.
 template <class Scope>
 SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, Scope scope) {
   if (scope.rank() >= unsigned(members.n)) return;

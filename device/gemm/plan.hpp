@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How long a product of several PEs will take, and so which way it goes and how many workgroups send.
+// How long a product of several PEs will take, and so which way it goes and how many workgroups
+// send.
 #pragma once
 #include "gemm.hpp"
 #include "matmul.hpp"
@@ -43,8 +44,8 @@ template <class T> Matrices<T> matrices(const Matmul &call, size_t shard) {
           call.small_tiles,
           shard < call.m ? unsigned(shard) : 0};
 }
-// What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup of
-// the pool sends 20 GB/s; a launch, and copies beside it, cost 6 us.
+// What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup
+// of the pool sends 20 GB/s; a launch, and copies beside it, cost 6 us.
 inline constexpr double pool_rate = 20e3, launch_us = 6; // bytes/us
 
 // Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
@@ -64,7 +65,8 @@ inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes, co
   return best;
 }
 
-// Tiles of m rows, workgroups that find room on a GPU of so many compute units, and what a tile takes.
+// Tiles of m rows, workgroups that find room on a GPU of so many compute units, and what a tile
+// takes.
 struct Work {
   size_t tiles, room;
   double tile_us;
@@ -103,9 +105,9 @@ template <class T> hipError_t pooled(const Matmul &call, unsigned rows, double b
   *us = pool_for(work.tiles, work.room, work.tile_us, bytes, call.links).us;
   return hipSuccess;
 }
-// Whether one of so many shards ends earlier if copy engines send them, all but the last. Tiles of a
-// single round are not sent: each goes to its owner when it is stored (2 H200s, 512 x 8192 x 3584:
-// 70 us, not 77).
+// Whether one of so many shards ends earlier if copy engines send them, all but the last. Tiles of
+// a single round are not sent: each goes to its owner when it is stored (2 H200s, 512 x 8192 x
+// 3584: 70 us, not 77).
 template <class T>
 hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, double bytes,
                        bool *well) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Tiles on their way to members, while others are multiplied. Stores to a peer would stop the waves
 // that multiply whenever the link is full, and all finish their tiles at about the same time:
-// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 of the product alone
-// (2026-11). So tiles are stored here and a few workgroups, the pool, send them on; who has no more
-// tiles to multiply helps.
+// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 of the product
+// alone (2026-11). So tiles are stored here and a few workgroups, the pool, send them on; who has
+// no more tiles to multiply helps.
 //
 // Nobody here waits for a peer. The pool waits for the workgroups that multiply, and these for
-// nobody: a helper comes only when all of them have begun, so that it never keeps one from its place
-// on the GPU, whatever else runs there.
+// nobody: a helper comes only when all of them have begun, so that it never keeps one from its
+// place on the GPU, whatever else runs there.
 #pragma once
 #include "../copy.hpp"
 #include "gemm.hpp"
@@ -32,8 +32,8 @@ struct Push {
 
   static constexpr unsigned band = 32; // rows of a tile, that a wave sends at once
 
-  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address here,
-  // and at its owner.
+  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address
+  // here, and at its owner.
   SHMEM_D_ char *box(Tile tile) const {
     return to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
   }
@@ -64,7 +64,7 @@ struct Push {
     const unsigned lane = scope.rank() % arch::wave_size,
                    lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
                                                                                : scope.size();
-    unsigned after = take(lane);
+    unsigned after = ticket(lane);
     for (;;) {
       const Tiles &order = arch::again(tiles);
       if (!arch::again(*this).send_band(order, arch::wave_first(after), after, lane, lanes)) return;
@@ -72,7 +72,7 @@ struct Push {
   }
 
 private:
-  SHMEM_D_ unsigned take(unsigned lane) const {
+  SHMEM_D_ unsigned ticket(unsigned lane) const {
     return lane ? 0 : arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.ticket, 1u);
   }
   template <class Tiles>
@@ -81,7 +81,7 @@ private:
     const unsigned bands = (order.high + band - 1) / band, at = next / bands;
     Tile tile;
     if (at >= tiles || !order(at, tile)) return false;
-    after = take(lane); // on its way meanwhile
+    after = ticket(lane); // on its way meanwhile
     const unsigned first = tile.row + next % bands * band;
     unsigned end = tile.row + order.high < tile.end ? tile.row + order.high : tile.end;
     if (first >= end) return true;

@@ -120,7 +120,7 @@ void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t by
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.check) {
     size_t total = 0;
-    exchange_word(t, bytes, [&](int, size_t theirs) { total += theirs; });
+    exchange_value(t, bytes, [&](int, size_t theirs) { total += theirs; });
     check(fn, dest, total, source, bytes, 1, false);
   }
   if constexpr (net::built)

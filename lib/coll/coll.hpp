@@ -15,11 +15,12 @@ namespace shmem {
 
 namespace coll {
 
-// Up to these sizes the root pushes a broadcast, to two, each of more, all of them; above, all pull it
-// at once, each on its own core. ns, pushed / pulled, 2026-11: 2 PEs of an EPYC 1 KiB 430, 530; 4 KiB
-// 500, 780; 8 KiB 600, 750. On 16 cores of a Xeon 128 B by 3 PEs 350, 460, by 8 600, 750, by 16 1000,
-// 1000; 512 B by 4 800, 580, by 16 2100, 1070. Where PEs share cores a barrier costs more than two
-// copies: 8 PEs on 2 cores, 1 KiB pushed 1.8 us, by way of the outbox 2.5; 2 KiB 2.7, pulled 5 to 6.
+// Up to these sizes the root pushes a broadcast, to two, each of more, all of them; above, all pull
+// it at once, each on its own core. ns, pushed / pulled, 2026-11: 2 PEs of an EPYC 1 KiB 430, 530;
+// 4 KiB 500, 780; 8 KiB 600, 750. On 16 cores of a Xeon 128 B by 3 PEs 350, 460, by 8 600, 750, by
+// 16 1000, 1000; 512 B by 4 800, 580, by 16 2100, 1070. Where PEs share cores a barrier costs more
+// than two copies: 8 PEs on 2 cores, 1 KiB pushed 1.8 us, by way of the outbox 2.5; 2 KiB 2.7,
+// pulled 5 to 6.
 inline constexpr size_t push_two = 8192, push_each = 128, push_all = 2048, push_shared = 8192;
 // Below this size, blocks of several PEs would lie on one line of dest, which its writers would
 // take from each other: they are shown on the stages, and each PE fetches them.
@@ -109,21 +110,6 @@ inline int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source
   return 0;
 }
 template <class T>
-inline int collect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
-  coll::collect(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
-  return 0;
-}
-template <class T>
-inline int fcollect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
-  coll::fcollect(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
-  return 0;
-}
-template <class T>
-inline int alltoall(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {
-  coll::alltoall(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));
-  return 0;
-}
-template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t nelems) {
   coll::alltoalls(fn, need_team(fn, "team", team), dest, source, dst, sst, nelems);
@@ -146,24 +132,22 @@ inline void broadcast(const char *fn, T *dest, const T *source, size_t nelems, i
   if (Team *t = active_set(fn, start, log_stride, size, psync))
     coll::broadcast(fn, *t, dest, source, nelems * sizeof(T), root, false);
 }
-template <class T>
-inline void collect(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                    int log_stride, int size, long *psync) {
-  if (Team *t = active_set(fn, start, log_stride, size, psync))
-    coll::collect(fn, *t, dest, source, nelems * sizeof(T));
-}
-template <class T>
-inline void fcollect(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                     int log_stride, int size, long *psync) {
-  if (Team *t = active_set(fn, start, log_stride, size, psync))
-    coll::fcollect(fn, *t, dest, source, nelems * sizeof(T));
-}
-template <class T>
-inline void alltoall(const char *fn, T *dest, const T *source, size_t nelems, int start,
-                     int log_stride, int size, long *psync) {
-  if (Team *t = active_set(fn, start, log_stride, size, psync))
-    coll::alltoall(fn, *t, dest, source, nelems * sizeof(T));
-}
+#define COLLECTIVE(name)                                                                           \
+  template <class T>                                                                               \
+  inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t nelems) {    \
+    coll::name(fn, need_team(fn, "team", team), dest, source, nelems * sizeof(T));                 \
+    return 0;                                                                                      \
+  }                                                                                                \
+  template <class T>                                                                               \
+  inline void name(const char *fn, T *dest, const T *source, size_t nelems, int start,             \
+                   int log_stride, int size, long *psync) {                                        \
+    if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
+      coll::name(fn, *t, dest, source, nelems * sizeof(T));                                        \
+  }
+COLLECTIVE(collect)
+COLLECTIVE(fcollect)
+COLLECTIVE(alltoall)
+#undef COLLECTIVE
 template <class T>
 inline void alltoalls(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                       size_t nelems, int start, int log_stride, int size, long *psync) {

@@ -7,7 +7,7 @@ __global__ void to_the_right(double *there, const double *mine, uint64_t *arrive
   shmemx_double_put_signal_wg(there, mine, 256, arrived, 1, SHMEM_SIGNAL_SET, right);
   if (threadIdx.x == 0) shmem_signal_wait_until(arrived, SHMEM_CMP_EQ, 1);
   __syncthreads(); // now all threads of the workgroup see what came from the left
-  shmem::put(there + 256, mine, 256, right, shmem::Workgroup{}); // the same without a signal
+  shmemx_double_put_wg(there + 256, mine, 256, right); // the same without a signal
   shmemx_barrier_all_wg();
 }
 

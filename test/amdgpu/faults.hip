@@ -2,8 +2,10 @@
 // A kernel that does what it must not: faults WHAT.
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <hip/hip_runtime.h>
 #include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -86,11 +88,24 @@ __global__ void endless(int *p) {
     __builtin_amdgcn_s_sleep(1);
 }
 // All wait for the last workgroup, which gets no place if there are more than the compute units hold.
-__global__ void crowd(int *p) {
+__device__ void wait_for_last(int *p) {
   if (blockIdx.x == gridDim.x - 1)
     __hip_atomic_store(p, 384, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
   while (!__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
     __builtin_amdgcn_s_sleep(1);
+}
+
+__global__ void crowd(int *p) {
+  wait_for_last(p);
+}
+// With all registers of a SIMD, of which a compute unit has four, and with a granule more than half of them.
+__global__ void __launch_bounds__(256) tight(int *p) {
+  asm volatile("" ::: "v255", "a255");
+  wait_for_last(p);
+}
+__global__ void __launch_bounds__(256) half(int *p) {
+  asm volatile("" ::: "v255", "a7");
+  wait_for_last(p);
 }
 
 hsa_queue_t *make_queue(void (*told)(hsa_status_t, hsa_queue_t *, void *)) {
@@ -131,10 +146,12 @@ int queues() {
 }
 
 // One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
-// than there is, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
+// than there is, or more registers, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
 int packet(const char *what) {
-  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large");
-  alignas(64) static const char descriptor[64] = {};
+  const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large"),
+             wide = !strcmp(what, "wide");
+  alignas(64) static char descriptor[64] = {};
+  descriptor[48] = wide ? 63 : 0; // 512 registers
   if (hsa_init() != HSA_STATUS_SUCCESS) return 5;
   hsa_queue_t *queue = make_queue([](hsa_status_t error, hsa_queue_t *, void *) {
     const char *text = "?";
@@ -144,15 +161,15 @@ int packet(const char *what) {
   });
   if (!queue) return 6;
   auto *slot = static_cast<hsa_kernel_dispatch_packet_t *>(queue->base_address);
-  slot->workgroup_size_x = 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
+  slot->workgroup_size_x = wide ? 320 : 64, slot->workgroup_size_y = slot->workgroup_size_z = 1;
   slot->grid_size_x = 64, slot->grid_size_y = slot->grid_size_z = 1;
   slot->private_segment_size = greedy ? 1u << 30 : 0;
   slot->group_segment_size = large ? 1u << 20 : 0;
   slot->kernel_object = reinterpret_cast<uint64_t>(descriptor);
-  __atomic_store_n(
-      &slot->header,
-      uint16_t(greedy || large ? HSA_PACKET_TYPE_KERNEL_DISPATCH : HSA_PACKET_TYPE_AGENT_DISPATCH),
-      __ATOMIC_RELEASE);
+  __atomic_store_n(&slot->header,
+                   uint16_t(greedy || large || wide ? HSA_PACKET_TYPE_KERNEL_DISPATCH
+                                                    : HSA_PACKET_TYPE_AGENT_DISPATCH),
+                   __ATOMIC_RELEASE);
   hsa_queue_store_write_index_relaxed(queue, 1);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
@@ -192,15 +209,66 @@ int freed() {
   return 0;
 }
 
+// The driver shares whole allocations: who wants a part of one is refused, by ROCr and below it, and who maps
+// HIP's handle of an address within has all that is around it.
+int whole() {
+  constexpr size_t bytes = 4 << 20, in = 1 << 20;
+  int from[2], end[2];
+  char turn = 0;
+  hipIpcMemHandle_t handle;
+  if (pipe(from) || pipe(end)) return 9;
+  const pid_t peer = fork(); // before HIP's runtime has threads
+  if (!peer) {
+    char *p;
+    if (hipMalloc(&p, bytes) != hipSuccess || hipMemset(p, 1, in) != hipSuccess ||
+        hipMemset(p + in, 2, bytes - in) != hipSuccess || hipDeviceSynchronize() != hipSuccess)
+      _exit(13);
+    hsa_amd_ipc_memory_t part;
+    if (hsa_amd_ipc_memory_create(p + in, in, &part) == HSA_STATUS_SUCCESS ||
+        hsa_amd_ipc_memory_create(p, in, &part) == HSA_STATUS_SUCCESS)
+      _exit(14);
+    // Of a library of its own; from ROCr 6.3 on what is asked for is an allocation, by its number.
+    using Share = int (*)(void *, uint64_t, void *);
+    uint32_t place[8];
+    if (const auto share = reinterpret_cast<Share>(dlsym(RTLD_DEFAULT, "hsaKmtShareMemory")))
+      if (!share(p + in, in, place) || !share(p, in, place) || share(p, bytes, place)) _exit(15);
+    if (hipIpcGetMemHandle(&handle, p + in) != hipSuccess ||
+        write(from[1], &handle, sizeof handle) != sizeof handle)
+      _exit(16);
+    close(end[1]);
+    (void)!read(end[0], &turn, 1); // until the other one is done with it
+    _exit(0);
+  }
+  close(from[1]);
+  void *p = nullptr;
+  unsigned first = 0, last = 0;
+  const auto load = [](unsigned &to, char *at) {
+    return hipMemcpy(&to, at, sizeof to, hipMemcpyDeviceToHost) == hipSuccess;
+  };
+  bool good = read(from[0], &handle, sizeof handle) == sizeof handle &&
+              hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess) == hipSuccess &&
+              load(first, static_cast<char *>(p));
+  char *const base =
+      static_cast<char *>(p) - (first == 0x02020202 ? in : 0); // HIP 5.2 opens the base
+  good = good && load(first, base) && load(last, base + bytes - sizeof last);
+  int status = 0;
+  close(end[0]), close(end[1]);
+  if (waitpid(peer, &status, 0) != peer || status) return WEXITSTATUS(status);
+  if (!good) return 17;
+  printf("%x %x\n", first, last);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "freed")) return freed();
+  if (argc == 2 && !strcmp(argv[1], "whole")) return whole();
   if (argc == 2 && !strcmp(argv[1], "queues")) return queues();
-  for (const char *name : {"packet", "greedy", "large"})
+  for (const char *name : {"packet", "greedy", "large", "wide"})
     if (argc == 2 && !strcmp(argv[1], name)) return packet(name);
   const struct {
     const char *name;
     void (*kernel)(int *);
-    unsigned groups = 3;
+    unsigned groups = 3, threads = 128, groups_a_unit = 0;
   } kernels[] = {{"wild", wild},
                  {"trap", trap},
                  {"lds", lds},
@@ -210,6 +278,10 @@ int main(int argc, char **argv) {
                  {"endless", endless},
                  {"seated", crowd},
                  {"crowd", crowd, 2000},
+                 {"seated_tight", tight, 0, 256, 1},
+                 {"crowd_tight", tight, 1, 256, 1},
+                 {"seated_half", half, 0, 64, 4},
+                 {"crowd_half", half, 1, 64, 4},
                  {"stack", stack},
                  {"tall", tall},
                  {"early", early},
@@ -220,7 +292,11 @@ int main(int argc, char **argv) {
     if (argc != 2 || strcmp(argv[1], k.name)) continue;
     int *p, seen = -1;
     if (hipMalloc(&p, 64) != hipSuccess || hipMemset(p, 0, 64) != hipSuccess) return 3;
-    hipLaunchKernelGGL(k.kernel, dim3(k.groups), dim3(128), 64, nullptr, p);
+    int units = 0;
+    if (hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0) != hipSuccess)
+      return 3;
+    hipLaunchKernelGGL(k.kernel, dim3(k.groups + k.groups_a_unit * unsigned(units)),
+                       dim3(k.threads), 64, nullptr, p);
     if (const hipError_t error = hipGetLastError(); error != hipSuccess) {
       fprintf(stderr, "%s\n", hipGetErrorName(error));
       return 7;

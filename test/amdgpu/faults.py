@@ -49,25 +49,31 @@ for name, pattern in [*WANTED.items(), *STRICT.items()]:
 status, lines, _ = run("packet")
 check("packet", status == 134 and lines == ["amdgpu: unknown packet: header 0x0004, format 0"], (status, lines))
 status, lines, _ = run("large")
-check("large", status == 134 and lines == ["amdgpu: kernel ?: a workgroup of 64 x 1 x 1 with 1048576 bytes of LDS has no room on a compute unit"],
-      (status, lines))
+check("large", status == 134 and lines == ["amdgpu: kernel ?: a workgroup of 64 x 1 x 1 with 1048576 bytes of LDS and 8 registers a lane "
+                                          "has no room on a compute unit"], (status, lines))
+status, lines, _ = run("wide")
+check("wide", status == 134 and lines == ["amdgpu: kernel ?: a workgroup of 320 x 1 x 1 with 0 bytes of LDS and 512 registers a lane "
+                                         "has no room on a compute unit"], (status, lines))
 status, lines, _ = run("fine", foreign)  # HIP's line
 check("another GPU's code", status in (-signal.SIGABRT, 7) and len(lines) == 1 and re.search("hipError(NoBinaryForGpu|InvalidDeviceFunction)", lines[0]), (status, lines))
-# Kernels that never end: one that waits for what nobody sends, and one that has more workgroups than there is room for, which wait for
-# the last of them; the same kernel ends when all have a place.
-for name in "endless", "crowd":
+# Kernels that never end: one that waits for what nobody sends, and those that have more workgroups than there are places, or
+# registers, which wait for the last of them; the same kernels end when all have a place.
+for name in "endless", "crowd", "crowd_tight", "crowd_half":
     try:
         check(name, False, run(name, patience=3))
     except subprocess.TimeoutExpired as late:  # it has been killed and waited for
         check(name, not late.stdout and not late.stderr, (late.stdout, late.stderr))
-status, lines, out = run("seated")
-check("seated", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+for name in "seated", "seated_tight", "seated_half":
+    status, lines, out = run(name)
+    check(name, (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 status, lines, out = run("fine")
 check("fine", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
 status, lines, out = run("queues")
 check("queues", (status, lines, out) == (0, [], "0\n"), (status, lines, out))
 status, lines, out = run("freed")
 check("freed by its exporter", (status, lines, out) == (0, [], "384\n"), (status, lines, out))
+status, lines, out = run("whole")
+check("of whole allocations", (status, lines, out) == (0, [], "1010101 2020202\n"), (status, lines, out))
 # Stacks in memory that ROCr gives to a queue when a kernel wants it, as long as it has some.
 for name in "stack", "tall":
     status, lines, out = run(name)

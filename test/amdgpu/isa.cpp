@@ -420,7 +420,7 @@ void pk_mov(Wave &w,
   u32 out[2][lanes];
   for (int k = 0; k < 2; k++) {
     const Operand &o = op.operand[k + 1];
-    const int which = (k ? op.select_hi : op.select) >> k & 1;
+    const int which = op.select >> k & 1;
     for (int i = 0; i < lanes; i++)
       out[k][i] = o.kind == Operand::vector   ? w.vector(o, which)[i]
                   : o.kind == Operand::scalar ? w.s[o.reg + which]

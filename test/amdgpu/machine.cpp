@@ -19,10 +19,6 @@ namespace {
 // one that it waits for (4,096 instructions are about half a millisecond).
 constexpr int slice = 4096;
 
-// Four SIMDs of 512 registers a lane, each with at most 8 waves.
-constexpr int waves_of_unit = 32;
-constexpr unsigned registers_of_unit = 4 * 512;
-
 enum Setup : uint16_t { // which scalars a kernel finds, in this order
   private_buffer = 1,
   dispatch_ptr = 2,
@@ -70,12 +66,23 @@ Machine::Machine(unsigned node, int units) : units_(size_t(units)) {
   if (strict_seed()) strict_ = std::make_shared<Strict>(node, units);
 }
 
-bool Machine::fits(const Kernel &k, const Unit &unit) const {
-  const unsigned waves = (k.size[0] * k.size[1] * k.size[2] + lanes - 1) / lanes;
-  const uint64_t groups = k.next - (k.total - k.left); // that run
-  return (groups + 1) * waves <= k.most_waves && unit.waves + int(waves) <= waves_of_unit &&
-         unit.registers + waves * k.registers <= registers_of_unit &&
-         unit.lds + k.lds <= nodes().lds_kib << 10;
+Unit Unit::with(const Kernel &k, unsigned first, int more) const {
+  Unit then = *this;
+  for (unsigned w = 0; w < k.waves(); w++) {
+    Simd &s = then.simd[(first + w) % simds];
+    s.waves += more, s.registers += more * int(k.registers);
+  }
+  then.lds += more * int64_t(k.lds);
+  return then;
+}
+bool Unit::possible() const {
+  return lds <= int64_t(nodes().lds_kib) << 10 &&
+         std::all_of(simd, simd + simds, [](const Simd &s) {
+           return s.waves <= most_waves && s.registers <= most_registers;
+         });
+}
+bool has_room(const Kernel &k) {
+  return k.waves() * lanes <= 1024 && Unit().with(k, 0).possible();
 }
 
 std::unique_ptr<Group> Machine::make(Kernel &k) {
@@ -149,18 +156,20 @@ void Machine::place() {
     Kernel &k = *kernels_[i];
     for (size_t u = 0; u < units_.size() && k.next < k.total;) {
       Unit &unit = units_[(u + k.next) % units_.size()];
-      if (!fits(k, unit)) {
+      const uint64_t groups = k.next - (k.total - k.left); // that run
+      unsigned simd = 0;
+      while (simd < Unit::simds && !unit.with(k, simd).possible()) simd++;
+      if (simd == Unit::simds || (groups + 1) * k.waves() > k.most_waves) {
         u++;
         continue;
       }
       auto group = make(k);
       group->cu = int(&unit - units_.data());
+      group->simd = simd;
+      unit = unit.with(k, simd);
       if (strict_)
         for (auto &wave : group->waves)
           wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]);
-      unit.waves += int(group->waves.size());
-      unit.registers += unsigned(group->waves.size()) * k.registers;
-      unit.lds += k.lds;
       groups_.push_back(std::move(group));
       u = 0;
     }
@@ -221,9 +230,7 @@ bool Machine::turn() {
     }
     if (ended == group->waves.size()) {
       Unit &unit = units_[size_t(group->cu)];
-      unit.waves -= int(group->waves.size());
-      unit.registers -= unsigned(group->waves.size()) * group->kernel->registers;
-      unit.lds -= group->kernel->lds;
+      unit = unit.with(*group->kernel, group->simd, -1);
       group->kernel->left--;
       group.reset();
     }

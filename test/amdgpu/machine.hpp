@@ -143,6 +143,7 @@ struct Group {
   std::vector<std::unique_ptr<Wave>> waves;
   std::vector<uint8_t> lds;
   int cu = 0;
+  unsigned simd = 0; // of its first wave
 };
 
 // A kernel under way.
@@ -154,12 +155,26 @@ struct Kernel {
   uint32_t lds = 0, scratch = 0, registers = 0;
   uint32_t most_waves = ~0u;              // at a time, which have scratch
   uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
+  unsigned waves() const {
+    return (size[0] * size[1] * size[2] + unsigned(lanes) - 1) / unsigned(lanes);
+  }
 };
 
-struct Unit { // a compute unit
-  int waves = 0;
-  unsigned registers = 0, lds = 0;
+// A compute unit: its LDS, and the waves of its SIMDs with their registers. A workgroup's waves go to
+// one SIMD after the other.
+struct Unit {
+  static constexpr unsigned simds = 4;
+  static constexpr int most_waves = 8, most_registers = 512; // of a SIMD; registers are a lane's
+  struct Simd {
+    int waves = 0, registers = 0;
+  } simd[simds];
+  int64_t lds = 0;
+  // With a workgroup more, or by -1 one less, whose first wave is on that SIMD.
+  Unit with(const Kernel &kernel, unsigned first, int more = 1) const;
+  bool possible() const;
 };
+// Such a workgroup has room on a compute unit that has no other.
+bool has_room(const Kernel &kernel);
 
 // One GPU, as this process sees it: other processes have compute units of their own.
 class Machine {
@@ -173,7 +188,6 @@ public:
 
 private:
   void place();
-  bool fits(const Kernel &kernel, const Unit &unit) const;
   std::unique_ptr<Group> make(Kernel &kernel);
   void run(Wave &w);
   std::vector<Unit> units_;

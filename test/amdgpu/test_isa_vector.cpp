@@ -159,6 +159,8 @@ const Case cases[] = {
     CASE("v_add_f64 v[0:1], v[4:5], -v[6:7]", 64, of(d(a) - d(b))),
     CASE("v_fma_f64 v[0:1], v[4:5], v[6:7], 1.0", 64, of(std::fma(d(a), d(b), 1.0))),
     CASE("v_cvt_f32_f64_e32 v0, v[4:5]", 32, of(float(d(a)))),
+    CASE("v_pk_mov_b32 v[0:1], v[4:5], v[6:7] op_sel:[0,1]", 64, a << 32 >> 32 | b >> 32 << 32),
+    CASE("v_pk_mov_b32 v[0:1], v[4:5], v[6:7] op_sel:[1,0]", 64, a >> 32 | b << 32),
     CASE("v_pk_mul_f32 v[0:1], v[4:5], v[6:7]", 64,
          of(f(a) * f(b)) | of(f(a >> 32) * f(b >> 32)) << 32),
     // Carries and comparisons

@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(1024)
       data[blockIdx.x * blockDim.x + i] = round;
   } else {
     data[blockIdx.x * blockDim.x + threadIdx.x] = round;
-    shmem::settle();
+    shmem::device::settle(shmem::Workgroup{});
   }
   if (threadIdx.x == 0)
     last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) ==

@@ -20,11 +20,11 @@ enum { poison_channels = 2, poison_tail = 16 };
 
 __global__ void poison_lines(Poison p, bool look) {
   using shmem::device::state;
-  const shmem::device::Workspace &w = state.work;
-  if (blockIdx.x >= unsigned(w.line_channels)) return;
+  const shmem::device::Channels &w = state.channels;
+  if (blockIdx.x >= unsigned(w.with_lines)) return;
   const uintptr_t part = w.at + p.id * w.team_bytes;
   const auto *head = reinterpret_cast<const uint64_t *>(part + blockIdx.x * w.head_bytes);
-  auto *lines = reinterpret_cast<uint64_t *>(part + unsigned(w.channels) * w.head_bytes +
+  auto *lines = reinterpret_cast<uint64_t *>(part + unsigned(w.count) * w.head_bytes +
                                              size_t(blockIdx.x) * 4 * unsigned(state.n) * w.room);
   const uint64_t flag = look ? p.marks[blockIdx.x] : *head << 32;
   const size_t slot = w.room / 4, to = 4 * (size_t(p.packs) + poison_tail) < slot

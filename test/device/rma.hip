@@ -82,8 +82,8 @@ void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, u
   uint64_t random = 12345 + uint64_t(op); // the same on all PEs
   const bool single = op == op_p || op == op_g, strided = op >= op_iput && op <= op_ibget;
   const size_t sizes[] = {0, 1, 3, 17, 64, 333, 1031};
-  for (int scope = thread; scope <= (single ? thread : wg); scope++)
-    for (int with_ctx = 0; with_ctx < 2; with_ctx++)
+  for (int scope = thread; scope <= (single || strided ? thread : wg); scope++)
+    for (int with_ctx = 0; with_ctx < (scope == thread ? 2 : 1); with_ctx++)
       for (size_t k = 0; k < COUNT(sizes); k++) {
         if (single && k) break;
         Call c = {};
@@ -93,7 +93,6 @@ void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, u
         c.block = 1 + pe_random(&random) % 5;
         c.dst = ptrdiff_t(c.block + pe_random(&random) % 3);
         c.sst = ptrdiff_t(c.block + pe_random(&random) % 3);
-        if (strided && c.n > 333) c.n = 333;
         const size_t d_at = pe_random(&random) % 33 * align, s_at = pe_random(&random) % 33 * align;
         const unsigned threads = scope == thread ? 1
                                  : scope == wave ? (k % 2 ? shmem::arch::wave_size : 13)

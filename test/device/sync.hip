@@ -18,11 +18,7 @@ void finish_all(void) {
   shmem_barrier_all();
 }
 uint64_t wall_clock_ticks(double seconds) {
-  int device;
-  double ticks;
-  HIP(hipGetDevice(&device));
-  HIP(shmem::runtime::clock_rate(&ticks, device));
-  return uint64_t(seconds * ticks);
+  return uint64_t(seconds * shmem::runtime::clock_rate);
 }
 extern "C" void device_setup(void) {
   if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {
@@ -75,10 +71,10 @@ __device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, i
     }
     for (int i = int(scope.rank()); i < n; i += int(scope.size()))
       shmem_uint64_p(slots + mine, uint64_t(r), shmem_team_translate_pe(team, i, SHMEM_TEAM_WORLD));
-    shmem::barrier(team, scope);
+    shmem::device::team_barrier("rounds", team, scope);
     for (int i = int(scope.rank()); i < n; i += int(scope.size()))
       if (shmem::arch::load(slots + i) != uint64_t(r)) *bad = 1;
-    shmem::sync(team, scope);
+    shmem::device::team_sync("rounds", team, scope);
   }
 }
 __global__ void __launch_bounds__(1024)
@@ -197,19 +193,20 @@ void queries(void) {
   shmem_free(object);
 }
 
-// The overloads with a scope of the caller's own, beside threads that take no part.
+// The templates take any scope: here two waves, beside threads that take no part.
 __global__ void __launch_bounds__(1024)
     own_scope_kernel(int *dest, const int *source, size_t n, uint64_t *sig, int right,
                      unsigned *counter) {
   if (threadIdx.x >= 2 * shmem::arch::wave_size) return;
   const Pair pair{counter};
-  shmem::put(dest, source, n, right, pair);
-  shmem::get<shmem::Cache::stream>(dest + n, source + n, n, right, pair);
-  shmem::put_signal<shmem::Cache::stream>(dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD,
-                                          right, pair);
+  using namespace shmem::device;
+  put("put", World{}, dest, source, n, right, pair);
+  get("get", World{}, dest + n, source + n, n, right, pair);
+  put_signal("put_signal", World{}, dest + 2 * n, source + 2 * n, n, sig, 7, SHMEM_SIGNAL_ADD,
+             right, pair);
   if (pair.rank() == 0) shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
   pair.sync();
-  shmem::barrier(SHMEM_TEAM_WORLD, pair);
+  team_barrier("barrier", SHMEM_TEAM_WORLD, pair);
 }
 void own_scopes(void) {
   constexpr size_t n = 1000;

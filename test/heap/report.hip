@@ -9,8 +9,7 @@
 static __global__ void mistake(int what, long *x) {
   if (shmem_my_pe() != 1) return;
   if (what == 4) shmemx_long_put_wave(x, x + 1, 1, 7);
-  if (what == 5)
-    shmemx_ctx_long_put_signal_nbi_wg(SHMEM_CTX_DEFAULT, x, x + 1, 1, nullptr, 0, 0, 7);
+  if (what == 5) shmemx_long_put_signal_nbi_wg(x, x + 1, 1, nullptr, 0, 0, 7);
   if (threadIdx.x != 3) return;
   if (what == 0) shmem_long_p(x, 1, 7);
   if (what == 1) shmem_long_p(x + (1 << 24), 1, 0);

@@ -18,7 +18,7 @@ CHECK, LIMIT = {"SHMEM_CHECK": "1"}, {"SHMEM_WAIT_LIMIT": SECONDS}
 CASES = [("pe", CHECK, f"shmem_long_p: pe = 7: .*{WHERE}"), ("foreign", CHECK, f"shmem_long_p: dest = {HEX}: .*{WHERE}"),
          ("misaligned", CHECK, f"shmem_long_p: dest = {HEX}: not aligned to 8 bytes; {WHERE}"),
          # The name is that of the routine that was called, not of the one that does the same.
-         ("wave", CHECK, f"shmemx_long_put_wave: pe = 7: .*{ANY}"), ("wg", CHECK, f"shmemx_ctx_long_put_signal_nbi_wg: pe = 7: .*{ANY}"),
+         ("wave", CHECK, f"shmemx_long_put_wave: pe = 7: .*{ANY}"), ("wg", CHECK, f"shmemx_long_put_signal_nbi_wg: pe = 7: .*{ANY}"),
          ("wait", LIMIT, rf"shmem_long_wait_until: ivar = {HEX}: waited longer than SHMEM_WAIT_LIMIT .*== 42 .* last saw 0 .*{WHERE}"),
          ("wait", LIMIT | CHECK, f"shmem_long_wait_until: ivar = {HEX}: waited longer"),
          ("host-wait", LIMIT, f"waited for the object at {HEX} longer than SHMEM_WAIT_LIMIT = {SECONDS} seconds"),

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <poll.h>
 #include <string_view>
 #include <sys/prctl.h>
@@ -40,7 +41,8 @@ struct Pipe {
   }
 };
 
-// Standard error, which may be a pipe that nobody reads for a while: signals are heard all the same.
+// Standard error, which may be a pipe that nobody reads for a while: signals are heard all the
+// same.
 class Output {
 public:
   bool waits() const { return !text.empty(); }
@@ -65,7 +67,8 @@ private:
 };
 
 // What a launcher itself says, alone or among the lines of the PEs. All of it passes but what it
-// tells of a PE that failed, in one or two blocks between rules: there it is read who it was and why.
+// tells of a PE that failed, in one or two blocks between rules: there it is read who it was and
+// why.
 class Notes {
 public:
   std::string text;         // what came last, as far as it is not sorted
@@ -178,9 +181,9 @@ void end_the_rest(const std::vector<pid_t> &before) {
   }
 }
 
-// What a launcher leaves that dies at its own end: mpirun of Open MPI 4 does when a PE ends while it
-// joins (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init). A folder named
-// after it, in one of the user's; PRRTE's (3.0.8) stands by itself.
+// What a launcher leaves that dies at its own end: mpirun of Open MPI 4 does when a PE ends while
+// it joins (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init). A folder
+// named after it, in one of the user's; PRRTE's (3.0.8) stands by itself.
 void remove_session(pid_t launcher) {
   const std::string pid = std::to_string(launcher), user = std::to_string(geteuid());
   char host[256] = "";
@@ -215,7 +218,7 @@ sigset_t taken_signals() {
 struct Job {
   pid_t launcher;
   bool input;
-  double asked = 0; // to end, when
+  std::optional<double> asked; // to end, when
   Notes notes;
   Output out;
   std::string word; // what the library says of the end, see last_word in lib/log.hpp
@@ -228,7 +231,7 @@ struct Job {
       asked = now();
       // Those of the terminal have reached a launcher that shares it.
       if (!input || info.ssi_code != SI_KERNEL) kill(launcher, s == SIGINT ? SIGINT : SIGTERM);
-    } else if (now() - asked > 1) { // timeout(1) sends a signal twice, a user who is tired later
+    } else if (now() - *asked > 1) { // timeout(1) sends a signal twice, a user who is tired later
       kill(launcher, SIGKILL);
     }
   }
@@ -254,6 +257,7 @@ struct Job {
 
 std::vector<char *> arguments(const std::vector<std::string> &words) {
   std::vector<char *> list;
+  list.reserve(words.size() + 1);
   for (const std::string &word : words) list.push_back(const_cast<char *>(word.c_str()));
   list.push_back(nullptr);
   return list;
@@ -306,7 +310,7 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
       fcntl(notes.in, F_SETFD, 0);
     become(words);
   }
-  Job job{launcher, input, 0, {}, {}, {}};
+  Job job{launcher, input, {}, {}, {}, {}};
   int status = 0;
   for (bool ended = false; !ended;) {
     pollfd fds[] = {{signals, POLLIN, 0},

@@ -70,7 +70,7 @@ std::string find(const std::string &command) {
   const std::string path = env("PATH");
   for (size_t at = 0, end; at <= path.size(); at = end + 1) {
     end = std::min(path.find(':', at), path.size());
-    const std::string file = (end == at ? "." : path.substr(at, end - at)) + "/" + command;
+    std::string file = (end == at ? "." : path.substr(at, end - at)) + "/" + command;
     if (is_command(file)) return file;
   }
   return "";

@@ -9,8 +9,8 @@
 // Replaces this process by a command.
 [[noreturn]] void become(const std::vector<std::string> &words);
 
-// Where a launcher says that a PE has failed: pass, as it is; or, to be one line of oshrun, by a way
-// apart from what PEs write, or among that.
+// Where a launcher says that a PE has failed: pass, as it is; or, to be one line of oshrun, by a
+// way apart from what PEs write, or among that.
 enum class Notices { pass, apart, among };
 
 // Runs a PMIx launcher that starts its PEs itself, and returns its exit status when all of them are

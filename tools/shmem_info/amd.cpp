@@ -14,7 +14,8 @@ namespace info {
 
 namespace {
 
-// The kernel driver's version and its view of the GPUs: all that tells machines apart, and no names.
+// The kernel driver's version and its view of the GPUs: all that tells machines apart, and no
+// names.
 constexpr const char *driver =
     "uname -srm; cat /sys/module/amdgpu/version /opt/rocm/.info/version 2>/dev/null; "
     "grep -H . /sys/class/kfd/kfd/topology/nodes/*/properties "

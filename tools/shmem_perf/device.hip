@@ -37,18 +37,24 @@ template <class S> __device__ void part(S scope, size_t n, size_t *from, size_t 
   *bytes = n - *from < each ? n - *from : each;
 }
 
+// The routine's form for each scope.
+#define FOR_SCOPES(name, ...)                                                                      \
+  if constexpr (std::is_same_v<S, shmem::Thread>) shmem_##name(__VA_ARGS__);                       \
+  if constexpr (std::is_same_v<S, shmem::Wave>) shmemx_##name##_wave(__VA_ARGS__);                 \
+  if constexpr (std::is_same_v<S, shmem::Workgroup>) shmemx_##name##_wg(__VA_ARGS__)
+
 template <class S> __global__ void put_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::put(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
-             bytes / 8, pe, S{});
+  FOR_SCOPES(long_put, reinterpret_cast<long *>(dest + from),
+             reinterpret_cast<const long *>(source + from), bytes / 8, pe);
   if (S{}.rank() == 0) shmem_quiet(); // for all of the scope
 }
 template <class S> __global__ void get_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
-  shmem::get(reinterpret_cast<long *>(dest + from), reinterpret_cast<const long *>(source + from),
-             bytes / 8, pe, S{});
+  FOR_SCOPES(long_get, reinterpret_cast<long *>(dest + from),
+             reinterpret_cast<const long *>(source + from), bytes / 8, pe);
 }
 // Each workgroup serves one peer, the first ones other peers than on other PEs.
 __global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
@@ -58,9 +64,8 @@ __global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
   if (index >= share) return;
   const size_t each = (n / share + 15) / 16 * 16, from = index * each < n ? index * each : n;
   const size_t bytes = n - from < each ? n - from : each;
-  shmem::put(reinterpret_cast<long *>(dest + n * me + from),
-             reinterpret_cast<const long *>(source + n * pe + from), bytes / 8, pe,
-             shmem::Workgroup{});
+  shmemx_long_put_wg(reinterpret_cast<long *>(dest + n * me + from),
+                     reinterpret_cast<const long *>(source + n * pe + from), bytes / 8, pe);
   if (threadIdx.x == 0) shmem_quiet();
 }
 
@@ -76,15 +81,17 @@ template <class S>
 __global__ void put_signal_ping_pong(char *dest, const char *source, size_t n, uint64_t *flag,
                                      uint64_t start, int peer, bool first, int count) {
   const S scope;
+  auto *d = reinterpret_cast<long *>(dest);
+  auto *s = reinterpret_cast<const long *>(source);
   for (int k = 1; k <= count; k++) {
-    if (first)
-      shmem::put_signal(reinterpret_cast<long *>(dest), reinterpret_cast<const long *>(source),
-                        n / 8, flag, start + k, SHMEM_SIGNAL_SET, peer, scope);
+    if (first) {
+      FOR_SCOPES(long_put_signal, d, s, n / 8, flag, start + k, SHMEM_SIGNAL_SET, peer);
+    }
     if (scope.rank() == 0) shmem_signal_wait_until(flag, SHMEM_CMP_GE, start + k);
     scope.sync();
-    if (!first)
-      shmem::put_signal(reinterpret_cast<long *>(dest), reinterpret_cast<const long *>(source),
-                        n / 8, flag, start + k, SHMEM_SIGNAL_SET, peer, scope);
+    if (!first) {
+      FOR_SCOPES(long_put_signal, d, s, n / 8, flag, start + k, SHMEM_SIGNAL_SET, peer);
+    }
   }
 }
 // What this machine's GPUs can do without the library.
@@ -117,10 +124,14 @@ __global__ void add_kernel(uint64_t *dest, int pe, int count) {
   shmem_quiet();
 }
 template <class S> __global__ void barrier_kernel(int count) {
-  for (int k = 0; k < count; k++) shmem::barrier(SHMEM_TEAM_WORLD, S{});
+  for (int k = 0; k < count; k++) {
+    FOR_SCOPES(barrier_all);
+  }
 }
 template <class S> __global__ void sync_kernel(int count) {
-  for (int k = 0; k < count; k++) shmem::sync(SHMEM_TEAM_WORLD, S{});
+  for (int k = 0; k < count; k++) {
+    FOR_SCOPES(sync_all);
+  }
 }
 
 const char *const one_call = "in a kernel"; // a panel of the plot

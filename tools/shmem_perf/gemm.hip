@@ -85,7 +85,7 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    calls = on_cpu() ? 1 : 20;
+    calls = on_cpu(prop) ? 1 : 20;
     vendor.find(prop.gcnArchName, stream);
   }
   ~Bench() {
@@ -93,7 +93,6 @@ struct Bench {
     HIP(hipEventDestroy(begin));
     HIP(hipStreamDestroy(stream));
   }
-  bool on_cpu() const { return strcmp(prop.gcnArchName, "cpu") == 0; }
 
   Bfloat16 *allocate(size_t n) {
     Bfloat16 *p;
@@ -107,7 +106,8 @@ struct Bench {
     shmemx_matmul_shard(s.m, npes, me, &first, &own);
     const size_t bytes = 2 * (s.m * s.k + s.k * s.n + s.m * s.n);
     sets = std::min(size_t(8), 2 + size_t(prop.l2CacheSize) / bytes);
-    // The workspaces as well, which would end the job: three times the sum, twice, and the rows of A.
+    // The workspaces as well, which would end the job: three times the sum, twice, and the rows of
+    // A.
     const size_t all_rows = rows * size_t(npes),
                  room = sets * s.m * s.n * 2 + 65536 + all_rows * (12 * (s.n + 8) + 2 * (s.k + 8));
     void *trial = shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE);
@@ -359,8 +359,8 @@ extern "C" void gemm_perf(const struct gemm_options *options) {
                          {4096, 4096, 4096}, {8192, 8192, 1024}, {8192, 28672 / n, 8192}},
               small[] = {{96, 80, 32}, {64 * n, 64, 64}},
               asked[] = {{options->m, options->n, options->k}};
-  const Shape *at = options->m ? asked : b.on_cpu() ? small : table;
-  const size_t count = options->m ? 1 : b.on_cpu() ? 2 : 6;
+  const Shape *at = options->m ? asked : on_cpu(b.prop) ? small : table;
+  const size_t count = options->m ? 1 : on_cpu(b.prop) ? 2 : 6;
   for (size_t i = 0; i < count; i++) {
     if (!b.make(at[i])) continue;
     b.measure();

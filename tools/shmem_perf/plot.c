@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// In pixels. A panel is its title, its area and the labels of the axis below; on the right the names
-// of lines, or what does not fit of a bar's value. The names of bars are on the left.
+// In pixels. A panel is its title, its area and the labels of the axis below; on the right the
+// names of lines, or what does not fit of a bar's value. The names of bars are on the left.
 enum { WIDTH = 1110, LEFT = 74, RIGHT = 844, HEAD = 44, HEIGHT = 300, FOOT = 56 };
 enum { NAMES = RIGHT + 30, SAMPLE = 40, LINE_OF_NAMES = 16, SLOT = 20, BAR = 14, MOST_TICKS = 12 };
 

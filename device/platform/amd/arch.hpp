@@ -50,9 +50,6 @@ inline constexpr int range_of(Range r) {
                                : __HIP_MEMORY_SCOPE_SYSTEM;
 }
 
-template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
-  return __builtin_bit_cast(Bits<T>, v);
-}
 // As an address of global memory: a flat access would ask the LDS, too.
 template <class T> SHMEM_D_ auto bits(T *p) {
   return (__attribute__((address_space(1))) Bits<T> *)(p);
@@ -61,9 +58,6 @@ template <class T> SHMEM_D_ auto bits(T *p) {
 template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
   return __builtin_bit_cast(T,
                             __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
-}
-template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
-  return __builtin_bit_cast(T, b);
 }
 // Plain accesses of global memory, which nobody writes that is loaded. The cast has to be at the
 // access: LLVM takes a pointer's way from flat to global and back for no cast at all.
@@ -103,11 +97,11 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 }
 // By themselves: threadIdx and blockDim are calls of ROCm's device library, which clang 21 does not
 // inline into kernels of more than 1100 basic blocks (2026-11: 16 calls in each product's).
-SHMEM_D_ Place thread() {
+SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
 }
-SHMEM_D_ Place threads() {
+SHMEM_D_ Index threads() {
   return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(),
           __builtin_amdgcn_workgroup_size_z()};
 }
@@ -237,12 +231,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   else
     store(p, v);
 }
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return __builtin_nontemporal_load(p);
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  __builtin_nontemporal_store(v, p);
-}
 
 // Two words next to each other, each of them whole: 16 bytes are not, over xGMI (RCCL 7.1.1).
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
@@ -295,7 +283,7 @@ template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;
 }
-// Ticks of hipDeviceAttributeWallClockRate.
+// runtime::clock_rate ticks a second.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();
 }

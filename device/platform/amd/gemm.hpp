@@ -275,20 +275,21 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   }
 };
 
-// By measure of the study: gfx90a has half the speed of MFMA for the same LDS, and a smaller tile
-// will do. Two small tiles or a large one fill the LDS of 64 KiB.
+// Two small tiles or a large one fill the LDS of 64 KiB. gfx90a has half of gfx942's rate of MFMA a
+// compute unit and as much LDS, so that the small one feeds it.
 template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, load>;
 template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, load>;
 
 enum class Gpu { gfx90a, gfx942, gfx950 };
-inline Gpu this_gpu() {
-  static const Gpu gpu = [] {
-    hipDeviceProp_t prop;
-    if (hipGetDeviceProperties(&prop, 0) != hipSuccess) return Gpu::gfx942;
-    const auto is = [&](const char *name) { return !std::strncmp(prop.gcnArchName, name, 6); };
-    return is("gfx90a") ? Gpu::gfx90a : is("gfx950") ? Gpu::gfx950 : Gpu::gfx942;
-  }();
-  return gpu;
+inline hipError_t current_gpu(Gpu &gpu) {
+  int device = 0;
+  hipDeviceProp_t prop;
+  hipError_t error = hipGetDevice(&device);
+  if (!error) error = hipGetDeviceProperties(&prop, device);
+  if (error) return error;
+  const auto is = [&](const char *name) { return !std::strncmp(prop.gcnArchName, name, 6); };
+  gpu = is("gfx90a") ? Gpu::gfx90a : is("gfx950") ? Gpu::gfx950 : Gpu::gfx942;
+  return hipSuccess;
 }
 template <class T> bool whole_lines(const T *p, size_t ld) { // and offsets in a tile fit 32 bits
   return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
@@ -302,7 +303,8 @@ template <class T> bool small_tiles(const Matrices<T> &x, Gpu gpu) {
 
 // Nothing here has the OCP's fp8 before gfx950.
 template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
-  const Gpu gpu = this_gpu();
+  Gpu gpu = {};
+  if (const hipError_t error = current_gpu(gpu)) return error;
   if (gpu != Gpu::gfx950 || x.trans_a || !x.trans_b || x.k % 16 || !whole_lines(x.a, x.lda) ||
       !whole_lines(x.b, x.ldb))
     return run(Simt<Float8, 128, 128, 16, 8, 8>{}, x);
@@ -310,7 +312,8 @@ template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
                              : run(DirectLarge<Float8, Load::lines>{}, x);
 }
 template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
-  const Gpu gpu = this_gpu();
+  Gpu gpu = {};
+  if (const hipError_t error = current_gpu(gpu)) return error;
   // Lines of A that run along its rows have to begin where tiles do.
   if (!whole_lines(x.a, x.lda) || !whole_lines(x.b, x.ldb) ||
       (x.trans_a ? x.shard * sizeof(T) : x.k * sizeof(T)) % 16 ||

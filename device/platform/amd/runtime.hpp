@@ -12,6 +12,11 @@ inline constexpr usual::Driver driver{
     "add the user to the groups render and video; in a container --device=/dev/kfd "
     "--device=/dev/dri --group-add render"};
 
+// Of s_memrealtime, in all GPUs that this library supports. The runtime is not asked: HIP has no name
+// for it before 5.3, and ROCr 6.1 says 0 where libdrm cannot open the GPU's render node, with which
+// kernels would wait without a limit.
+inline constexpr double clock_rate = 100e6;
+
 // On gfx942 and gfx950 a poll of memory that no cache keeps needs no invalidate, and a peer's store is
 // seen at once. On gfx90a a GPU's own fine-grained memory is coherent with its peers, and uncached
 // would only be slower. An older runtime has no such kind.

@@ -16,16 +16,6 @@ namespace shmem::arch {
 
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((vector_size(16))); };
 
-template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
-  Bits<T> b;
-  __builtin_memcpy(&b, &v, sizeof b);
-  return b;
-}
-template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
-  T v;
-  __builtin_memcpy(&v, &b, sizeof v);
-  return v;
-}
 template <class T> SHMEM_D_ auto bits(T *p) {
   typedef Bits<T> may_alias __attribute__((may_alias));
   return reinterpret_cast<may_alias *>(p);
@@ -91,12 +81,6 @@ template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_
 }
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
-}
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return *p;
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  *p = v;
 }
 
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {

@@ -10,7 +10,7 @@ using impl::done, impl::find, impl::runtime, impl::submit, impl::work;
 
 namespace {
 
-// A copy of rows. Symbols count as known: they are variables of the device.
+// A copy of rows.
 struct Copy {
   char *to;
   const char *from;
@@ -78,25 +78,6 @@ Copy row(void *to, const void *from, size_t bytes) {
           false};
 }
 
-hipError_t to_symbol(const void *symbol, const void *from, size_t bytes, size_t offset,
-                     hipMemcpyKind kind, hipStream_t stream, bool wait) {
-  if (!symbol) return hipErrorInvalidSymbol;
-  if (kind == hipMemcpyDeviceToHost || kind == hipMemcpyHostToHost)
-    return hipErrorInvalidMemcpyDirection;
-  Copy c = row(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes);
-  c.to_known = true;
-  return copy(c, kind, stream, wait);
-}
-hipError_t from_symbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                       hipMemcpyKind kind, hipStream_t stream, bool wait) {
-  if (!symbol) return hipErrorInvalidSymbol;
-  if (kind == hipMemcpyHostToDevice || kind == hipMemcpyHostToHost)
-    return hipErrorInvalidMemcpyDirection;
-  Copy c = row(to, static_cast<const char *>(symbol) + offset, bytes);
-  c.from_known = true;
-  return copy(c, kind, stream, wait);
-}
-
 hipError_t fill(void *to, int byte, size_t bytes, hipStream_t stream, bool wait) {
   if (bytes == 0) return hipSuccess;
   if (!to) return hipErrorInvalidValue;
@@ -120,14 +101,6 @@ hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, hipMemcpyKin
                           hipStream_t stream) {
   HIP_ENTER();
   return done(copy(row(to, from, bytes), kind, stream, false));
-}
-hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                              size_t bytes, hipStream_t stream) {
-  HIP_ENTER();
-  const int n = runtime().devices;
-  if (to_device < 0 || to_device >= n || from_device < 0 || from_device >= n)
-    return done(hipErrorInvalidDevice);
-  return done(copy(row(to, from, bytes), hipMemcpyDeviceToDevice, stream, false));
 }
 hipError_t hipMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                        size_t height, hipMemcpyKind kind) {
@@ -163,22 +136,20 @@ hipError_t hipGetSymbolAddress(void **p, const void *symbol) {
 hipError_t hipMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
                              hipMemcpyKind kind) {
   HIP_ENTER_UNLESS_CAPTURING();
-  return done(to_symbol(symbol, from, bytes, offset, kind, nullptr, true));
-}
-hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes, size_t offset,
-                                  hipMemcpyKind kind, hipStream_t stream) {
-  HIP_ENTER();
-  return done(to_symbol(symbol, from, bytes, offset, kind, stream, false));
+  if (!symbol) return done(hipErrorInvalidSymbol);
+  if (kind == hipMemcpyDeviceToHost || kind == hipMemcpyHostToHost)
+    return done(hipErrorInvalidMemcpyDirection);
+  return done(copy(row(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes), kind,
+                   nullptr, true));
 }
 hipError_t hipMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
                                hipMemcpyKind kind) {
   HIP_ENTER_UNLESS_CAPTURING();
-  return done(from_symbol(to, symbol, bytes, offset, kind, nullptr, true));
-}
-hipError_t hipMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
-                                    hipMemcpyKind kind, hipStream_t stream) {
-  HIP_ENTER();
-  return done(from_symbol(to, symbol, bytes, offset, kind, stream, false));
+  if (!symbol) return done(hipErrorInvalidSymbol);
+  if (kind == hipMemcpyHostToDevice || kind == hipMemcpyHostToHost)
+    return done(hipErrorInvalidMemcpyDirection);
+  return done(
+      copy(row(to, static_cast<const char *>(symbol) + offset, bytes), kind, nullptr, true));
 }
 
 } // namespace names

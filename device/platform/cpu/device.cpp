@@ -100,13 +100,6 @@ bool exists(int device) {
 
 inline namespace names {
 
-hipError_t hipInit(unsigned flags) {
-  HIP_ENTER();
-  return done(flags ? hipErrorInvalidValue : hipSuccess);
-}
-hipError_t hipDriverGetVersion(int *version) {
-  return hipRuntimeGetVersion(version);
-}
 hipError_t hipRuntimeGetVersion(int *version) {
   if (!version) return done(hipErrorInvalidValue);
   *version = 70000000; // ROCm 7 is what the calls follow
@@ -164,49 +157,34 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
   if (!value) return done(hipErrorInvalidValue);
   if (!exists(device)) return done(hipErrorInvalidDevice);
   switch (attribute) {
-  case hipDeviceAttributeCanMapHostMemory:
-  case hipDeviceAttributeConcurrentKernels:
-  case hipDeviceAttributeCooperativeLaunch:
-  case hipDeviceAttributeFineGrainSupport:
-  case hipDeviceAttributeHostNativeAtomicSupported:
-  case hipDeviceAttributeUnifiedAddressing:
-    *value = 1;
-    break;
-  case hipDeviceAttributeComputeCapabilityMinor:
-  case hipDeviceAttributeManagedMemory:
-  case hipDeviceAttributePciDeviceId:
-  case hipDeviceAttributePciDomainID:
-    *value = 0;
-    break;
   case hipDeviceAttributeClockRate:
-  case hipDeviceAttributeWallClockRate:
+  case hipDeviceAttributeWallClockRate: // clock64 counts nanoseconds
     *value = 1000000;
-    break; // clock64 counts nanoseconds
+    break;
   case hipDeviceAttributeComputeCapabilityMajor:
     *value = 9;
+    break;
+  case hipDeviceAttributeComputeCapabilityMinor:
+    *value = 0;
+    break;
+  case hipDeviceAttributeCooperativeLaunch:
+    *value = 1;
     break;
   case hipDeviceAttributeIntegrated: // the CPU's atomics are atomic with those of kernels
   case hipDeviceAttributeIsLargeBar:
     *value = runtime().host_access;
     break;
-  case hipDeviceAttributeMaxBlockDimX:
-  case hipDeviceAttributeMaxThreadsPerBlock:
-    *value = impl::max_block;
-    break;
-  case hipDeviceAttributeMaxGridDimX:
-    *value = 0x7fffffff;
-    break;
   case hipDeviceAttributeMaxSharedMemoryPerBlock:
     *value = int(impl::shared_bytes);
+    break;
+  case hipDeviceAttributeMaxThreadsPerBlock:
+    *value = impl::max_block;
     break;
   case hipDeviceAttributeMaxThreadsPerMultiProcessor:
     *value = impl::max_block * impl::blocks_per_unit;
     break;
   case hipDeviceAttributeMultiprocessorCount:
     *value = impl::compute_units;
-    break;
-  case hipDeviceAttributePciBusId:
-    *value = device + 1;
     break;
   case hipDeviceAttributeWarpSize:
     *value = impl::warp_size;

@@ -134,14 +134,6 @@ hipError_t launch(Kernel *kernel, dim3 grid, dim3 block, size_t shared, hipStrea
 
 inline namespace names {
 
-hipError_t hipFuncSetAttribute(const void *kernel, hipFuncAttribute attribute, int value) {
-  HIP_ENTER();
-  if (!kernel) return done(hipErrorInvalidDeviceFunction);
-  const bool shared = attribute == hipFuncAttributeMaxDynamicSharedMemorySize;
-  return done(value < -1 || (shared && size_t(value) > impl::shared_bytes) ? hipErrorInvalidValue
-                                                                           : hipSuccess);
-}
-
 hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
                                                         int threads, size_t shared) {
   HIP_ENTER();

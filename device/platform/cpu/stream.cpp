@@ -256,10 +256,6 @@ hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *flags) {
   *flags = s->flags;
   return hipSuccess;
 }
-hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *device) {
-  HIP_ENTER();
-  return done(device ? impl::device_of(stream, device) : hipErrorInvalidValue);
-}
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *data) {
   HIP_ENTER();
   if (!function) return done(hipErrorInvalidValue);

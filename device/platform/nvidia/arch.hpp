@@ -11,17 +11,6 @@ namespace shmem::arch {
 
 template <> struct WordOf<16> { using type = uint4; };
 
-template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
-  Bits<T> b;
-  __builtin_memcpy(&b, &v, sizeof b);
-  return b;
-}
-template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
-  T v;
-  __builtin_memcpy(&v, &b, sizeof v);
-  return v;
-}
-
 // Nothing counts stores here: the fence waits for all that it covers.
 SHMEM_D_ void wait_stores() {}
 // Orders all that this thread, and those that it has met at a barrier, stored before whatever this
@@ -166,12 +155,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   else
     store(p, v);
 }
-template <class W> SHMEM_D_ W load_stream(const W *p) {
-  return __ldcs(p);
-}
-template <class W> SHMEM_D_ void store_stream(W *p, W v) {
-  __stcs(p, v);
-}
 
 // Two words next to each other, each of them whole.
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
@@ -214,7 +197,7 @@ template <class T> SHMEM_D_ T &workgroup_object() {
   __shared__ T object;
   return object;
 }
-// Ticks of hipDeviceAttributeWallClockRate: nanoseconds.
+// Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));

@@ -267,8 +267,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
-    // Without the instructions it is a kernel that traps, after which nothing runs on the GPU. All the
-    // shared memory of the others is dynamic.
+    // Without the instructions it is a kernel that traps, after which nothing runs on the GPU. All
+    // the shared memory of the others is dynamic.
     static const bool built = [&] {
       cudaFuncAttributes facts;
       return cudaFuncGetAttributes(&facts, kernel) != cudaSuccess || !facts.sharedSizeBytes;

@@ -279,64 +279,46 @@ inline long long clock64() {
   return wall_clock64();
 }
 
-// Atomics: relaxed, as HIP's are.
+// Atomics: relaxed, as HIP's are. Sums of integers wrap around.
 template <class T> T atomicAdd(T *p, Same<T> v) {
   if constexpr (std::is_integral_v<T>)
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
   else
     return atomic_update(p, [v](T x) { return x + v; });
 }
+template <class T> T atomicAdd_system(T *p, Same<T> v) {
+  return atomicAdd(p, v);
+}
 template <class T> T atomicSub(T *p, Same<T> v) {
   if constexpr (std::is_integral_v<T>)
     return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);
   else
-    return atomic_update(p, [v](T x) { return x - v; });
+    return atomicAdd(p, -v);
 }
-template <class T> T atomicMin(T *p, Same<T> v) {
-  return atomic_update(p, [v](T x) { return v < x ? v : x; });
+template <class T> T atomicSub_system(T *p, Same<T> v) {
+  return atomicSub(p, v);
 }
-template <class T> T atomicMax(T *p, Same<T> v) {
-  return atomic_update(p, [v](T x) { return x < v ? v : x; });
-}
-template <class T> T atomicAnd(T *p, Same<T> v) {
-  return __atomic_fetch_and(p, v, __ATOMIC_RELAXED);
-}
-template <class T> T atomicOr(T *p, Same<T> v) {
-  return __atomic_fetch_or(p, v, __ATOMIC_RELAXED);
-}
-template <class T> T atomicXor(T *p, Same<T> v) {
-  return __atomic_fetch_xor(p, v, __ATOMIC_RELAXED);
-}
-template <class T> T atomicExch(T *p, Same<T> v) {
-  T old;
-  __atomic_exchange(p, &v, &old, __ATOMIC_RELAXED);
-  return old;
-}
+// The others, of x, which is there, and v.
+#define HIP_CPU_ATOMIC(name, next)                                                                 \
+  template <class T> T name(T *p, Same<T> v) {                                                     \
+    return atomic_update(p, [v](T x) -> T { return next; });                                       \
+  }                                                                                                \
+  template <class T> T name##_system(T *p, Same<T> v) {                                            \
+    return name(p, v);                                                                             \
+  }
+HIP_CPU_ATOMIC(atomicMin, v < x ? v : x)
+HIP_CPU_ATOMIC(atomicMax, x < v ? v : x)
+HIP_CPU_ATOMIC(atomicAnd, T(x &v))
+HIP_CPU_ATOMIC(atomicOr, T(x | v))
+HIP_CPU_ATOMIC(atomicXor, T(x ^ v))
+HIP_CPU_ATOMIC(atomicExch, (static_cast<void>(x), v))
+HIP_CPU_ATOMIC(atomicInc, x >= v ? T(0) : T(x + 1))
+HIP_CPU_ATOMIC(atomicDec, x == 0 || x > v ? v : T(x - 1))
+#undef HIP_CPU_ATOMIC
 template <class T> T atomicCAS(T *p, Same<T> old, Same<T> next) {
   __atomic_compare_exchange(p, &old, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return old;
 }
-template <class T> T atomicInc(T *p, Same<T> most) {
-  return atomic_update(p, [most](T x) { return x >= most ? T(0) : T(x + 1); });
-}
-template <class T> T atomicDec(T *p, Same<T> most) {
-  return atomic_update(p, [most](T x) { return x == 0 || x > most ? most : T(x - 1); });
-}
-#define HIP_CPU_SYSTEM(name)                                                                       \
-  template <class T> T name##_system(T *p, Same<T> v) {                                            \
-    return name(p, v);                                                                             \
-  }
-HIP_CPU_SYSTEM(atomicAdd)
-HIP_CPU_SYSTEM(atomicSub)
-HIP_CPU_SYSTEM(atomicMin)
-HIP_CPU_SYSTEM(atomicMax)
-HIP_CPU_SYSTEM(atomicAnd)
-HIP_CPU_SYSTEM(atomicOr)
-HIP_CPU_SYSTEM(atomicXor)
-HIP_CPU_SYSTEM(atomicExch)
-HIP_CPU_SYSTEM(atomicInc)
-HIP_CPU_SYSTEM(atomicDec)
-#undef HIP_CPU_SYSTEM
 template <class T> T atomicCAS_system(T *p, Same<T> old, Same<T> next) {
   return atomicCAS(p, old, next);
 }

@@ -81,36 +81,19 @@ struct hipDeviceProp_t {
   int l2CacheSize, ECCEnabled, asicRevision;
 };
 enum hipDeviceAttribute_t {
-  hipDeviceAttributeCanMapHostMemory,
   hipDeviceAttributeClockRate,
   hipDeviceAttributeComputeCapabilityMajor,
   hipDeviceAttributeComputeCapabilityMinor,
-  hipDeviceAttributeConcurrentKernels,
   hipDeviceAttributeCooperativeLaunch,
-  hipDeviceAttributeFineGrainSupport,
-  hipDeviceAttributeHostNativeAtomicSupported,
   hipDeviceAttributeIntegrated,
   hipDeviceAttributeIsLargeBar,
-  hipDeviceAttributeManagedMemory,
-  hipDeviceAttributeMaxBlockDimX,
-  hipDeviceAttributeMaxGridDimX,
   hipDeviceAttributeMaxSharedMemoryPerBlock,
   hipDeviceAttributeMaxThreadsPerBlock,
   hipDeviceAttributeMaxThreadsPerMultiProcessor,
   hipDeviceAttributeMultiprocessorCount,
-  hipDeviceAttributePciBusId,
-  hipDeviceAttributePciDeviceId,
-  hipDeviceAttributePciDomainID,
-  hipDeviceAttributeUnifiedAddressing,
   hipDeviceAttributeWallClockRate,
   hipDeviceAttributeWarpSize,
 };
-enum hipFuncAttribute {
-  hipFuncAttributeMaxDynamicSharedMemorySize = 8,
-  hipFuncAttributePreferredSharedMemoryCarveout = 9,
-};
-hipError_t hipInit(unsigned flags);
-hipError_t hipDriverGetVersion(int *version);
 hipError_t hipRuntimeGetVersion(int *version);
 hipError_t hipGetDeviceCount(int *count);
 hipError_t hipSetDevice(int device);
@@ -126,7 +109,6 @@ hipError_t hipDeviceDisablePeerAccess(int peer);
 hipError_t hipExtGetLinkTypeAndHopCount(int device1, int device2, uint32_t *type, uint32_t *hops);
 hipError_t hipMemGetInfo(size_t *free, size_t *total);
 hipError_t hipDeviceSynchronize();
-hipError_t hipFuncSetAttribute(const void *kernel, hipFuncAttribute attribute, int value);
 hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
                                                         int threads, size_t shared);
 
@@ -184,8 +166,6 @@ hipError_t hipIpcCloseMemHandle(void *p);
 hipError_t hipMemcpy(void *to, const void *from, size_t bytes, hipMemcpyKind kind);
 hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, hipMemcpyKind kind,
                           hipStream_t stream = nullptr);
-hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                              size_t bytes, hipStream_t stream = nullptr);
 hipError_t hipMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                        size_t height, hipMemcpyKind kind);
 hipError_t hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -196,12 +176,8 @@ hipError_t hipMemsetAsync(void *to, int byte, size_t bytes, hipStream_t stream =
 hipError_t hipGetSymbolAddress(void **p, const void *symbol);
 hipError_t hipMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset = 0,
                              hipMemcpyKind kind = hipMemcpyHostToDevice);
-hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes, size_t offset,
-                                  hipMemcpyKind kind, hipStream_t stream = nullptr);
 hipError_t hipMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset = 0,
                                hipMemcpyKind kind = hipMemcpyDeviceToHost);
-hipError_t hipMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes, size_t offset,
-                                    hipMemcpyKind kind, hipStream_t stream = nullptr);
 
 // Streams and events
 inline constexpr unsigned hipStreamDefault = 0, hipStreamNonBlocking = 1;
@@ -216,7 +192,6 @@ hipError_t hipStreamSynchronize(hipStream_t stream);
 hipError_t hipStreamQuery(hipStream_t stream);
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags = 0);
 hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *flags);
-hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *device);
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *data);
 hipError_t hipEventCreate(hipEvent_t *event);
 hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned flags);
@@ -269,25 +244,9 @@ hipError_t hipMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, si
   return hipMemcpyToSymbol(static_cast<const void *>(&symbol), from, bytes, offset, kind);
 }
 template <class T>
-hipError_t hipMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset,
-                                  hipMemcpyKind kind, hipStream_t stream = nullptr) {
-  return hipMemcpyToSymbolAsync(static_cast<const void *>(&symbol), from, bytes, offset, kind,
-                                stream);
-}
-template <class T>
 hipError_t hipMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
                                hipMemcpyKind kind = hipMemcpyDeviceToHost) {
   return hipMemcpyFromSymbol(to, static_cast<const void *>(&symbol), bytes, offset, kind);
-}
-template <class T>
-hipError_t hipMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset,
-                                    hipMemcpyKind kind, hipStream_t stream = nullptr) {
-  return hipMemcpyFromSymbolAsync(to, static_cast<const void *>(&symbol), bytes, offset, kind,
-                                  stream);
-}
-template <class... P>
-hipError_t hipFuncSetAttribute(void (*kernel)(P...), hipFuncAttribute attribute, int value) {
-  return hipFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 template <class... P>
 hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...),

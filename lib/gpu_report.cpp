@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report.hpp"
+// The last words of kernels: a thread of the library reads them, prints them and ends the job.
 #include "exit.hpp"
 #include "gpu_hip.hpp"
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <ctime>
 #include <pthread.h>
 
-namespace shmem::report {
+namespace shmem::gpu {
 
 namespace {
 
@@ -71,21 +71,17 @@ void *listen(void *) {
 
 } // namespace
 
-device::Report *open() {
-  using gpu::chosen;
-  void *host = nullptr, *there = nullptr;
-  MUST(hipHostMalloc(&host, sizeof *words, hipHostMallocMapped), "hipHostMalloc for reports");
-  memset(host, 0, sizeof *words);
-  MUST(hipHostGetDevicePointer(&there, host, 0), "hipHostGetDevicePointer");
-  words = static_cast<device::Report *>(host);
+device::Report *open_reports() {
+  void *there;
+  words = static_cast<device::Report *>(shared_memory(sizeof *words, &there));
+  memset(static_cast<void *>(words), 0, sizeof *words);
   stop = false;
   if (int error = start_thread(&listener, listen))
     fatal("starting the thread that listens to kernels: %s", strerror(error));
   return static_cast<device::Report *>(there);
 }
 
-void close() {
-  using gpu::chosen;
+void close_reports() {
   if (!words) return;
   stop = true;
   pthread_join(listener, nullptr);
@@ -93,4 +89,4 @@ void close() {
   words = nullptr;
 }
 
-} // namespace shmem::report
+} // namespace shmem::gpu
