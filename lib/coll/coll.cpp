@@ -126,7 +126,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
   if constexpr (net::built)
     if (t.nodes) {
       size_t before = 0;
-      exchange_word(t, bytes, [&](int i, size_t theirs) { before += i < t.me ? theirs : 0; });
+      exchange_value(t, bytes, [&](int i, size_t theirs) { before += i < t.me ? theirs : 0; });
       for (int k = 0; k < t.n; k++)
         push_to(fn, t, pattern::peer(t.me, k, t.n), static_cast<bytes_t *>(dest) + before, source,
                 bytes);
