@@ -46,7 +46,7 @@ ucp_worker_h worker;
 ucp_mem_h memory[regions];
 std::mutex lock;           // of the worker
 std::atomic<bool> leaving; // a connection that ends is no fault
-bool ends;                 // another node has ended the job, with this status
+std::atomic<bool> ends;    // another node has ended the job, with this status
 int ending;
 int stop_fd = -1;
 pthread_t server;
