@@ -54,12 +54,8 @@ template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take 
 // Up to 16 members with a core each exchange nothing. More, or members that share cores, arrive in
 // groups of 8 at a counter, the last of a group at the root, and the last there releases all:
 // nobody waits but for the release, so a PE has to run once a barrier.
-void sync_nodes(Team &t); // of a team on several
-inline void sync(Team &t) {
+inline void sync_here(Team &t) { // of one node
   if (t.n == 1) return full_fence();
-  if constexpr (net::built)
-    if (t.nodes) [[unlikely]]
-      return sync_nodes(t);
   if (t.n <= 16 && !self.oversubscribed)
     return exchange(
         t, [](Stage &) {}, [](int, Stage &) {});
@@ -82,6 +78,14 @@ inline void sync(Team &t) {
     wait_while({root, true},
                [=] { return root->released.load(std::memory_order_acquire) < epoch; });
   }
+}
+
+void sync_nodes(Team &t); // of several
+inline void sync(Team &t) {
+  if constexpr (net::built)
+    if (t.nodes) [[unlikely]]
+      return sync_nodes(t);
+  sync_here(t);
 }
 
 void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all); // at most stage_bytes

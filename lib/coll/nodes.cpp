@@ -50,9 +50,9 @@ static void meet(const Nodes &nodes) {
 void sync_nodes(Team &t) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  sync(h);
+  sync_here(h);
   if (h.me == 0) meet(nodes);
-  sync(h);
+  sync_here(h);
 }
 
 void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
@@ -124,7 +124,7 @@ void coll::broadcast_nodes(const char *fn, Team &t, void *dest, const void *sour
   } else if (h.me != 0) {
     copy(dest, at(fn, "dest", to, bytes, h.start), bytes);
   }
-  sync(h); // what was copied from may change
+  sync_here(h); // what was copied from may change
 }
 
 } // namespace shmem
