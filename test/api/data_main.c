@@ -19,13 +19,14 @@ long global[1000];
 enum { CELLS = 3 * 4096 / sizeof(long) };
 static long cells[CELLS];
 static long *counted;
-static atomic_bool stop;
+static atomic_bool begun, stop;
 
 static void *scribble(void *unused) {
   (void)unused;
   for (size_t i = 0; !atomic_load_explicit(&stop, memory_order_relaxed); i++) {
     cells[i % CELLS] += (long)i;
     counted[i % CELLS] += (long)i;
+    if (i == 1) atomic_store(&begun, true);
   }
   return NULL;
 }
@@ -116,7 +117,7 @@ static void forked(void) {
 int main(void) {
   counted = calloc(CELLS, sizeof *counted);
   if (!counted || pthread_create(&scribbler, NULL, scribble, NULL) != 0) return 99;
-  usleep(2000);
+  while (!atomic_load(&begun)) usleep(100); // on a busy machine it took longer than all of init
   static const struct pe_test tests[] = {{"nothing_lost", nothing_lost},
                                          {"as_before", as_before},
                                          {"reached", reached},
