@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
+#include "coll/coll.hpp"
 #include "gpu_hip.hpp"
 #include "signal.hpp"
-#include "team.hpp"
+#include "tune.hpp"
 #include <algorithm>
 
 namespace shmem::stream {

@@ -5,9 +5,8 @@
 #pragma once
 #include "../device/op.hpp"
 #include "address.hpp"
-#include "coll/coll.hpp"
-#include "tune.hpp"
 #include <complex>
+#include <cstring>
 #include <shmemx.h>
 
 namespace shmem {

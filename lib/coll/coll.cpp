@@ -44,7 +44,59 @@ void tell_done(Team &t, uint64_t cast) {
   ring({&done, true});
 }
 
+// Whether the GPU has done it: see team_stream.
+[[gnu::cold]] bool move_far(Collective what, const char *fn, Team &t, void *dest,
+                            const void *source, size_t bytes, int root) {
+  const stream::Stream own = team_stream(t, dest, source, bytes);
+  if (!own) return false;
+  stream::move(fn, what, handle_of(t), dest, source, bytes, 1, root, own);
+  gpu::wait(own);
+  return true;
+}
+
+// Stores what is at source + i * step into dest at each member i, by the time that all arrive.
+void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *source, size_t step,
+                     size_t bytes) {
+  for (int k = 0; k < t.n; k++) {
+    const int i = pattern::peer(t.me, k, t.n);
+    const auto *from = static_cast<const bytes_t *>(source) + size_t(i) * step;
+    if (net::built && local_of(t.pe(i)) < 0)
+      net::put(dest, t.pe(i), from, bytes, true);
+    else
+      copy(of(fn, "dest", t, i, dest, bytes), from, bytes);
+  }
+}
+
+// Each member i gets what is at source + i * step here, and has it in block me of its dest.
+[[gnu::always_inline]] inline void exchange_blocks(Collective what, const char *fn, Team &t,
+                                                   void *dest, const void *source, size_t step,
+                                                   size_t bytes) {
+  const size_t all = bytes * size_t(t.n), shown = step ? all : bytes;
+  if (self.careful) [[unlikely]] {
+    if (self.check) check(fn, dest, all, source, shown, 1, false);
+    if (bytes && move_far(what, fn, t, dest, source, bytes, 0)) return;
+  }
+  auto *d = static_cast<bytes_t *>(dest);
+  if (bytes < staged_block && shown <= stage_bytes && !t.nodes)
+    return exchange_data(t, static_cast<const bytes_t *>(source), shown,
+                         [=, &t](int i, const bytes_t *in) {
+                           copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
+                         });
+  push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
+  arrive(t);
+}
+
 } // namespace
+
+stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
+  if (!gpu::is_far(dest) || t.n == 1 || t.nodes) return nullptr;
+  // To kernels the predefined team of the node is the world, whose channels two must not use at
+  // once.
+  if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
+  bool far = !n || gpu::is_far(source);
+  exchange_value(t, far, [&](int, bool theirs) { far &= theirs; });
+  return far ? gpu::team_stream(t.id) : nullptr;
+}
 
 void check(const char *fn, const void *dest, size_t dest_bytes, const void *source,
            size_t source_bytes, size_t align, bool in_place) {
@@ -64,15 +116,20 @@ void check_root(const char *fn, const Team &t, int root) {
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too) {
   check_root(fn, t, root);
-  if (self.check) {
-    check(fn, dest, bytes, source, bytes, 1, true);
-    // What everyone takes, though the specification has no broadcast in place.
-    static Note note;
-    if (dest == source && bytes && t.me == root)
-      note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
+  if (self.careful) [[unlikely]] {
+    if (self.check) {
+      check(fn, dest, bytes, source, bytes, 1, true);
+      // What everyone takes, though the specification has no broadcast in place.
+      static Note note;
+      if (dest == source && bytes && t.me == root)
+        note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
+    }
+    if constexpr (net::built)
+      if (t.nodes) return broadcast_nodes(fn, t, dest, source, bytes, root, root_too);
+    // Streams store into the root's dest too, where an active set leaves it as it is.
+    if (bytes && root_too && move_far(Collective::broadcast, fn, t, dest, source, bytes, root))
+      return;
   }
-  if constexpr (net::built)
-    if (t.nodes) return broadcast_nodes(fn, t, dest, source, bytes, root, root_too);
   const uint64_t cast = ++t.casts;
   Outbox &box = outbox(t, root);
   auto &flag = box.flags[cast % std::size(box.flags)];
@@ -105,31 +162,27 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
 }
 
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
-  if (self.check) check(fn, dest, bytes * t.n, source, bytes, 1, false);
-  auto *d = static_cast<bytes_t *>(dest);
-  if (bytes < staged_block && !t.nodes)
-    return exchange_data(t, static_cast<const bytes_t *>(source), bytes,
-                         [=](int i, const bytes_t *in) { copy(d + i * bytes, in, bytes); });
-  for (int k = 0; k < t.n; k++) {
-    int i = pattern::peer(t.me, k, t.n);
-    push_to(fn, t, i, d + t.me * bytes, source, bytes);
-  }
-  arrive(t);
+  exchange_blocks(Collective::fcollect, fn, t, dest, source, 0, bytes);
+}
+void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  exchange_blocks(Collective::alltoall, fn, t, dest, source, bytes, bytes);
 }
 
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
-  if (self.check) {
-    size_t total = 0;
-    exchange_value(t, bytes, [&](int, size_t theirs) { total += theirs; });
-    check(fn, dest, total, source, bytes, 1, false);
+  if (self.careful) [[unlikely]] {
+    if (self.check) {
+      size_t total = 0;
+      exchange_value(t, bytes, [&](int, size_t theirs) { total += theirs; });
+      check(fn, dest, total, source, bytes, 1, false);
+    }
+    if (move_far(Collective::collect, fn, t, dest, source, bytes, 0)) return;
   }
+  auto *d = static_cast<bytes_t *>(dest);
   if constexpr (net::built)
     if (t.nodes) {
       size_t before = 0;
       exchange_value(t, bytes, [&](int i, size_t theirs) { before += i < t.me ? theirs : 0; });
-      for (int k = 0; k < t.n; k++)
-        push_to(fn, t, pattern::peer(t.me, k, t.n), static_cast<bytes_t *>(dest) + before, source,
-                bytes);
+      push_to_members(fn, t, d + before, source, 0, bytes);
       return arrive(t);
     }
   // Each shows its size, and a small block with it; where all are small, that is all.
@@ -139,7 +192,6 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
   };
   constexpr size_t small = sizeof Shown::block;
   auto shown = [](Stage &s) { return reinterpret_cast<Shown *>(s.few); };
-  auto *d = static_cast<bytes_t *>(dest);
   size_t before = 0, total = 0;
   bool large = false;
   auto fill = [=](Stage &s) {
@@ -155,25 +207,8 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
     if (i < t.me) before += theirs;
     total += theirs;
   });
-  for (int k = 0; k < t.n && bytes > small; k++) {
-    int i = pattern::peer(t.me, k, t.n);
-    copy(of(fn, "dest", t, i, dest, total) + before, source, bytes);
-  }
+  if (bytes > small) push_to_members(fn, t, d + before, source, 0, bytes);
   if (large) sync(t);
-}
-
-void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
-  if (self.check) check(fn, dest, bytes * t.n, source, bytes * t.n, 1, false);
-  auto *d = static_cast<bytes_t *>(dest);
-  if (bytes < staged_block && bytes * t.n <= stage_bytes && !t.nodes)
-    return exchange_data(
-        t, static_cast<const bytes_t *>(source), bytes * t.n,
-        [=, &t](int i, const bytes_t *in) { copy(d + i * bytes, in + t.me * bytes, bytes); });
-  for (int k = 0; k < t.n; k++) {
-    int i = pattern::peer(t.me, k, t.n);
-    push_to(fn, t, i, d + t.me * bytes, static_cast<const bytes_t *>(source) + i * bytes, bytes);
-  }
-  arrive(t);
 }
 
 } // namespace shmem::coll

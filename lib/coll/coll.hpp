@@ -9,6 +9,7 @@
 #include "../../device/pattern.hpp"
 #include "../order.hpp"
 #include "../rma.hpp"
+#include "../stream.hpp"
 #include "nodes.hpp"
 
 namespace shmem {
@@ -35,13 +36,13 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
   exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
 }
 
-// Stores into member i's object that is at dest here; done when the members have arrived.
-inline void push_to(const char *fn, const Team &t, int i, void *dest, const void *source,
-                    size_t bytes) {
-  if constexpr (net::built)
-    if (local_of(t.pe(i)) < 0) return net::put(dest, t.pe(i), source, bytes, true);
-  copy(at(fn, "dest", static_cast<char *>(dest), bytes, t.pe(i)), source, bytes);
-}
+// A collective of the host on arrays in device memory is the stream's, waited for. This returns the
+// stream to queue it on, one of the team's own, or null where the host has to copy. The members
+// meet here: on the host a PE that never comes is found, and one that comes late costs no GPU
+// anything. They also agree here, because one that collects nothing (n = 0) may pass any source.
+[[gnu::cold]] stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n);
+
+// What was stored into the members' objects is there.
 inline void arrive(Team &t) {
   if constexpr (net::built)
     if (t.nodes) net::quiet();
@@ -69,6 +70,11 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
     check(fn, dest, extent(t.n * n, dst) * sizeof(T), source, extent(t.n * n, sst) * sizeof(T),
           alignof(T), false);
   }
+  if (self.far && n) [[unlikely]]
+    if (const stream::Stream own = team_stream(t, dest, source, n)) {
+      stream::alltoalls(fn, handle_of(t), dest, source, dst, sst, n, sizeof(T), alignof(T), own);
+      return gpu::wait(own);
+    }
   for (int k = 0; k < t.n; k++) {
     int i = pattern::peer(t.me, k, t.n);
     T *d = dest + ptrdiff_t(t.me * n) * dst;

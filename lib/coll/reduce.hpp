@@ -25,26 +25,17 @@ inline constexpr bool gpu_combines =
     !(std::is_same_v<Op, Prod> &&
       (std::is_same_v<T, shmem_complexf_> || std::is_same_v<T, shmem_complexd_>));
 
-// Whether all of it is done: by the collective of streams, on one of the team's own, where both
-// arrays are the GPU's. queue(team, stream) queues it. The members meet before it on the host,
-// where a PE that never comes is found and one that comes late costs no GPU anything. The
-// predefined team of the node is the world there, whose room is not to be used by two at once.
-template <class F>
-[[gnu::cold, gnu::noinline]] bool queue_and_wait(Team &t, const void *dest, const void *source,
-                                                 F queue) {
-  if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
-  if (t.n == 1 || t.id >= gpu::channels().teams || &t == self.shared) return false;
-  sync(t);
-  shmemx_stream_t stream = gpu::team_stream(t.id);
-  queue(handle_of(t), stream);
-  gpu::wait(stream);
-  return true;
-}
-template <class Op, class T, class F>
-inline bool by_gpu(Team &t, T *dest, const T *source, size_t n, F queue) {
+// Whether it is done, by the GPU: see team_stream.
+template <class Op, class T>
+[[gnu::cold, gnu::noinline]] bool reduce_far(const char *fn, Team &t, T *dest, const T *source,
+                                             size_t n, Shape shape) {
   if constexpr (gpu_combines<Op, T>)
-    if (self.far && n) [[unlikely]]
-      return queue_and_wait(t, dest, source, queue);
+    if (const stream::Stream own = n ? team_stream(t, dest, source, n) : nullptr) {
+      stream::reduce(fn, Op::which, type_of<Element<Op, T>>, shape, handle_of(t), dest, source, n,
+                     sizeof(T), alignof(T), own);
+      gpu::wait(own);
+      return true;
+    }
   return false;
 }
 
@@ -141,15 +132,14 @@ void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n,
   }
 }
 
-// queue: the same on a stream.
-template <class Op, class T, class F>
-void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n, F queue) {
+template <class Op, class T>
+void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if constexpr (net::built)
     if (t.nodes) return combine_nodes<Op>(fn, t, dest, source, n);
   if (t.n == 1) {
     if (dest != source) copy(dest, source, n * sizeof(T));
-  } else if (by_gpu<Op>(t, dest, source, n, queue)) {
+  } else if (self.far && reduce_far<Op>(fn, t, dest, source, n, Shape::all)) {
     return;
   } else if (n * sizeof(T) <= staged_bytes) {
     reduce_staged<Op>(t, dest, source, n);
@@ -158,10 +148,12 @@ void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n, F queue
   }
 }
 
-template <class T, class F>
-void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive, F queue) {
+template <class T>
+void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
-  if (by_gpu<Scan>(t, dest, source, n, queue)) return;
+  if (self.far &&
+      reduce_far<Sum>(fn, t, dest, source, n, exclusive ? Shape::exscan : Shape::inscan))
+    return;
   if constexpr (net::built)
     if (t.nodes) return combine_nodes<Scan>(fn, t, dest, source, n, exclusive);
   if (n * sizeof(T) > staged_bytes) return combine_parts<Scan>(fn, t, dest, source, n, exclusive);
@@ -180,24 +172,16 @@ namespace api {
 
 #define REDUCTION(name, Op)                                                                        \
   template <class T>                                                                               \
-  inline auto name##_queued(const char *fn, T *dest, const T *source, size_t n) {                  \
-    return [=](shmem_team_t team, auto stream) {                                                   \
-      on_stream::name##_reduce(fn, team, dest, source, n, stream);                                 \
-    };                                                                                             \
-  }                                                                                                \
-  template <class T>                                                                               \
   inline int name##_reduce(const char *fn, shmem_team_t team, T *dest, const T *source,            \
                            size_t n) {                                                             \
-    coll::reduce<Op>(fn, need_team(fn, "team", team), dest, source, n,                             \
-                     name##_queued(fn, dest, source, n));                                          \
+    coll::reduce<Op>(fn, need_team(fn, "team", team), dest, source, n);                            \
     return 0;                                                                                      \
   }                                                                                                \
   template <class T>                                                                               \
   inline void name##_to_all(const char *fn, T *dest, const T *source, int n, int start,            \
                             int log_stride, int size, T *, long *psync) {                          \
-    const size_t count = n > 0 ? size_t(n) : 0;                                                    \
     if (Team *t = active_set(fn, start, log_stride, size, psync))                                  \
-      coll::reduce<Op>(fn, *t, dest, source, count, name##_queued(fn, dest, source, count));       \
+      coll::reduce<Op>(fn, *t, dest, source, n > 0 ? size_t(n) : 0);                               \
   }
 SHMEM_OPERATORS_(REDUCTION)
 #undef REDUCTION
@@ -205,9 +189,7 @@ SHMEM_OPERATORS_(REDUCTION)
 #define SCAN(name, exclusive)                                                                      \
   template <class T>                                                                               \
   inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {         \
-    coll::scan(                                                                                    \
-        fn, need_team(fn, "team", team), dest, source, n, exclusive,                               \
-        [=](shmem_team_t at, auto stream) { on_stream::name(fn, at, dest, source, n, stream); });  \
+    coll::scan(fn, need_team(fn, "team", team), dest, source, n, exclusive);                       \
     return 0;                                                                                      \
   }
 SCAN(sum_inscan, false)

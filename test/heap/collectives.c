@@ -64,6 +64,35 @@ static void moving(void) {
   }
 }
 
+// A PE that has nothing to collect may have its source anywhere. The root of an active set keeps its
+// dest.
+static void uneven(void) {
+  enum { N = 5000 };
+  static long psync[SHMEM_BCAST_SYNC_SIZE];
+  EACH_PAIR {
+    unsigned char *dest = object[a][0], *source = object[b][1];
+    make(data, N, me, a);
+    fill((enum place)b, source, data, N);
+    make(data, N, me, b + 10);
+    fill((enum place)a, dest, data, N);
+    shmem_barrier_all();
+    shmem_broadcast32(dest, source, N / 4, npes - 1, 0, 0, npes, psync);
+    if (me == npes - 1)
+      memcpy(want, data, N);
+    else
+      make(want, N, npes - 1, a);
+    check_dest(a, b, N, "active set's broadcast");
+
+    size_t at = 0;
+    for (int pe = 1; pe < npes; pe += 2, at += N) make(want + at, N, pe, a);
+    if (me % 2)
+      shmem_collectmem(SHMEM_TEAM_WORLD, dest, source, N);
+    else
+      shmem_collectmem(SHMEM_TEAM_WORLD, dest, NULL, 0);
+    check_dest(a, b, at, "collect of every other PE's");
+  }
+}
+
 // value(pe, i) is small enough for exact products and sums in any type.
 #define REDUCTIONS(T, NAME, OPS)                                                                   \
   static T NAME##_value(int pe, size_t i) {                                                        \
@@ -214,6 +243,7 @@ static void at_once(void) {
 
 static const struct pe_test tests[] = {
     {"moving", moving},
+    {"uneven", uneven},
     {"schar", schar_reductions},
     {"uchar", uchar_reductions},
     {"short", short_reductions},
