@@ -154,7 +154,8 @@ void take(pmix_status_t status, pmix_value_t *value, void *) {
 } // namespace
 
 // No fence: the get waits at the launcher until the leader has committed, which costs one message
-// instead of a round of all.
+// instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5 (2026-11-22),
+// by which the leader may well be late: then it is asked again.
 bool hear(char *text, int length) {
   if (!answer.asked)
     must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
@@ -163,6 +164,7 @@ bool hear(char *text, int length) {
   answer.asked = true;
   if (!answer.given.wait_for(lock, std::chrono::milliseconds(500), [] { return answer.got; }))
     return false;
+  if (answer.status == PMIX_ERR_TIMEOUT) return answer.asked = answer.got = false;
   must(answer.status, "PMIx_Get of the segment");
   snprintf(text, length, "%s", answer.text);
   return true;
