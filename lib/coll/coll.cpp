@@ -60,10 +60,12 @@ void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *s
   for (int k = 0; k < t.n; k++) {
     const int i = pattern::peer(t.me, k, t.n);
     const auto *from = static_cast<const bytes_t *>(source) + size_t(i) * step;
-    if (net::built && local_of(t.pe(i)) < 0)
-      net::put(dest, t.pe(i), from, bytes, true);
-    else
-      copy(of(fn, "dest", t, i, dest, bytes), from, bytes);
+    if constexpr (net::built)
+      if (local_of(t.pe(i)) < 0) {
+        net::put({dest, t.pe(i)}, from, {bytes}, true);
+        continue;
+      }
+    copy(of(fn, "dest", t, i, dest, bytes), from, bytes);
   }
 }
 

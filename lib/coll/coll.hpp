@@ -81,7 +81,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
     const T *s = source + ptrdiff_t(i * n) * sst;
     if constexpr (net::built)
       if (local_of(t.pe(i)) < 0) {
-        net::put_blocks(d, t.pe(i), dst * sizeof(T), s, sst * sizeof(T), sizeof(T), n);
+        net::put({d, t.pe(i)}, s, {sizeof(T), n, dst * sizeof(T), sst * sizeof(T)}, false);
         continue;
       }
     copy_strided(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, n);
