@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace shmem::coll {
 
@@ -84,6 +85,9 @@ void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *s
                          [=, &t](int i, const bytes_t *in) {
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
+  if constexpr (net::built)
+    if (t.nodes && !step && !gpu::is_far(dest) && !gpu::is_far(source))
+      return collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
   arrive(t);
 }
@@ -132,6 +136,11 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
     if (bytes && root_too && move_far(Collective::broadcast, fn, t, dest, source, bytes, root))
       return;
   }
+  broadcast_here(fn, t, dest, source, bytes, root, root_too);
+}
+
+void broadcast_here(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
+                    bool root_too) {
   const uint64_t cast = ++t.casts;
   Outbox &box = outbox(t, root);
   auto &flag = box.flags[cast % std::size(box.flags)];
@@ -182,9 +191,20 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
   auto *d = static_cast<bytes_t *>(dest);
   if constexpr (net::built)
     if (t.nodes) {
-      size_t before = 0;
-      exchange_value(t, bytes, [&](int i, size_t theirs) { before += i < t.me ? theirs : 0; });
-      push_to_members(fn, t, d + before, source, 0, bytes);
+      struct Told {
+        size_t bytes;
+        bool far; // of what is collected, as one that collects nothing may pass any source
+      };
+      std::vector<size_t> ends(size_t(t.n));
+      size_t end = 0;
+      bool far = gpu::is_far(dest);
+      exchange_value(t, Told{bytes, bytes && gpu::is_far(source)}, [&](int i, const Told &theirs) {
+        ends[size_t(i)] = end += theirs.bytes;
+        far |= theirs.far;
+      });
+      const Blocks blocks{ends.data(), 0};
+      if (!far) return collect_nodes(fn, t, dest, source, blocks);
+      push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
       return arrive(t);
     }
   // Each shows its size, and a small block with it; where all are small, that is all.

@@ -51,6 +51,9 @@ inline void arrive(Team &t) {
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too);
+// Of members that share memory.
+void broadcast_here(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
+                    bool root_too);
 void collect(const char *fn, Team &t, void *dest, const void *source,
              size_t bytes); // bytes may differ between members
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes);

@@ -1,35 +1,45 @@
 // SPDX-License-Identifier: MIT
 #include "nodes.hpp"
+#include "../../device/pattern.hpp"
 #include "../copy.hpp"
-#include "../log.hpp"
+#include "../gpu.hpp"
 #include "../rma.hpp"
+#include "coll.hpp"
 #include <algorithm>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
 
 namespace shmem {
 
 Nodes *make_nodes(const Team &t, uint64_t tag) {
   auto *nodes = new Nodes{};
-  Team &h = nodes->here;
-  h = t;
-  h.n = 0;
-  int second = -1;
+  std::map<int, int> number; // a node's part
   for (int i = 0; i < t.n; i++) {
-    const int pe = t.pe(i), node = net::node_of(pe);
-    if (nodes->number.emplace(node, int(nodes->first.size())).second) nodes->first.push_back(pe);
-    if (local_of(pe) < 0) continue;
-    if (h.n == 0) h.start = pe;
-    if (h.n == 1) second = pe;
-    if (pe == self.me) h.me = h.n;
-    h.n++;
+    const int pe = t.pe(i);
+    const auto [found, fresh] = number.emplace(net::node_of(pe), int(nodes->parts.size()));
+    if (fresh) nodes->parts.push_back({pe, 1, 0});
+    const int k = found->second;
+    Part &part = nodes->parts[size_t(k)];
+    if (part.n == 1) part.stride = pe - part.first;
+    if (pe == self.me) nodes->here.me = part.n, nodes->me = k;
+    if (nodes->runs.empty() || nodes->runs.back().part != k) nodes->runs.push_back({k, part.n, 0});
+    nodes->runs.back().n++;
+    part.n++;
   }
-  if (nodes->first.size() == 1) {
+  if (nodes->parts.size() == 1) {
     delete nodes;
     return nullptr;
   }
-  // A team and a node are PEs at equal distances, and so is what they have in common.
-  h.stride = h.n > 1 ? second - h.start : 1;
-  nodes->tag = tag << tag_pe_bits;
-  nodes->me = nodes->number[net::node_of(self.me)];
+  const Part &mine = nodes->parts[size_t(nodes->me)];
+  const int me = nodes->here.me;
+  nodes->here = t;
+  nodes->here.me = me, nodes->here.n = mine.n;
+  nodes->here.start = mine.first, nodes->here.stride = mine.stride;
+  nodes->tag = tag << (tag_way_bits + tag_pe_bits);
+  nodes->rails = mine.n;
+  for (const Part &part : nodes->parts) nodes->rails = std::min(nodes->rails, part.n);
   return nodes;
 }
 
@@ -37,15 +47,80 @@ void free_nodes(Nodes *nodes) {
   delete nodes;
 }
 
+namespace {
+
+// Messages of this team.
+struct Channel : net::Messages {
+  uint64_t tag;
+  Channel(const Nodes &nodes, Tag way) : tag(nodes.tag | uint64_t(way) << tag_pe_bits) {}
+  void to(int pe, const void *p, size_t bytes) { send(pe, tag | uint64_t(self.me), p, bytes); }
+  void from(int pe, void *p, size_t bytes) { receive(tag | uint64_t(pe), p, bytes); }
+};
+
+// What goes from node to node at a time: more than UCX sends at once, little against what a node
+// holds. So many segments have a buffer, and half of them may be on their way to the next node while
+// the others come.
+constexpr size_t segment_bytes = 128 << 10, in_flight = 4;
+
+// Segments that come from a PE, or are made here, and go on to others.
+class Relay {
+  struct Slot {
+    std::vector<char> data; // for longer than the messages, whose end waits for them
+    Channel in, out;
+    Slot(const Nodes &nodes, Tag way, size_t bytes)
+        : data(bytes), in(nodes, way), out(nodes, way) {}
+  };
+  std::list<Slot> all;
+  std::vector<Slot *> slots;
+  int from; // or -1
+  std::vector<int> to;
+  size_t bytes, step, ahead; // segments that are expected before they are waited for
+  char *memory;
+
+  char *place(size_t s) { return memory ? memory + s * step : slot(s).data.data(); }
+  Slot &slot(size_t s) { return *slots[s % in_flight]; }
+  void expect(size_t s) {
+    if (from >= 0 && s < segments()) slot(s).in.from(from, place(s), length(s));
+  }
+
+public:
+  // Of so many bytes in segments of step, in memory, or in buffers if that is null. alone: no other
+  // relay gets segments on this way, whose order would be another.
+  Relay(const Nodes &nodes, Tag way, int from, std::vector<int> to, size_t bytes, size_t step,
+        char *memory, bool alone)
+      : from(from), to(std::move(to)), bytes(bytes), step(step), ahead(alone ? in_flight : 1),
+        memory(memory) {
+    for (size_t s = 0; s < in_flight; s++)
+      slots.push_back(&all.emplace_back(nodes, way, memory ? 0 : std::min(step, bytes)));
+    for (size_t s = 0; s < ahead; s++) expect(s);
+  }
+  size_t segments() const { return (bytes + step - 1) / step; }
+  size_t length(size_t s) const { return std::min(step, bytes - s * step); }
+  // The place of segment s, the next one. What comes from another PE is there.
+  char *next(size_t s) {
+    constexpr size_t going = in_flight / 2;
+    if (s >= going) slot(s - going).out.wait();
+    if (ahead == 1 && s > 0) expect(s);
+    if (ahead > 1 && s >= going) expect(s - going + ahead);
+    slot(s).in.wait();
+    return place(s);
+  }
+  void send(size_t s) {
+    for (int pe : to) slot(s).out.to(pe, place(s), length(s));
+  }
+};
+
 // All nodes' first members hear of all others: in round k, of 2^k more (dissemination).
-static void meet(const Nodes &nodes) {
-  const size_t n = nodes.first.size(), me = size_t(nodes.me);
+void meet(const Nodes &nodes) {
+  const size_t n = nodes.parts.size(), me = size_t(nodes.me);
   for (size_t d = 1; d < n; d *= 2) {
-    net::Messages m;
-    m.receive(nodes.tag | uint64_t(nodes.first[(me + n - d) % n]), nullptr, 0);
-    m.send(nodes.first[(me + d) % n], nodes.tag | uint64_t(self.me), nullptr, 0);
+    Channel c(nodes, Tag::meet);
+    c.from(nodes.parts[(me + n - d) % n].first, nullptr, 0);
+    c.to(nodes.parts[(me + d) % n].first, nullptr, 0);
   }
 }
+
+} // namespace
 
 void sync_nodes(Team &t) {
   const Nodes &nodes = *t.nodes;
@@ -59,37 +134,29 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   auto *to = static_cast<char *>(all);
-  const size_t n = nodes.first.size(), total = bytes * size_t(t.n);
-  // The node's first member collects what the members here have, and exchanges it for the other nodes'.
-  std::vector<char> ours(h.me == 0 ? bytes * size_t(h.n) : 0);
+  const size_t n = nodes.parts.size(), me = size_t(nodes.me), total = bytes * size_t(t.n);
+  // The first member here collects the node's blocks, in `theirs`, where the other nodes' come behind
+  // them, the next node's first: in round k, 2^k nodes more (Bruck).
+  std::vector<char> theirs(h.me == 0 ? total : 0);
   exchange(
       h, [=](Stage &s) { memcpy(s.data, mine, bytes); },
       [&](int i, Stage &s) {
-        if (h.me == 0) memcpy(ours.data() + size_t(i) * bytes, s.data, bytes);
+        if (h.me == 0) memcpy(theirs.data() + size_t(i) * bytes, s.data, bytes);
       });
   if (h.me == 0) {
-    std::vector<size_t> members(n), at(n);
-    std::vector<int> number(size_t(t.n), 0);
-    for (int i = 0; i < t.n; i++) {
-      number[size_t(i)] = nodes.number.at(net::node_of(t.pe(i)));
-      members[size_t(number[size_t(i)])]++;
+    std::vector<size_t> at(n + 1); // of the k-th node from here on
+    for (size_t k = 0; k < n; k++) at[k + 1] = at[k] + size_t(nodes.parts[(me + k) % n].n) * bytes;
+    for (size_t d = 1; d < n; d *= 2) {
+      const size_t more = std::min(d, n - d);
+      Channel c(nodes, Tag::meet);
+      c.from(nodes.parts[(me + d) % n].first, theirs.data() + at[d], at[d + more] - at[d]);
+      c.to(nodes.parts[(me + n - d) % n].first, theirs.data(), at[more]);
     }
-    for (size_t k = 1; k < n; k++) at[k] = at[k - 1] + members[k - 1] * bytes;
-    std::vector<char> theirs(total);
-    memcpy(theirs.data() + at[size_t(nodes.me)], ours.data(), ours.size());
-    {
-      net::Messages m;
-      for (size_t k = 1; k < n; k++) {
-        const size_t from = (size_t(nodes.me) + n - k) % n, where = (size_t(nodes.me) + k) % n;
-        m.receive(nodes.tag | uint64_t(nodes.first[from]), theirs.data() + at[from],
-                  members[from] * bytes);
-        m.send(nodes.first[where], nodes.tag | uint64_t(self.me), ours.data(), ours.size());
-      }
-    }
-    for (int i = 0; i < t.n; i++) {
-      size_t &next = at[size_t(number[size_t(i)])];
-      memcpy(to + size_t(i) * bytes, theirs.data() + next, bytes);
-      next += bytes;
+    for (size_t i = 0; const Run &run : nodes.runs) {
+      const size_t m = size_t(run.n) * bytes;
+      memcpy(to + i, theirs.data() + at[(size_t(run.part) + n - me) % n] + size_t(run.from) * bytes,
+             m);
+      i += m;
     }
   }
   // And shows it to the others, a stage full at a time.
@@ -103,28 +170,180 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   }
 }
 
-// The root puts it to each other node's first member, from which the others there copy it.
-void coll::broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
-                           int root, bool root_too) {
+namespace coll {
+
+// One member of each node, of the root's the root, hands on what comes: small blocks by a binomial
+// tree, large ones along a chain of nodes, segment by segment. Then each node for itself.
+void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
+                     int root, bool root_too) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  if (t.me == root) {
-    const int n = int(nodes.first.size());
-    for (int k = 1; k < n; k++)
-      net::put({dest, nodes.first[size_t((nodes.me + k) % n)]}, source, {bytes}, true);
-    net::quiet();
+  const int n = int(nodes.parts.size()), root_pe = t.pe(root);
+  int root_part = 0;
+  for (int i = 0; const Run &run : nodes.runs)
+    if ((i += run.n) > root) {
+      root_part = run.part;
+      break;
+    }
+  const bool root_here = nodes.me == root_part;
+  const int speaker = root_here ? (root_pe - h.start) / h.stride : 0;
+  if (h.me == speaker) {
+    const int me = (nodes.me - root_part + n) % n; // from the root's node on
+    auto pe = [&](int k) {
+      return k == 0 ? root_pe : nodes.parts[size_t((k + root_part) % n)].first;
+    };
+    int from = -1;
+    std::vector<int> to;
+    if (bytes <= segment_bytes) {
+      int bit = 1;
+      for (; bit < n && !(me & bit); bit *= 2) {
+      }
+      if (me) from = pe(me - bit);
+      for (bit /= 2; bit; bit /= 2)
+        if (me + bit < n) to.push_back(pe(me + bit));
+    } else {
+      if (me) from = pe(me - 1);
+      if (me + 1 < n) to.push_back(pe(me + 1));
+    }
+    auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
+    const bool far = gpu::is_far(p);
+    Relay relay(nodes, Tag::along, from, std::move(to), bytes, segment_bytes, far ? nullptr : p,
+                true);
+    for (size_t s = 0; s < relay.segments(); s++) {
+      char *const here = relay.next(s), *const there = p + s * segment_bytes;
+      if (far && !me) copy(here, there, relay.length(s));
+      relay.send(s);
+      if (far && me) copy(there, here, relay.length(s));
+    }
   }
-  sync(t);
-  auto *to = static_cast<char *>(dest);
-  auto *from = static_cast<char *>(const_cast<void *>(source));
-  if (t.me == root) {
-    if (root_too && dest != source) copy(dest, source, bytes);
-  } else if (const int pe = t.pe(root); local_of(pe) >= 0) {
-    copy(dest, at(fn, "source", from, bytes, pe), bytes);
-  } else if (h.me != 0) {
-    copy(dest, at(fn, "dest", to, bytes, h.start), bytes);
+  broadcast_here(fn, h, dest, root_here ? source : dest, bytes, speaker, root_here && root_too);
+}
+
+// Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
+// from each other.
+void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks) {
+  const Nodes &nodes = *t.nodes;
+  Team &h = t.nodes->here;
+  const size_t n = nodes.parts.size(), me = size_t(nodes.me);
+  auto *const d = static_cast<char *>(dest);
+  // The number in the team of the i-th member of a part.
+  auto member = [&](const Part &part, int i) { return (part.pe(i) - t.start) / t.stride; };
+  // Each to the dests of its neighbours, as another may have nothing to show and pass any source.
+  for (int k = 0; k < h.n && blocks.size(t.me); k++) {
+    char *const to = d + blocks.at(t.me);
+    copy(at(fn, "dest", to, blocks.size(t.me), h.pe(pattern::peer(h.me, k, h.n))), source,
+         blocks.size(t.me));
+  }
+  sync_here(h); // the blocks of this node are here
+  if (h.me < nodes.rails) {
+    const std::unique_ptr<std::optional<Channel>[]> in(new std::optional<Channel>[n]);
+    Channel out(nodes, Tag::along);
+    auto of_rail = [&](size_t k, auto f) { // the blocks of the k-th node before this one
+      const Part &part = nodes.parts[(me + n - k) % n];
+      for (int i = h.me; i < part.n; i += nodes.rails)
+        if (const int m = member(part, i); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
+    };
+    const int before = nodes.parts[(me + n - 1) % n].pe(h.me),
+              after = nodes.parts[(me + 1) % n].pe(h.me);
+    for (size_t k = 1; k < n; k++) {
+      in[k].emplace(nodes, Tag::along);
+      of_rail(k, [&](char *to, size_t bytes) { in[k]->from(before, to, bytes); });
+    }
+    for (size_t k = 0; k + 1 < n; k++) {
+      if (k) in[k]->wait();
+      of_rail(k, [&](char *block, size_t bytes) { out.to(after, block, bytes); });
+    }
+  }
+  sync_here(h); // all blocks are on this node
+  for (size_t k = 1; k < n; k++) {
+    const Part &part = nodes.parts[(me + k) % n];
+    for (int i = 0; i < part.n; i++) {
+      const int m = member(part, i), rail = i % nodes.rails;
+      char *const to = d + blocks.at(m);
+      const size_t bytes = blocks.size(m);
+      if (bytes && rail != h.me) copy(to, at(fn, "dest", to, bytes, h.pe(rail)), bytes);
+    }
   }
   sync_here(h); // what was copied from may change
 }
+
+// In the order of the members: from run to run goes what has been combined, segment by segment, each
+// rail with its part of the elements. What the last run has goes back from node to node.
+void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
+                   Combine combine, Shape shape, const void *zero) {
+  const Nodes &nodes = *t.nodes;
+  Team &h = t.nodes->here;
+  const bool scan = shape != Shape::all, far = gpu::is_far(dest) || gpu::is_far(source);
+  const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
+  sync_here(h); // the sources are ready
+  const auto [from, to] = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
+  const size_t step = segment_bytes / size;
+  if (h.me < nodes.rails && from < to) {
+    auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
+    auto member = [&](const char *arg, int i, const void *p, size_t s) {
+      return at(fn, arg, static_cast<char *>(const_cast<void *>(p)), n * size, h.pe(i)) +
+             (from + s * step) * size;
+    };
+    auto relay = [&](Tag way, int comes, int goes, bool alone) {
+      return Relay(nodes, way, comes, goes >= 0 ? std::vector{goes} : std::vector<int>{},
+                   (to - from) * size, step * size, nullptr, alone);
+    };
+    // What has been combined goes from run to run. The results start at the part of the last run and
+    // pass the parts before it, then those behind.
+    std::list<std::pair<size_t, Relay>> along;
+    const auto here = [&](const Run &run) { return run.part == nodes.me; };
+    const bool alone = std::count_if(nodes.runs.begin(), nodes.runs.end(), here) == 1;
+    for (size_t r = 0; r < runs; r++)
+      if (here(nodes.runs[r]))
+        along.emplace_back(r,
+                           relay(Tag::along, r ? peer(size_t(nodes.runs[r - 1].part)) : -1,
+                                 r + 1 < runs ? peer(size_t(nodes.runs[r + 1].part)) : -1, alone));
+    const size_t last = size_t(nodes.runs.back().part), mine = size_t(nodes.me),
+                 left = (mine + parts - 1) % parts;
+    Relay back = relay(Tag::back, scan || mine == last ? -1 : int(peer((mine + 1) % parts)),
+                       scan || left == last ? -1 : int(peer(left)), true);
+    std::vector<char> loaded(scan || far ? step * size : 0);
+    auto give = [&](char *result, size_t s) { // to the members, and on
+      back.send(s);
+      for (int k = 0; k < h.n; k++)
+        copy(member("dest", pattern::peer(h.me, k, h.n), dest, s), result, back.length(s));
+    };
+    // A result is waited for when so many segments more have been sent on their way.
+    const size_t segments = back.segments(), behind = std::min(in_flight, segments) - 1;
+    for (size_t s = 0; s < segments + behind; s++) {
+      for (auto &[r, ring] : along) {
+        if (s >= segments) break;
+        const Run &run = nodes.runs[r];
+        char *const acc = ring.next(s);
+        const size_t bytes = ring.length(s), m = bytes / size;
+        if (scan && r == 0)
+          for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
+        for (int i = run.from; i < run.from + run.n; i++) {
+          const char *in = member("source", i, source, s);
+          if (far || scan) { // dest may be source
+            copy(loaded.data(), in, bytes);
+            in = loaded.data();
+          }
+          if (shape == Shape::exscan) copy(member("dest", i, dest, s), acc, bytes);
+          if (r == 0 && i == run.from && !scan)
+            memcpy(acc, in, bytes);
+          else
+            combine.with(acc, in, m);
+          if (shape == Shape::inscan) copy(member("dest", i, dest, s), acc, bytes);
+        }
+        ring.send(s);
+        if (!scan && r + 1 == runs) {
+          char *const result = back.next(s);
+          memcpy(result, acc, bytes);
+          give(result, s);
+        }
+      }
+      if (!scan && mine != last && s >= behind) give(back.next(s - behind), s - behind);
+    }
+  }
+  sync_here(h); // the results are there
+}
+
+} // namespace coll
 
 } // namespace shmem

@@ -2,19 +2,30 @@
 // Teams whose members are on several nodes, in two levels: on each node as ever, and one member of each
 // among themselves.
 #pragma once
+#include "../../device/kinds.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
-#include <map>
 #include <vector>
 
 namespace shmem {
 
+// The members on one node: PEs at equal distances, as a team's and a node's both are.
+struct Part {
+  int first, stride, n;
+  int pe(int i) const { return first + i * stride; }
+};
+// Members that follow each other in the team and are on one node: n of that part, from one on.
+struct Run {
+  int part, from, n;
+};
+
 struct Nodes {
-  Team here;                 // the members on this node, whose first speaks for it
-  uint64_t tag;              // of its messages
-  int me;                    // which of the nodes, in the order of their first members
-  std::vector<int> first;    // those, as PEs of the world
-  std::map<int, int> number; // of a node of the world
+  Team here;               // the members on this node, whose first speaks for it
+  uint64_t tag;            // of its messages
+  int me;                  // which of the parts, which are in the order of their first members
+  int rails;               // so many members has every part
+  std::vector<Part> parts; // rail i is the i-th members of all parts
+  std::vector<Run> runs;   // in the order of the team's members
 };
 
 // The part of the team that shares memory.
@@ -25,17 +36,18 @@ inline const Team &here(const Team &t) {
   return t.nodes ? t.nodes->here : t;
 }
 
-// A job of several nodes has at most 2^18 PEs, so that a tag says whose message it is, and of which team:
-// PE `start` and its number there, as splits give it, or, of an active set, which has no number that all know,
-// the set.
-inline constexpr int tag_pe_bits = 18;
+// A job of several nodes has at most 2^18 PEs, so that a tag says whose message it is, on which way,
+// and of which team: PE `start` and its number there, as splits give it, or, of an active set, which
+// has no number that all know, the set.
+inline constexpr int tag_pe_bits = 18, tag_way_bits = 2;
+enum class Tag : uint64_t { meet, along, back }; // a way of messages, which come in order
 inline uint64_t team_tag(int start, int id) {
   return uint64_t(start) << 10 | uint64_t(id);
 }
 inline uint64_t set_tag(int start, int log_stride, int size) {
-  return uint64_t(1) << 44 | uint64_t(start) << 24 | uint64_t(log_stride) << 19 | uint64_t(size);
+  return uint64_t(1) << 42 | uint64_t(start) << 24 | uint64_t(log_stride) << 19 | uint64_t(size);
 }
-static_assert(max_teams <= 1 << 10);
+static_assert(max_teams <= 1 << 10 && 43 + tag_way_bits + tag_pe_bits <= 63);
 
 // Null for a team on one node. t has its share and counts.
 Nodes *make_nodes(const Team &t, uint64_t tag);
@@ -44,6 +56,24 @@ void free_nodes(Nodes *nodes);
 namespace coll {
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too);
-}
+
+// The blocks of all members, of which member i's has size(i) bytes and comes to at(i), in host memory.
+struct Blocks {
+  const size_t *ends; // null: all have the same size
+  size_t bytes;
+  size_t at(int i) const { return !ends ? size_t(i) * bytes : i ? ends[i - 1] : 0; }
+  size_t size(int i) const { return ends ? ends[i] - at(i) : bytes; }
+};
+void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks);
+
+// What combine_chain does not know: the type and the operator. acc = acc op in, of n elements.
+struct Combine {
+  size_t size;
+  void (*with)(void *acc, const void *in, size_t n);
+};
+// A reduction of all (Shape::all), or a scan, which also takes n zeros to begin with.
+void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
+                   Combine combine, Shape shape, const void *zero);
+} // namespace coll
 
 } // namespace shmem

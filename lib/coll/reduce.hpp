@@ -72,7 +72,7 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
                    bool exclusive = false) {
   constexpr bool scan = std::is_same_v<Op, Scan>;
   constexpr size_t block = block_bytes / sizeof(T);
-  const bool far = gpu::is_far(dest) || gpu::is_far(source) || (net::built && t.nodes);
+  const bool far = gpu::is_far(dest) || gpu::is_far(source);
   const size_t step = far ? far_block_bytes / sizeof(T) : block;
   T here[scan ? 2 * block : block];
   const std::unique_ptr<T[]> large(far ? new T[2 * step] : nullptr);
@@ -84,20 +84,12 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
     auto theirs = [&](int i) { return at(fn, "source", source, n, t.pe(i)) + b; };
     // Nobody waits on these buffers, so memcpy does where the CPU reaches the source.
     auto fetch = [&](T *to, int i) {
-      if constexpr (net::built)
-        if (local_of(t.pe(i)) < 0)
-          return net::get(to, {source + b, t.pe(i)}, {m * sizeof(T)}, false);
       if (far)
         copy(to, theirs(i), m * sizeof(T));
       else
         memcpy(static_cast<void *>(to), theirs(i), m * sizeof(T));
     };
-    auto push = [&](int i) {
-      if constexpr (net::built)
-        if (local_of(t.pe(i)) < 0)
-          return net::put({dest + b, t.pe(i)}, acc, {m * sizeof(T)}, false);
-      copy(at(fn, "dest", dest, n, t.pe(i)) + b, acc, m * sizeof(T));
-    };
+    auto push = [&](int i) { copy(at(fn, "dest", dest, n, t.pe(i)) + b, acc, m * sizeof(T)); };
     if constexpr (scan) {
       for (size_t k = 0; k < m; k++) acc[k] = T{};
       for (int i = 0; i < t.n; i++) {
@@ -115,23 +107,36 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
       for (int k = 0; k < t.n; k++) push(pattern::peer(t.me, k, t.n));
     }
   }
-  arrive(t); // the results are there
+  sync(t); // the results are there
 }
 
 // On several nodes. Small: everyone combines what all have told, in the order of the members.
+inline constexpr size_t told_bytes = 64 << 10; // by all members
+
 template <class Op, class T>
 void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n,
-                   bool exclusive = false) {
-  if (n * sizeof(T) > staged_bytes) return combine_parts<Op>(fn, t, dest, source, n, exclusive);
-  std::unique_ptr<T[]> all(new T[size_t(t.n) * n]);
-  exchange_nodes(t, source, n * sizeof(T), all.get());
-  if constexpr (std::is_same_v<Op, Scan>) {
-    for (size_t k = 0; k < n; k++) dest[k] = T{};
-    for (int i = 0; i < t.me + !exclusive; i++) combine<Sum>(dest, &all[size_t(i) * n], n);
-  } else {
-    if (n) copy(dest, all.get(), n * sizeof(T));
-    for (int i = 1; i < t.n; i++) combine<Op>(dest, &all[size_t(i) * n], n);
+                   Shape shape = Shape::all) {
+  constexpr bool scan = std::is_same_v<Op, Scan>;
+  using Operator = std::conditional_t<scan, Sum, Op>;
+  if (n * sizeof(T) > stage_bytes || size_t(t.n) * n * sizeof(T) > told_bytes) {
+    const T zero{};
+    return combine_chain(fn, t, dest, source, n,
+                         {sizeof(T),
+                          [](void *acc, const void *in, size_t m) {
+                            combine<Operator>(static_cast<T *>(acc), static_cast<const T *>(in), m);
+                          }},
+                         shape, &zero);
   }
+  std::unique_ptr<T[]> all(new T[size_t(t.n) * n]), sum(new T[n]);
+  exchange_nodes(t, source, n * sizeof(T), all.get());
+  auto part = [&](int i) { return &all[size_t(i) * n]; };
+  if (scan)
+    for (size_t k = 0; k < n; k++) sum[k] = T{};
+  else if (n)
+    memcpy(static_cast<void *>(sum.get()), part(0), n * sizeof(T));
+  const int until = shape == Shape::all ? t.n : t.me + (shape == Shape::inscan);
+  for (int i = scan ? 0 : 1; i < until; i++) combine<Operator>(sum.get(), part(i), n);
+  if (n) copy(dest, sum.get(), n * sizeof(T));
 }
 
 template <class Op, class T>
@@ -157,7 +162,8 @@ void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool excl
       reduce_far<Sum>(fn, t, dest, source, n, exclusive ? Shape::exscan : Shape::inscan))
     return;
   if constexpr (net::built)
-    if (t.nodes) return combine_nodes<Scan>(fn, t, dest, source, n, exclusive);
+    if (t.nodes)
+      return combine_nodes<Scan>(fn, t, dest, source, n, exclusive ? Shape::exscan : Shape::inscan);
   if (n * sizeof(T) > staged_bytes) return combine_parts<Scan>(fn, t, dest, source, n, exclusive);
   T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
   exchange_data(t, source, n, [=, &t](int i, const T *in) {
