@@ -72,9 +72,10 @@ void fill(const Flags &flags) {
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
-    const bool there = pe < self.n;
-    state.delta[pe] = (there ? uintptr_t(self.device.delta[pe]) : 0) | (self.check || !there);
-    state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
+    const int i = pe < self.n ? local_of(pe) : -1;
+    const bool there = i >= 0;
+    state.delta[pe] = (there ? uintptr_t(self.device.delta[i]) : 0) | (self.check || !there);
+    state.flag_delta[pe] = there ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
   if (self.check || self.env.wait_limit > 0) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);

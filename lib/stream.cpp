@@ -48,7 +48,9 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
   check_object(fn, arg, p, bytes, align);
-  return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[pe]));
+  const int local = local_of(pe);
+  if (local < 0) not_mapped(fn, pe);
+  return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[local]));
 }
 
 void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote remote, Stream s) {

@@ -139,7 +139,7 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   // them, the next node's first: in round k, 2^k nodes more (Bruck).
   std::vector<char> theirs(h.me == 0 ? total : 0);
   exchange(
-      h, [=](Stage &s) { memcpy(s.data, mine, bytes); },
+      h, [=](Stage &s) { copy(s.data, mine, bytes); }, // from a GPU, too
       [&](int i, Stage &s) {
         if (h.me == 0) memcpy(theirs.data() + size_t(i) * bytes, s.data, bytes);
       });
