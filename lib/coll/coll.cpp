@@ -86,8 +86,9 @@ void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *s
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
   if constexpr (net::built)
-    if (t.nodes && !step && !gpu::is_far(dest) && !gpu::is_far(source))
-      return collect_nodes(fn, t, dest, source, {nullptr, bytes});
+    if (t.nodes && !gpu::is_far(dest) && !gpu::is_far(source))
+      return step ? alltoall_nodes(fn, t, dest, source, bytes)
+                  : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
   arrive(t);
 }

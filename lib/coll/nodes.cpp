@@ -267,6 +267,29 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source, cons
   sync_here(h); // what was copied from may change
 }
 
+// Straight from source to dest, with so many peers at a time.
+void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  constexpr int at_once = 64;
+  Team &h = t.nodes->here;
+  auto *const to = static_cast<char *>(dest);
+  auto *const from = static_cast<const char *>(source);
+  auto elsewhere = [&](int i) { return local_of(t.pe(i)) < 0; };
+  Channel c(*t.nodes, Tag::along);
+  for (int k = 1; k < t.n; k++) {
+    const int after = pattern::peer(t.me, k, t.n), before = pattern::peer(t.me, t.n - k, t.n);
+    if (elsewhere(before)) c.from(t.pe(before), to + size_t(before) * bytes, bytes);
+    if (elsewhere(after)) c.to(t.pe(after), from + size_t(after) * bytes, bytes);
+    if (k % at_once == 0) c.wait();
+  }
+  for (int k = 0; k < h.n; k++) {
+    const int pe = h.pe(pattern::peer(h.me, k, h.n));
+    copy(at(fn, "dest", to + size_t(t.me) * bytes, bytes, pe),
+         from + size_t((pe - t.start) / t.stride) * bytes, bytes);
+  }
+  c.wait();
+  sync_here(h); // the neighbours' blocks are here
+}
+
 // In the order of the members: from run to run goes what has been combined, segment by segment, each
 // rail with its part of the elements. What the last run has goes back from node to node.
 void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,

@@ -66,6 +66,9 @@ struct Blocks {
 };
 void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks);
 
+// In host memory.
+void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
+
 // What combine_chain does not know: the type and the operator. acc = acc op in, of n elements.
 struct Combine {
   size_t size;

@@ -82,6 +82,14 @@ void report_loss() {
   end_job(1);
 }
 
+// While a call waits and progresses, this thread would only be in its way: with 4 PEs on 4 cores a
+// barrier of two nodes took 64 us, and takes 42 so (2026-11-22).
+std::atomic<uint64_t> polls; // of calls
+void leave_to_callers(uint64_t seen, bool woken) {
+  for (uint64_t now; !woken && (now = polls.load(std::memory_order_relaxed)) != seen; seen = now)
+    usleep(100);
+}
+
 void *serve(void *) {
   int events;
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
@@ -104,7 +112,11 @@ void *serve(void *) {
     if (status == UCS_ERR_BUSY) continue;
     if (stopping) return nullptr;
     if (failed && !over()) report_loss();
-    if (poll(fds, 2, -1) > 0 && fds[1].revents) {
+    const uint64_t seen = polls.load(std::memory_order_relaxed);
+    fds[1].revents = 0;
+    poll(fds, 2, -1);
+    leave_to_callers(seen, fds[1].revents);
+    if (fds[1].revents) {
       uint64_t times;
       [[maybe_unused]] ssize_t got = read(wake_fd, &times, sizeof times);
     }
@@ -363,7 +375,9 @@ void stop() {
 }
 
 void progress() {
-  if (!worker || !lock.try_lock()) return;
+  if (!worker) return;
+  polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!lock.try_lock()) return;
   // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an
   // abort (2026-11-22).
   while (!ends && ucp_worker_progress(worker)) {
