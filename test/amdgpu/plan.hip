@@ -29,6 +29,7 @@ void check(const char *what, double seen, double wanted) {
 struct Plan {
   Pool pool;
   double bytes, tile_us, product_us; // that leave; of one tile; of all without a pool
+  double idle;                       // so much of the last round
   bool streams;
 };
 
@@ -44,6 +45,7 @@ Plan plan_of(Matmul call, size_t rows, size_t n, size_t k) {
         hipSuccess);
   plan.tile_us = shard.tile_us;
   plan.product_us = double(shard.rounds(pes)) * shard.tile_us;
+  plan.idle = double(shard.rounds(pes)) - double(shard.tiles * pes) / double(shard.room);
   plan.pool = pool_for(shard.tiles * pes, shard.room, shard.tile_us, plan.bytes, call.links);
   return plan;
 }
@@ -61,8 +63,11 @@ hipError_t look(const Workspace *, const Matmul &call, hipStream_t, const void *
   check("and a pool fills them", plan.pool.size, std::ceil(call.links.kernels / pool_rate));
   check("copy engines, which fill less of them", plan.streams, false);
 
-  // The product takes longer: as many send as end with it. The last tiles cannot be sent before.
-  plan = plan_of(call, size_t(8192 / pes), 8192, size_t(8192 * 64000 / link_rate));
+  // The product takes longer, and its last round has room for others: as many send as end with it,
+  // without the last tiles, which cannot go before.
+  size_t rows = size_t(4096 / pes);
+  do plan = plan_of(call, rows += 256, 8192, size_t(16384 * 64000 / link_rate));
+  while (plan.idle < 0.25 || plan.idle > 0.75);
   const double send_us = plan.product_us - plan.tile_us;
   check("GPUs are busy, us", plan.pool.us, plan.product_us);
   check("and a pool ends with them", plan.pool.size, std::ceil(plan.bytes / send_us / pool_rate));
