@@ -6,8 +6,8 @@ BUILD is an AMD build folder with test/device/test_device, test/stream/test_stre
 of REMOVALS is a copy of device/ with one wait, fence, or bit of a load taken out; its tests are compiled with it and run on the strict
 machine, seed after seed, until one falls. A NAME is a row's, or the beginning of several; all of them take an hour or two. --table keeps
 the rows in FILE as they end, and does not run again those that it has. What a machine cannot show, and why, is in STANDS. The machine is
-that of BUILD's first GPU, or what --nodes says: mi300x-cpx has a GPU with one L2, which holds fine-grained memory. Everywhere the barrier
-of a workgroup is the bare one that clang 19 makes: clang 15 waits for all stores before it.
+that of BUILD's first GPU, or what --nodes says, for whose GPU alone is compiled: mi300x-cpx has a GPU with one L2, which holds fine-grained
+memory. Everywhere the barrier of a workgroup is the bare one that clang 19 makes: clang 15 waits for all stores before it.
 """
 import argparse
 import json
@@ -155,10 +155,11 @@ def patched(folder, file, old, new):
     path.write_text(text)
 
 
-def build(work, build_folder, test):
+def build(work, build_folder, test, gpu):
     """The program of the test, or the library, with the device code of work; the rest is the build's."""
     out = str(work / "compiled.o")
-    compile = commands(build_folder, test.compiled)
+    compile = [word for word in commands(build_folder, test.compiled)
+               if not word.startswith("--offload-arch=") or word.endswith(gpu)]
     compile[compile.index("-o") + 1] = out
     if "-MF" in compile:
         compile[compile.index("-MF") + 1] = out + ".d"
@@ -227,8 +228,9 @@ def main():
     wanted = [name for name in REMOVALS if not options.names or name.startswith(tuple(options.names))]
     rows = options.table.read_text().splitlines() if options.table and options.table.exists() else []
     build_options = json.loads((options.build / "meson-info/intro-buildoptions.json").read_text())
-    gpu = next(o["value"] for o in build_options if o["name"] == "gpu_targets")[0]
-    nodes = options.nodes or {"gfx90a": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}[gpu]
+    machines = {"gfx90a": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
+    nodes = options.nodes or machines[next(o["value"] for o in build_options if o["name"] == "gpu_targets")[0]]
+    gpu = next(name for name, machine in machines.items() if nodes.startswith(machine))
     for name in wanted:
         if any(row.startswith(f"| {name} |") for row in rows):
             continue
@@ -246,7 +248,7 @@ def main():
             patched(work, ARCH, *BARE)
             if old:
                 patched(work, file, old, new)
-            binary, falls = build(work, options.build, test), None
+            binary, falls = build(work, options.build, test, gpu), None
             for seed in options.seeds.split(","):
                 falls = run(options.build, work, binary, test, nodes, seed, options.rounds, options.limit)
                 if falls:

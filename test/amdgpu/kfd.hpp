@@ -22,6 +22,6 @@ int device_call(unsigned long request, void *args); // ioctl: 0 or errno
 
 // What is in a file below topology_folder; a folder has the names of what is in it, a line each.
 inline constexpr char topology_folder[] = "/sys/devices/virtual/kfd/kfd/topology";
-std::optional<std::string> topology(const std::string &path);
+std::optional<std::string> topology(std::string path);
 
 } // namespace amdgpu

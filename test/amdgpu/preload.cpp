@@ -33,9 +33,12 @@ bool device(const char *path) {
   return path && (!strcmp(path, "/dev/kfd") ||
                   (sscanf(path, "/dev/dri/renderD%u", &minor) == 1 && render_node(minor)));
 }
-const char *below(const char *path) { // what comes after the folder, or NULL
-  const size_t n = sizeof topology_folder - 1;
-  return path && !strncmp(path, topology_folder, n) && path[n] == '/' ? path + n + 1 : nullptr;
+// What comes after the folder, by its own name or by that of its class, or NULL.
+const char *below(const char *path) {
+  for (const std::string folder : {topology_folder, "/sys/class/kfd/kfd/topology"})
+    if (path && !strncmp(path, folder.c_str(), folder.size()) && path[folder.size()] == '/')
+      return path + folder.size() + 1;
+  return nullptr;
 }
 
 FILE *open_text(const char *path) {
@@ -95,6 +98,10 @@ dirent *readdir(DIR *dir) {
            f->names.substr(f->at, end - f->at).c_str());
   f->at = end + 1;
   return &f->entry;
+}
+dirent64 *readdir64(DIR *dir) {
+  static_assert(sizeof(dirent64) == sizeof(dirent));
+  return reinterpret_cast<dirent64 *>(readdir(dir));
 }
 int closedir(DIR *dir) {
   static auto *const real = next<int(DIR *)>("closedir");

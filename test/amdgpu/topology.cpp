@@ -80,8 +80,9 @@ std::string names(unsigned count) {
 
 } // namespace
 
-std::optional<std::string> topology(const std::string &path) {
+std::optional<std::string> topology(std::string path) {
   const unsigned gpus = nodes().gpus;
+  if (path.ends_with('/')) path.pop_back();
   if (path == "generation_id") return "1\n";
   if (path == "system_properties") return "platform_oem 0\nplatform_id 0\nplatform_rev 0\n";
   if (path == "nodes") return names(1 + gpus);
@@ -99,6 +100,7 @@ std::optional<std::string> topology(const std::string &path) {
   if (rest == "properties") return properties(node);
   if (is("mem_banks/%u/properties%n", 1)) return bank(node);
   if (is("caches/%u/properties%n", node ? 2 : 0)) return cache(i + 1);
+  if (rest == "io_links") return names(gpus);
   if (is("io_links/%u/properties%n", gpus)) return link(node, i + (i >= node)); // to each other
   return {};
 }
