@@ -14,7 +14,7 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-// For SHMEM_CHECK: the private side is there where there is something to move, and strides are at
+// For SHMEM_CHECK: the private side is not NULL if there is something to move, and strides are at
 // least a block long.
 [[gnu::cold, gnu::noinline]] void check_strided(const char *fn, const char *arg, const void *other,
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t least,
@@ -40,7 +40,7 @@ inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t b
 
 namespace api {
 
-// One side is in a peer. later: it only has to be done at the next quiet.
+// One side is a peer's. later: it only has to be done by the next quiet.
 template <class T>
 [[gnu::always_inline]] inline void move(T *d, const T *s, size_t n, auto way, bool later) {
   if (way.careful() && later && (gpu::is_far(d) || gpu::is_far(s)))
@@ -58,26 +58,20 @@ template <class T> inline void move(T *d, net::Remote<const T> s, size_t n, auto
   net::get(d, s.p, s.pe, n * sizeof(T), later);
 }
 
-template <class C, class T>
-inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source,
-         [=](auto d, auto way) { move(d, source, nelems, way, false); });
-}
-template <class C, class T>
-inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "source", c, source, nelems, pe, dest,
-         [=](auto s, auto way) { move(dest, s, nelems, way, false); });
-}
-template <class C, class T>
-inline void put_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source,
-         [=](auto d, auto way) { move(d, source, nelems, way, true); });
-}
-template <class C, class T>
-inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "source", c, source, nelems, pe, dest,
-         [=](auto s, auto way) { move(dest, s, nelems, way, true); });
-}
+#define TRANSFER(put, get, later)                                                                  \
+  template <class C, class T>                                                                      \
+  inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+    access(fn, "dest", c, dest, nelems, pe, source,                                                \
+           [=](auto d, auto way) { move(d, source, nelems, way, later); });                        \
+  }                                                                                                \
+  template <class C, class T>                                                                      \
+  inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+    access(fn, "source", c, source, nelems, pe, dest,                                              \
+           [=](auto s, auto way) { move(dest, s, nelems, way, later); });                          \
+  }
+TRANSFER(put, get, false)
+TRANSFER(put_nbi, get_nbi, true)
+#undef TRANSFER
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
