@@ -25,7 +25,7 @@ inline constexpr bool gpu_combines =
     !(std::is_same_v<Op, Prod> &&
       (std::is_same_v<T, shmem_complexf_> || std::is_same_v<T, shmem_complexd_>));
 
-// Whether it is done, by the GPU: see team_stream.
+// Whether the GPU has done it: see team_stream.
 template <class Op, class T>
 [[gnu::cold, gnu::noinline]] bool reduce_far(const char *fn, Team &t, T *dest, const T *source,
                                              size_t n, Shape shape) {
@@ -44,8 +44,8 @@ template <class Op, class T>
 // ns, 8 KiB in parts 446).
 inline constexpr size_t staged_bytes = 1024;
 
-// What a member combines at a time: fits the first-level cache with the operands. Of device memory
-// it is what a copy by the GPU, which takes microseconds to start, is worth.
+// What a member combines at a time: fits the first-level cache with the operands. For device memory
+// it is large enough to be worth a copy by the GPU, which takes microseconds to start.
 inline constexpr size_t block_bytes = 4096, far_block_bytes = 256 << 10;
 
 template <class Op, class T>
