@@ -34,17 +34,10 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
 template <class Scope> SHMEM_D_ void barrier_all(const char *fn, Scope scope) {
   meet(fn, 0, scope);
 }
-template <class Scope> SHMEM_D_ void sync_all(const char *fn, Scope scope) {
-  meet(fn, 0, scope);
-}
 template <class Scope> SHMEM_D_ int team_sync(const char *fn, shmem_team_t team, Scope scope) {
   if (team == SHMEM_TEAM_INVALID) return -1;
   meet(fn, team_id(team), scope);
   return 0;
-}
-// What shmem_barrier_all is for the world.
-template <class Scope> SHMEM_D_ int team_barrier(const char *fn, shmem_team_t team, Scope scope) {
-  return team_sync(fn, team, scope);
 }
 
 } // namespace shmem::device

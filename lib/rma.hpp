@@ -21,21 +21,16 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
                                                 size_t n);
 
 template <class T>
-inline void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
-  if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
-    return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), sizeof(T), n);
-  for (size_t i = 0; i < n; i++) copy_one(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst);
-}
-
-template <class T>
 inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                         size_t nblocks) {
   if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
     return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), bsize * sizeof(T),
                         nblocks);
-  if (bsize)
-    for (size_t i = 0; i < nblocks; i++)
-      copy(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst, bsize * sizeof(T));
+  for (size_t i = 0; i < nblocks; i++, d += dst, s += sst)
+    if (bsize == 1)
+      copy_one(d, s);
+    else
+      copy(d, s, bsize * sizeof(T));
 }
 
 namespace api {
@@ -111,29 +106,6 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
 }
 
 template <class C, class T>
-inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                 size_t nelems, int pe) {
-  if (self.check) check_strided(fn, "source", source, dst, sst, 1, nelems);
-  access(fn, "dest", c, dest, extent(nelems, dst), pe, no_other, [=](auto d, auto) {
-    if constexpr (std::is_same_v<decltype(d), T *>)
-      copy_strided(d, source, dst, sst, nelems);
-    else
-      net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), sizeof(T), nelems);
-  });
-}
-template <class C, class T>
-inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                 size_t nelems, int pe) {
-  if (self.check) check_strided(fn, "dest", dest, dst, sst, 1, nelems);
-  access(fn, "source", c, source, extent(nelems, sst), pe, no_other, [=](auto s, auto) {
-    if constexpr (std::is_same_v<decltype(s), const T *>)
-      copy_strided(dest, s, dst, sst, nelems);
-    else
-      net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), sizeof(T), nelems);
-  });
-}
-
-template <class C, class T>
 inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
@@ -158,6 +130,18 @@ inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
              net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), bsize * sizeof(T),
                              nblocks);
          });
+}
+
+// Elements are blocks of one.
+template <class C, class T>
+inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                 size_t nelems, int pe) {
+  ibput(fn, c, dest, source, dst, sst, 1, nelems, pe);
+}
+template <class C, class T>
+inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                 size_t nelems, int pe) {
+  ibget(fn, c, dest, source, dst, sst, 1, nelems, pe);
 }
 
 } // namespace api

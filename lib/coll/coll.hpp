@@ -84,7 +84,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
         net::put_blocks(d, t.pe(i), dst * sizeof(T), s, sst * sizeof(T), sizeof(T), n);
         continue;
       }
-    copy_strided(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, n);
+    copy_blocks(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, 1, n);
   }
   arrive(t);
 }
@@ -100,9 +100,6 @@ inline void barrier_all(const char *fn) {
   if (self.careful) [[unlikely]]
     finish();
   shmem::sync(*self.world);
-}
-inline void sync_all(const char *fn) {
-  barrier_all(fn);
 }
 inline int team_sync(const char *fn, shmem_team_t team) {
   shmem::sync(need_team(fn, "team", team));
