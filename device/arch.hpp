@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the processors differ in; with device/platform/ the only place that asks which one it is.
+// How the processors differ; with device/platform/ the only place that asks which one it is.
 //
 // Device code finds here, in namespace shmem::arch, for the platform whose <hip/hip_runtime.h> was
 // included before:
@@ -8,9 +8,8 @@
 //   poll(p), then polled()      what was released before the value that poll gave is loaded after
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  what earlier kernels stored before what this one stores
-//   argument<Before...>(a)        of a kernel, behind arguments of those types: as it lies in memory
-//   again(a)                      the same, or a part of it, loaded anew and not kept before
-//   anew(n)                       n, which a wave's lanes share, as if nothing were known of it
+//   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory
+//   anew(n)                       n, the same in all lanes of a wave, as if nothing else were known
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
@@ -29,10 +28,11 @@
 #include <cstdint>
 
 // SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
-// SHMEM_SPLIT_(kernel, on_host) is the body of a function that does the one or the other.
-// SHMEM_ON_GPU_(gpu, other) is the one where a GPU's code is compiled, and else the other.
-// SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
-// SHMEM_STOPS_ before a function that ends with stop(): where compilers should know that.
+// SHMEM_SPLIT_(kernel, on_host) is the body of a function that does one in kernels and the other on
+// the host. SHMEM_ON_GPU_(gpu, other) is the first where a GPU's code is compiled, and the second
+// elsewhere. SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
+// SHMEM_STOPS_ before a function that ends with stop(), on platforms whose compilers should know
+// that it does not return.
 #if defined __HIPCC__ || defined __CUDACC__
 #define SHMEM_HD_ __host__ __device__
 #define SHMEM_D_ __device__ inline __attribute__((always_inline))
@@ -69,8 +69,8 @@
 
 namespace shmem {
 
-// Of an atomic access, and for whom: the GPU's threads in a workgroup, all of them, or all GPUs and
-// the host. Another PE is reached at Range::system only.
+// The order of an atomic access, and for whom it is atomic and ordered: the threads of a workgroup,
+// all of the GPU, or all GPUs and the host. Another PE needs Range::system.
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Range { workgroup, device, system };
 
@@ -115,7 +115,7 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
 #endif
 
 #ifdef SHMEM_GEMM_
-// What every platform has that has nothing of its own: a name of arch itself hides one of usual.
+// What platforms have that bring nothing of their own: a name in arch itself hides one in usual.
 namespace shmem::arch {
 namespace usual {
 SHMEM_D_ Index thread() {
@@ -127,9 +127,6 @@ SHMEM_D_ Index threads() {
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
-template <class T> SHMEM_D_ const T &again(const T &argument) {
-  return argument;
-}
 SHMEM_D_ unsigned anew(unsigned v) {
   return v;
 }
@@ -138,6 +135,14 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 }
 SHMEM_D_ void wg_sync() {
   __syncthreads();
+}
+template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
+template <class Kernel> const void *launchable(Kernel *kernel) {
+  return reinterpret_cast<const void *>(kernel);
+}
+template <class T> SHMEM_D_ T &workgroup_object() {
+  __shared__ T object;
+  return object;
 }
 } // namespace usual
 using namespace usual;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How the members of a team meet and pass short messages in a collective: a channel each for the
-// workgroups of the same number, see Channels. What a member sends lies in lines of 8 bytes, 4 of
-// data and 4 of the epoch, so data and flag arrive as one and no fence is needed. Lines are twice
-// there, for even and odd epochs: nobody writes those of epoch e before the reader has entered
-// e - 1, when it is done with e - 2.
+// How the members of a team meet and pass short messages in a collective: workgroup i of each
+// member on channel i, see Channels. What a member sends lies in lines of 8 bytes, 4 of data and 4
+// of the epoch, so data and flag arrive as one and no fence is needed. There are two sets of lines,
+// for even and for odd epochs: nobody writes those of epoch e before the reader has entered e - 1,
+// when it is done with e - 2.
 #pragma once
 #include "element.hpp"
 #include "pattern.hpp"
@@ -15,7 +15,7 @@ struct Channel {
   const char *fn;
   Team t;
   uintptr_t head, lines; // here
-  uint64_t epoch;        // of the collective, or the round of it, that is on
+  uint64_t epoch;        // of the running collective, or of its running round
   SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
   SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ uint64_t *entered(int member) const {
@@ -67,7 +67,7 @@ SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
   if (stored == Stored::by_stream) arch::fence_stream();
   set_flags(c.t, mine, c.epoch, scope);
 }
-// All members have come: their sources are as they mean them, their dests may be written.
+// Waits until all members have come: then their sources are ready, and their dests may be written.
 template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scope) {
   c.epoch++;
   tell<stored>(c, scope, c.entered(c.t.me));
@@ -75,14 +75,14 @@ template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scop
   arch::polled(); // what the peers stored before they came
   scope.sync();
 }
-// All members are done with what is this one's.
+// Waits until all members are done with this one's source and dest.
 template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scope) {
   tell<stored>(c, scope, c.done(c.t.me));
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   arch::polled(); // what they stored in dest
 }
 
-// Of lines. Each member may send room bytes to each in a round.
+// Begins a round of lines, in which each member may send room bytes to each.
 template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
   c.epoch++;
   tell<Stored::nothing>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
@@ -102,14 +102,15 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
   arch::store_lines(to, w[0] | flag, w[1] | flag);
   arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
 }
-// The same pack of n members from the first on; their loads are in flight at once.
+// Receives the same pack of n members, from `first` on; their loads are in flight at once.
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
   const uint64_t *from = lines_of(c, first) + 4 * p;
   const size_t step = state.channels.room / 4; // words, from member to member
   const int last = c.t.n - 1 - first;
   const uint32_t flag = uint32_t(c.epoch);
   uint64_t w[n][4];
-  // Not poll_until: what a lambda refers to cost 17 to 25 spilt SGPRs (clang 19, gfx942, 2026-11).
+  // This is not poll_until, because what the lambda refers to cost 17 to 25 spilt SGPRs (clang 19,
+  // gfx942, 2026-11).
   Patience patience;
   for (;;) {
     uint32_t other = 0;
@@ -136,7 +137,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     __builtin_memcpy(&v[i], words, 16);
   }
 }
-// f(i, pack p of member i), in the order of the members. Beyond the last, the last again.
+// Calls f(i, pack p of member i) in the order of the members.
 template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) {
   for (int first = 0; first < c.t.n; first += 4) {
     Pack v[4];
@@ -163,8 +164,8 @@ template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scop
     enter<Stored::by_scope>(c, scope);
 }
 
-// One round for each piece of room bytes: give(i, at) is what member i gets of it, take(i, at) is
-// where the pack goes that came from member i.
+// One round for each piece of room bytes, which is at `at`: give(i, at) is what to send to member i
+// of it, or null, and take(p, at, left) takes pack p of what has come; `left` bytes are left there.
 template <class Scope, class Give, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
   const size_t room = state.channels.room;

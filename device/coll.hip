@@ -15,45 +15,36 @@ namespace {
 
 using device::Slice, device::Stored;
 
-struct Args {
-  device::Team team;
-  unsigned id;
-  Algorithm algorithm;
-  char *dest;
-  const char *source;
-  size_t n;
-};
-
-template <class F> __device__ inline void run(const char *fn, const Args &a, F f) {
+template <class F> __device__ inline void run(const char *fn, const Call &call, F f) {
   const Workgroup scope;
-  device::Channel c = device::open(fn, a.id, a.team, blockIdx.x, scope);
-  f(c, Slice{a.algorithm, blockIdx.x, gridDim.x, Stored::by_stream}, scope);
+  device::Channel c = device::open(fn, call.id, call.team, blockIdx.x, scope);
+  f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, Stored::by_stream});
   device::close(c, scope);
 }
 
-__global__ void __launch_bounds__(device::max_threads) broadcast(Args a, int root) {
-  run("broadcast on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
-    device::broadcast(c, s, a.dest, a.source, a.n, root, scope);
+__global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int root) {
+  run("broadcast on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::broadcast(c, s, call.dest, call.source, call.n, root, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) collect(Args a) {
-  run("collect on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
-    device::collect(c, s, a.dest, a.source, a.n, scope);
+__global__ void __launch_bounds__(device::max_threads) collect(Call call) {
+  run("collect on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::collect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) fcollect(Args a) {
-  run("fcollect on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
-    device::fcollect(c, s, a.dest, a.source, a.n, scope);
+__global__ void __launch_bounds__(device::max_threads) fcollect(Call call) {
+  run("fcollect on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) alltoall(Args a) {
-  run("alltoall on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
-    device::alltoall(c, s, a.dest, a.source, a.n, scope);
+__global__ void __launch_bounds__(device::max_threads) alltoall(Call call) {
+  run("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::alltoall(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) alltoalls(Args a, Strides by) {
-  run("alltoalls on a stream", a, [&](device::Channel &c, const Slice &s, Workgroup scope) {
-    device::alltoalls(c, s, a.dest, a.source, by.dst, by.sst, a.n, by.unit, scope);
+__global__ void __launch_bounds__(device::max_threads) alltoalls(Call call, Strides by) {
+  run("alltoalls on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::alltoalls(c, s, call.dest, call.source, by.dst, by.sst, call.n, by.unit, Workgroup{});
   });
 }
 
@@ -66,7 +57,7 @@ struct Grid {
   __device__ unsigned rank() const { return blockIdx.x * blockDim.x + threadIdx.x; }
   __device__ unsigned size() const { return gridDim.x * blockDim.x; }
 };
-// Each element in one word.
+// Copies elements, each in one word.
 template <Remote remote>
 __global__ void elements(char *dest, const char *source, Strides by, size_t n) {
   const auto each = [&](auto word) {
@@ -80,13 +71,13 @@ __global__ void elements(char *dest, const char *source, Strides by, size_t n) {
   if (by.unit == 2) each(uint16_t{});
   if (by.unit == 1) each(uint8_t{});
 }
-// Threads that take a block together; size, a power of two, divides their workgroup's.
+// Threads that copy a block together; their number, a power of two, divides that of the workgroup.
 struct Group {
   unsigned threads;
   __device__ unsigned rank() const { return threadIdx.x & (threads - 1); }
   __device__ unsigned size() const { return threads; }
 };
-// Blocks of as many bytes, strides in bytes; the workgroups of y share each block.
+// Copies blocks; unit and strides are in bytes. The workgroups of one x share each block.
 template <Remote remote>
 __global__ void blocks(char *dest, const char *source, Strides by, size_t n, Group group) {
   const pattern::Extent e = pattern::part(by.unit, device::line, blockIdx.y, gridDim.y);
@@ -95,7 +86,7 @@ __global__ void blocks(char *dest, const char *source, Strides by, size_t n, Gro
     device::copy<remote, 1>(dest + ptrdiff_t(i) * by.dst + e.from,
                             source + ptrdiff_t(i) * by.sst + e.from, e.to - e.from, group);
 }
-// In one store, so that a waiter never sees half of it.
+// Stores the value by one store, so that a waiter never sees half of it.
 __global__ void store(void *dest, uint64_t value, int bytes) {
   if (bytes == 8) arch::store(static_cast<uint64_t *>(dest), value);
   if (bytes == 4) arch::store(static_cast<uint32_t *>(dest), uint32_t(value));
@@ -179,25 +170,23 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
 }
 
 hipError_t move(Collective what, const Call &c, int root, const Strides &strides) {
-  const Args a{
-      c.team, c.id, c.algorithm, static_cast<char *>(c.dest), static_cast<const char *>(c.source),
-      c.n};
-  const dim3 grid(c.blocks), block(c.threads);
+  const auto start = [&](auto *kernel, auto... more) {
+    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
+  };
   switch (what) {
   case Collective::broadcast:
-    return shmem::launch(broadcast, grid, block, 0, c.stream, a, root);
+    return start(broadcast, root);
   case Collective::collect:
-    return shmem::launch(collect, grid, block, 0, c.stream, a);
+    return start(collect);
   case Collective::fcollect:
-    return shmem::launch(fcollect, grid, block, 0, c.stream, a);
+    return start(fcollect);
   case Collective::alltoall:
-    return shmem::launch(alltoall, grid, block, 0, c.stream, a);
+    return start(alltoall);
   case Collective::alltoalls:
-    return shmem::launch(alltoalls, grid, block, 0, c.stream, a, strides);
+    return start(alltoalls, strides);
   default:
-    break;
+    return hipErrorInvalidValue;
   }
-  return hipErrorInvalidValue;
 }
 
 } // namespace shmem::kernels

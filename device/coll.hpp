@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Collectives, for the scopes of kernels and the whole grids that the library launches: each
+// Collectives, for the scopes of kernels and for the grids that the library launches: each
 // workgroup of a grid does its slice on a channel of its own. Short messages go by lines. Long ones
-// go between the sources and dests themselves, all peers at once, between two meetings.
+// go from the sources to the dests themselves, for all peers at once, between two meetings.
 //
 // Sums are taken in the order of the members, by one member for all or by each in the same way, so
-// the bits are the same on all PEs, in all runs, and for all grids.
+// the bits are the same on all PEs, in all runs, and with all grids.
 #pragma once
 #include "channel.hpp"
 #include "copy.hpp"
 
 namespace shmem::device {
 
-// By lines: what member i gives goes to block i of dest, each of `bytes`.
+// By lines: what member i gives goes to block i of dest; a block has `bytes` bytes.
 template <class Scope, class Give>
 SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
   pass(c, scope, e, give, [&](size_t p, size_t at, size_t left) {
@@ -43,7 +43,8 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     const Extent e = part(bytes, line, s.index, s.count);
     if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
   } else {
-    // Each of the others fetches a part, and hands it on: the root's link carries it all once.
+    // Each of the others fetches a part and hands it on, so that the root's link carries everything
+    // once.
     const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
     const Extent mine = part(bytes, line, turn, c.t.n - 1);
     const Extent e = part(mine, line, s.index, s.count);
@@ -55,7 +56,7 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
   leave<Stored::by_scope>(c, scope);
 }
 
-// Member i's bytes, from `from` to `to` of them, go to dest + at of all.
+// Stores the bytes of e of this member's source into dest at all members.
 template <class Scope>
 SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
   spread(source, dest, e, c.t.n, scope, [&](int k) { return at_peer(dest, c.pe(c.peer(k))); });
@@ -107,7 +108,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   leave<Stored::by_scope>(c, scope);
 }
 
-// Elements of unit bytes, of which unit is the alignment, or 16 aligned to 8.
+// Elements as `words` words of W: what their size allows, or two words of 8 bytes for 16.
 template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Collectives that kernels call: all threads of one scope of each member, with the same arguments.
-// dest and source are on the device heap, and what the scope stored there before takes part. One
-// collective of a team is on at a time. The first channel of the team carries it.
+// Collectives that kernels call: all threads of one scope of each member call, with the same
+// arguments. dest and source are on the device heap, and what the scope stored there before takes
+// part. A team has one collective at a time, which its first channel carries.
 #pragma once
 #include "coll.hpp"
 #include "reduce.hpp"
 
 namespace shmem::device {
 
-// Up to so many bytes a scope sends lines. The figure is a guess that nobody has measured.
+// A scope sends up to so many bytes by lines. The number is a guess that nobody has measured.
 inline constexpr size_t lines_bytes = 4096;
 
 template <class Scope, class F>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Copies by the threads of a scope, 16 bytes at a time where both sides allow it, four in flight a
-// thread: a workgroup of 1024 has 64 KiB on the way, which is what a link of 40 GB/s takes that
-// answers after 1.5 us.
+// Copies by the threads of a scope, 16 bytes at a time where both sides allow it. Each thread has
+// four words in flight: a workgroup of 1024 has 64 KiB on the way, which is what a link of 40 GB/s
+// carries in the 1.5 us until it answers.
 #pragma once
 #include "kinds.hpp"
 #include "pattern.hpp"
@@ -11,8 +11,7 @@ namespace shmem::device {
 
 inline constexpr int in_flight = 4;
 
-// n words, each of which is aligned; the scope's threads take every size-th. step is in words, from
-// one to the next.
+// Copies n aligned words, of which each thread takes every size-th. Strides are in words.
 template <Remote remote, class W, class Scope>
 SHMEM_D_ void copy_words(W *d, const W *s, size_t n, Scope scope, size_t dst = 1, size_t sst = 1) {
   const size_t size = scope.size();
@@ -42,7 +41,7 @@ SHMEM_D_ void copy_words(W *d, const W *s, size_t n, Scope scope, size_t dst = 1
   }
 }
 
-// By words: both sides are aligned to unit, and lie alike in a word.
+// Copies by words. Both sides are aligned to unit, and lie at the same place within a word.
 template <Remote remote, int word, int unit, class Scope>
 SHMEM_D_ void copy_by(char *d, const char *s, size_t bytes, Scope scope) {
   using W = typename arch::WordOf<word>::type;
@@ -63,7 +62,7 @@ SHMEM_D_ void copy_by(char *d, const char *s, size_t bytes, Scope scope) {
   }
 }
 
-// unit, a power of two, divides both addresses and bytes.
+// Copies bytes. unit, a power of two, divides both addresses and bytes.
 template <Remote remote, int unit, class Scope>
 SHMEM_D_ void copy(void *dest, const void *source, size_t bytes, Scope scope) {
   auto d = static_cast<char *>(dest);
@@ -79,8 +78,8 @@ SHMEM_D_ void copy(void *dest, const void *source, size_t bytes, Scope scope) {
   if constexpr (unit == 1) copy_by<remote, 1, 1>(d, s, bytes, scope);
 }
 
-// n bytes from source to the same place of several members' dests, dest(1) to dest(dests): read
-// once.
+// Copies source, which is read once, to the same place of several members' dests, dest(1) to
+// dest(dests); null ones are left out.
 template <class W, class Scope, class Dest>
 SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
                            Dest dest) {
@@ -104,7 +103,7 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
       if (char *d = dest(k)) arch::store_remote(reinterpret_cast<W *>(d + from) + i, v);
   }
 }
-// like is one of the dests: all have its alignment.
+// The same for any alignment; like is one of the dests, which are all aligned like it.
 template <class Scope, class Dest>
 SHMEM_D_ void spread(const char *source, const char *like, pattern::Extent e, int dests,
                      Scope scope, Dest dest) {

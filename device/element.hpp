@@ -11,7 +11,7 @@ namespace shmem {
 
 namespace device {
 
-// What T is combined in, and the ways there and back.
+// The type that T is combined in, and the conversions there and back.
 template <class T> struct Sums { using type = T; };
 template <> struct Sums<Half> { using type = float; };
 template <> struct Sums<Bfloat16> { using type = float; };
@@ -36,7 +36,8 @@ template <class T> struct Lanes {
   static constexpr int n = int(16 / sizeof(T));
   SumOf<T> v[n];
 };
-// Small ones by shifts of words: an array of them became private memory (clang 15, gfx90a).
+// Small elements go by shifts of words, because an array of them became private memory (clang 15,
+// gfx90a).
 template <class T> SHMEM_D_ Lanes<T> unpack(Pack pack) {
   Lanes<T> lanes;
   if constexpr (sizeof(T) <= 2) {
@@ -66,7 +67,7 @@ template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
   return p;
 }
 
-// One element of a member, by as few words as its alignment allows.
+// Loads one element of a member, by as few words as its alignment allows.
 template <class T>
 using WordIn = typename arch::WordOf<(alignof(T) < 8 ? int(alignof(T)) : 8)>::type;
 template <class T> SHMEM_D_ T load_element(const T *p) {
@@ -85,8 +86,8 @@ template <class T> SHMEM_D_ void store_element(T *p, T v) {
   for (int k = 0; k < n; k++) arch::store_remote(reinterpret_cast<WordIn<T> *>(p) + k, w[k]);
 }
 
-// Private memory, or memory that was acquired: as plain accesses, of the width that the address
-// allows, of the first `left` bytes from there, if that is less than 16.
+// Loads a pack of private memory, or of memory that was acquired, by plain accesses of the width
+// that the address allows; only the first `left` bytes, if these are less than 16.
 SHMEM_D_ Pack load_pack(const char *p, size_t left) {
   uint32_t w[4] = {0, 0, 0, 0};
   if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
@@ -98,8 +99,8 @@ SHMEM_D_ Pack load_pack(const char *p, size_t left) {
     for (int i = 0; i < 4; i++)
       if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
   } else {
-    // Beyond the end the last byte is loaded again: a condition for each would be a branch, or a pair
-    // of registers, for each.
+    // Beyond the end the last byte is loaded again: a condition for each byte would cost a branch
+    // or a pair of registers each.
     const unsigned n = left < 16 ? unsigned(left) : 16;
     SHMEM_UNROLL_
     for (unsigned i = 0; i < 16; i++)
@@ -131,8 +132,8 @@ SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
   }
 }
 
-// An operator that the compiler knows, and one that the call brings, which is asked for once a pack
-// and not once an element, for the sake of compile time.
+// An operator that the compiler knows, and one that is an argument of the call. The latter is
+// looked at once for each pack and not for each element, which would take long to compile.
 template <class Op> struct Fixed {
   static constexpr int deep = 2; // packs of a member that a thread has in flight
 };
@@ -162,8 +163,8 @@ template <class T> SHMEM_D_ void combine(Lanes<T> &acc, const Lanes<T> &in, Chos
     if (op.which == Operator::max) return combine(acc, in, Fixed<Max>{});
     if (op.which == Operator::min) return combine(acc, in, Fixed<Min>{});
   }
-  // Sums and products of signed integers are those of unsigned ones; sums of the others without a
-  // kernel of their own.
+  // Sums and products of signed integers are those of unsigned ones. Sums are here only for types
+  // that have no kernel of their own for them.
   if constexpr (!std::is_integral_v<T> || std::is_unsigned_v<T>) {
     if (op.which == Operator::prod) return combine(acc, in, Fixed<Prod>{});
     if constexpr (std::is_integral_v<T> || IsComplex<T>::value) combine(acc, in, Fixed<Sum>{});

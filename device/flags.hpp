@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How kernels of PEs wait for each other. A flag is an epoch that a member stores at another one;
-// it only grows. Here is the loop in which every wait of the device for a peer polls, too.
+// How the kernels of several PEs wait for each other. A flag is an epoch that a member stores at
+// another one, and only grows. The loop by which every wait of the device polls is here, too.
 #pragma once
 #include "address.hpp"
 #include "scope.hpp"
@@ -18,7 +18,7 @@ struct Patience {
     return now >= end;
   }
 };
-// Polls until done(); late() reports and does not return.
+// Polls until done() is true. late() reports that it took too long, and does not return.
 template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late) {
   Patience patience;
   while (!done()) {
@@ -27,8 +27,8 @@ template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late)
   }
 }
 
-// What members of a team are to the two below, and those of a product in gemm/members.hpp: n, me,
-// which PE one is, and where a flag of it lies as an address here.
+// The two functions below take the members of a team, or those of a product (gemm/members.hpp):
+// each has n, me, pe_of, and flag_at, which gives the address here of a flag at a member.
 SHMEM_D_ int pe_of(const Team &t, int member) {
   return t.start + member * t.stride;
 }
@@ -36,15 +36,15 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe_of(t, member)]);
 }
 
-// By the threads of a scope: this member's flag, which lies at `mine` here, at each of the others.
-// The caller has released what it stands for.
+// The threads of a scope store this member's flag, which is at `mine` here, at each of the others.
+// The caller has released what the flag stands for.
 template <class Members, class Scope>
 SHMEM_D_ void set_flags(const Members &members, uint64_t *mine, uint64_t epoch, Scope scope) {
   for (int i = int(scope.rank()); i < members.n; i += int(scope.size()))
     if (i != members.me) arch::store(flag_at(members, mine, i), epoch);
 }
-// Until flag(i) of each of the others is at least epoch. The caller says by arch::polled that it
-// loads what they stored before.
+// Waits until flag(i) of each of the others is at least epoch. The caller then calls arch::polled
+// before it loads what they stored.
 template <class Members, class Scope, class Flag>
 SHMEM_D_ void wait_flags(const char *fn, const Members &members, uint64_t epoch, Scope scope,
                          Flag flag) {

@@ -30,15 +30,16 @@ hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t st
 hipError_t quiet_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
-// Collectives: the same on all members, each workgroup on a channel of its own (device/coll.hpp).
+// A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
+// its own (device/coll.hpp).
 struct Call {
   device::Team team;
   unsigned id;
   Algorithm algorithm;
   unsigned blocks, threads;
   hipStream_t stream;
-  void *dest;
-  const void *source;
+  char *dest;
+  const char *source;
   size_t n; // bytes, of alltoalls and reductions elements
 };
 // One of those that combine nothing.

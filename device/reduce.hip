@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The library's reductions and scans on streams: a kernel for each type whose operator is an
-// argument, and one more for the sums of floating-point types, where the additions count.
+// The library's reductions and scans on streams: a kernel for each type, which has the operator as
+// an argument, and one more for sums of floating-point types, where the time of additions counts.
 #include "kernels.hpp"
 #include <hip/hip_runtime.h>
 
@@ -14,24 +14,15 @@ namespace {
 
 using device::Chosen, device::Fixed;
 
-struct Args {
-  device::Team team;
-  unsigned id;
-  Algorithm algorithm;
-  Shape shape;
-  void *dest;
-  const void *source;
-  size_t n;
-};
-
 template <class T, class Op>
-__global__ void __launch_bounds__(device::max_threads) reduce(Args a, Op op) {
+__global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape shape, Op op) {
   const Workgroup scope;
-  device::Channel c = device::open("a reduction on a stream", a.id, a.team, blockIdx.x, scope);
-  const device::Reduction<T> r{static_cast<T *>(a.dest), static_cast<const T *>(a.source), a.n,
-                               a.shape};
-  device::reduce(c, device::Slice{a.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream}, r,
-                 op, scope);
+  device::Channel c =
+      device::open("a reduction on a stream", call.id, call.team, blockIdx.x, scope);
+  const device::Slice s{call.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream};
+  const device::Reduction<T> r{reinterpret_cast<T *>(call.dest),
+                               reinterpret_cast<const T *>(call.source), call.n, shape};
+  device::reduce(c, s, r, op, scope);
   device::close(c, scope);
 }
 
@@ -39,7 +30,7 @@ __global__ void __launch_bounds__(device::max_threads) reduce(Args a, Op op) {
 template <class F> hipError_t with_kernel(Operator op, Type type, F f) {
   return with_type(type, [&](auto element) {
     using T = decltype(element);
-    // Those of integers do not count, nor are there many of complex numbers.
+    // Additions of integers cost nothing beside the loads, and sums of complex numbers are rare.
     if constexpr (std::is_floating_point_v<device::SumOf<T>>)
       if (op == Operator::sum) return f(reduce<T, Fixed<Sum>>, Fixed<Sum>{});
     return f(reduce<T, Chosen>, Chosen{op});
@@ -49,9 +40,8 @@ template <class F> hipError_t with_kernel(Operator op, Type type, F f) {
 } // namespace
 
 hipError_t reduce(Operator op, Type type, Shape shape, const Call &c) {
-  const Args a{c.team, c.id, c.algorithm, shape, c.dest, c.source, c.n};
   return with_kernel(op, type, [&](auto *kernel, auto how) {
-    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, a, how);
+    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, shape, how);
   });
 }
 

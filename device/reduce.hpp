@@ -13,15 +13,15 @@ template <class T> struct Reduction {
   Shape shape;
 };
 
-// The sources' elements at s, on all members, and where the results go, at d: packs of 16 bytes, or
-// one element.
+// Combines elements of all members, at s of their sources, into d of their dests: packs of 16
+// bytes, or one element.
 template <class T, class Op> struct Combiner {
   Channel c;
   Shape shape;
   Op op;
 
-  // Without this, what compilers know of these for many cases and members stays in registers
-  // through all loops.
+  // Without this, compilers keep in registers, through all loops, what they know of these for many
+  // cases and members.
   template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
     Combiner k = *this;
     k.c = device::anew(scope, c);
@@ -30,10 +30,10 @@ template <class T, class Op> struct Combiner {
     return k;
   }
 
-  // Eight packs of a thread are in flight at once, of as many members, or two of each of four: 128
-  // bytes, 4 MiB of 64 workgroups of 512. On 8 H200s (2026-11) all eight members at once take an
-  // all-reduce of 2 MiB from 22.2 to 20.7 us, where a thread has a single pack, and one of 128 MiB
-  // from 718 to 728, where it has many.
+  // Each thread has eight packs in flight, one of each of eight members or two of each of four: 128
+  // bytes, which makes 4 MiB for 64 workgroups of 512. On 8 H200s (2026-11) all eight members at
+  // once took an all-reduce of 2 MiB, where a thread has a single pack, from 22.2 to 20.7 us, and
+  // one of 128 MiB, where it has many, from 718 to 728.
   template <int u> SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step) const {
     constexpr int members = 8 / u;
     Lanes<T> acc[u] = {};
@@ -60,7 +60,7 @@ template <class T, class Op> struct Combiner {
         put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
     }
   }
-  // Of a scan, dest may be source: what is stored has been loaded.
+  // dest of a scan may be its source: what is overwritten has been loaded.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
     const Lanes<T> in = unpack<T>(v);
     if (shape == Shape::exscan)
@@ -98,7 +98,7 @@ template <class T, class Op> struct Combiner {
   template <class Scope> SHMEM_D_ void run(T *d, const T *s, size_t n, Scope scope) const {
     const size_t size = scope.size();
     const uintptr_t off = reinterpret_cast<uintptr_t>(d) % 16;
-    size_t head = n; // elements one by one: where dest and source differ, all
+    size_t head = n; // elements to go one by one: all, if dest and source are aligned differently
     if ((reinterpret_cast<uintptr_t>(s) ^ reinterpret_cast<uintptr_t>(d)) % 16 == 0 &&
         off % sizeof(T) == 0)
       head = (16 - off) % 16 / sizeof(T);
@@ -132,8 +132,8 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
           Lanes<T> acc{};
           bool any = false;
           receive_all(c, p, [&](int i, Pack v) {
-            // A scan takes the later ones off the lines, too, so that none comes after the team's
-            // end.
+            // A scan receives what the later members send, too, so that nothing arrives after the
+            // team's end.
             if (r.shape == Shape::inscan && i > c.t.me) return;
             if (r.shape == Shape::exscan && i >= c.t.me) return;
             const Lanes<T> in = unpack<T>(v);
@@ -148,8 +148,8 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
     return;
   }
   come(c, s, scope);
-  // Links that carry requests for reads beside writes take less: 128 MiB on 4 H200s 638 us, 605 in
-  // two phases (2026-11).
+  // Links carry less when requests for reads go beside writes: 128 MiB on 4 H200s take 638 us, and
+  // 605 in two phases (2026-11).
   const bool phases = s.algorithm == Algorithm::phases && r.shape == Shape::all;
   const Combiner<T, Op> combiner{c, phases ? Shape::scatter : r.shape, op};
   const Extent mine = scatter ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// What the runtimes of the platforms differ in, for hosts; with device/platform/ the only place that
+// How the runtimes of the platforms differ, for hosts; with device/platform/ the only place that
 // asks which one it is.
 #pragma once
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::runtime {
 
-// What every platform has that has nothing of its own: a name of runtime itself hides one of usual.
+// What platforms have that bring nothing of their own: a name in runtime itself hides one in usual.
 namespace usual {
 
-// A GPU is at work, and not threads of this process.
+// Kernels run on a GPU, and not on threads of this process.
 inline constexpr bool hardware = true;
 
-// What the runtime opens before it can say more than "no device", as glob knows it, and how a user may.
+// The device files, as a pattern of glob, that the runtime has to open before it can say more than
+// "no device", and how a user gets the right to.
 struct Driver {
   const char *nodes[2] = {}, *how = "";
 };
@@ -26,8 +27,8 @@ inline hipError_t malloc_flags(void **p, size_t bytes, int) {
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
-// MB/s one way of a link between two GPUs like this one where the driver does not tell it; 0 where a
-// switch joins them, and gives a GPU all its links, whoever it talks to.
+// MB/s one way of a link between two GPUs like this one, where the driver does not tell it; 0 where
+// a switch joins the GPUs, so that one has all its links for any other.
 inline double link_rate(int) {
   return 0;
 }
@@ -54,18 +55,18 @@ using namespace usual;
 
 namespace shmem::runtime {
 
-// What a kind of link of hipExtGetLinkTypeAndHopCount is called.
+// The name of a kind of link that hipExtGetLinkTypeAndHopCount gives.
 inline const char *link_name(unsigned kind) {
   constexpr const char *names[] = {"HyperTransport", "QPI", "PCIe", "InfiniBand", fast_link};
   return kind < 5 ? names[kind] : "unknown";
 }
 
-// Where shmem_malloc allocates if nobody says: in device memory that the CPUs share, because programs
-// load and store what they get.
+// Whether shmem_malloc takes from the device heap if the user does not say: only where the CPUs
+// share that memory, because programs load and store what they get.
 inline bool heap_on_device(bool all_share) {
-  return all_share && runtime::hardware; // qualified, or else usual has one too
+  return all_share && runtime::hardware; // qualified, because usual has one too
 }
-// The memory of this GPU is that of the CPU.
+// Whether this GPU and the CPU have one memory.
 inline bool shares_memory(int device) {
   int value = 0;
   const hipError_t error = hipDeviceGetAttribute(&value, hipDeviceAttributeIntegrated, device);

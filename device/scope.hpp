@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The threads that make a call together. Any class with these three members will do, so that code
-// with its own sub-groups brings its own: rank() is 0 to size() - 1, and what a thread stored
-// before sync() the others of the scope load after it.
+// The threads that make a call together. Any class with these three members will do, such as a
+// sub-group of a caller's own: rank() is 0 to size() - 1, and after sync() the threads of the scope
+// load what the others stored before it.
 #pragma once
 #include "arch.hpp"
 #include <type_traits>
@@ -48,8 +48,8 @@ template <class Scope, class Word> SHMEM_D_ Word anew(Scope, Word n) {
   return n;
 }
 
-// Ends a cooperative transfer: every thread's stores have left, and all threads know, so that a
-// release of one of them covers the stores of all.
+// Ends a cooperative transfer: all stores of every thread are complete, and every thread knows it,
+// so that a release by one of them covers the stores of all.
 template <class Scope> SHMEM_D_ void settle(Scope scope) {
   arch::wait_stores();
   scope.sync();

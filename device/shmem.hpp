@@ -2,9 +2,9 @@
 // What a source with kernels includes. In kernels, the shmem_ routines below work on the device
 // heap as on the host: same names, same arguments, called by one thread. shmemx_..._wave and
 // shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In host
-// functions the names mean the library's, as ever. These names, last_workgroup,
-// and those of shmem::gemm for products with a finish of the program's own (gemm/fused.hpp) are what
-// programs may use; the other names of namespace shmem are private, and change.
+// functions the names are the library's routines, as ever. Programs may use these names,
+// last_workgroup, and those of shmem::gemm for products with a finish of their own
+// (gemm/fused.hpp); the other names of namespace shmem are private, and change.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
@@ -21,10 +21,10 @@
 
 namespace shmem {
 
-// By all threads of workgroups of this GPU, which are counted: true for those of the one with which
-// the counter reaches `of`, which then load what all threads of all of them stored before. HIP's own
-// __threadfence is not enough for this: clang 19 does not wait for the write-back that it begins
-// with (gfx942, 2026-11).
+// Called by all threads of each of several workgroups of this GPU, which the counter counts. True
+// in the workgroup with which it reaches `of`, whose threads then load what all threads of all
+// these workgroups stored before. HIP's own __threadfence is not enough for this: clang 19 does not
+// wait for the write-back that it begins with (gfx942, 2026-11).
 SHMEM_D_ bool last_workgroup(unsigned *counter, unsigned of) {
   __shared__ bool last;
   const arch::Index i = arch::thread();

@@ -22,9 +22,10 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
   put_nbi(fn, c, dest, source, n, pe, scope);
   device::settle(scope);
   if (scope.rank() == 0) {
-    // The data of put_nbi before the signal of deliver; and what was stored in this PE's own memory
-    // before what a peer puts there when it has seen the signal: gfx942's L2 would keep those lines and
-    // write them back over it (examples/put_signal.hip on the strict machine, 2026-11-22).
+    // Orders the data of put_nbi before the signal of deliver, and what this PE has stored in its
+    // own memory before what a peer puts there once it has seen the signal: gfx942's L2 would keep
+    // the old lines and write them back over that (examples/put_signal.hip on the strict machine,
+    // 2026-11-22).
     arch::fence_release();
     deliver(sig, signal, sig_op);
   }
@@ -35,7 +36,7 @@ SHMEM_D_ void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size
   put_signal(fn, c, dest, source, n, sig_addr, signal, sig_op, pe, scope);
 }
 
-// No order but their own: a fence comes from the caller.
+// These order nothing: a fence is the caller's.
 template <class C>
 SHMEM_D_ void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe, Thread) {
   deliver(at(fn, "sig_addr", sig_addr, 1, world_pe(c, pe)), signal, SHMEM_SIGNAL_ADD);

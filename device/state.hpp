@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a kernel knows of the job: one POD that the library fills on the host and publishes to every
+// What a kernel knows of the job, one POD that the library fills on the host and publishes to every
 // module of device code, and what kernels tell the host. Shared by host and device.
 #pragma once
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace shmem::device {
 
 inline constexpr int max_pes = 512;    // of a node; a power of two, see State::delta
 inline constexpr int max_teams = 1024; // live at a time on a node
-inline constexpr size_t line = 128;    // bytes: two that write to different ones do not meet
+inline constexpr size_t line = 128; // bytes: writers of different lines do not disturb each other
 inline constexpr unsigned max_wave = 64;
-// Of the kernels of the library's collectives and products: threads of a workgroup, and the
-// workgroups that keep the links of an H200 busy (2026-11: 32 of 1024 threads take 360 GB/s of
+// For the library's collectives and products: the most threads of a workgroup, and the number of
+// workgroups that keeps the links of an H200 busy (2026-11: 32 of 1024 threads reach 360 GB/s of
 // 375).
 inline constexpr unsigned max_threads = 512;
 inline constexpr unsigned max_channels = 64;
@@ -28,10 +28,10 @@ struct Team {
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
-// to. Each of the first `teams` team ids has its own, of channels. A channel belongs to the same
-// workgroup of each member's kernel and knows of no other; it has a head, with the epoch of its
-// last collective and two flags of each member, and the first with_lines of them have lines for
-// `room` bytes of each member, twice. Epochs only grow. A team id that is used again goes on from
+// to. Each of the first `teams` team ids has `count` channels in it. Channel i belongs to workgroup
+// i of each member's kernel, and knows of no other. It has a head, with the epoch of its last
+// collective and two flags of each member; the first with_lines of them also have two sets of lines
+// for `room` bytes of each member. Epochs only grow. A team id that is used again goes on from
 // another base, because a flag of the last team may still be on its way.
 struct Channels {
   uintptr_t at; // here; a peer's lies flag_delta further
@@ -44,7 +44,7 @@ struct Channels {
 // world.
 inline constexpr int id_shift = 48;
 
-// The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
+// The last words of a kernel that cannot go on, in host memory. The library's watch reads them,
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.
 struct Report {
   enum Kind : uint32_t {
@@ -78,7 +78,8 @@ struct State {
   Channels channels;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
-  // kernel must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
+  // kernel must look closer: always for a pe that does not exist, and for every pe under
+  // SHMEM_CHECK.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
@@ -94,6 +95,6 @@ struct Module {
 
 } // namespace shmem::device
 
-// Called by static constructors and destructors of the modules; any time.
+// Called by static constructors and destructors of the modules, at any time.
 extern "C" void shmemx_module_add(shmem::device::Module *module);
 extern "C" void shmemx_module_remove(shmem::device::Module *module);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Barriers of a team, by the threads of one scope of each member. Members tell each other their
-// epoch, all to all: one store away, whatever their number, as long as a scope has a thread for
-// each. A put is a store, so a sync, which has to make this PE's own stores visible, is a barrier
-// too.
+// Barriers of a team, by the threads of one scope of each member. Each member tells its epoch to
+// all others, so a barrier takes as long as one store whatever the number of members, as long as a
+// scope has a thread for each. A put is a store, so a sync, which has to make this PE's own stores
+// visible, is a barrier too.
 #pragma once
 #include "order.hpp"
 #include "wait.hpp"
@@ -14,13 +14,13 @@ namespace shmem::device {
 template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope scope) {
   const Team t = team_of(id);
   arch::wait_stores();
-  // All threads' stores so far, and the epoch of the last barrier, before what follows.
+  // Orders all threads' stores so far, and the epoch of the last barrier, before what follows.
   scope.sync();
-  // Read before the release: the way to the epoch and the release's wait overlap.
+  // The epoch is read before the release, so that this load and the release's wait overlap.
   const uint64_t epoch = arch::load<Order::relaxed, Range::device>(state.epoch + id) + 1;
   const size_t row = size_t(id) * unsigned(state.n);
-  // Only threads that have a peer: fences of all 1024 of a workgroup cost 0.6 us more (H200,
-  // 2026-11).
+  // Only threads that have a peer go on: fences by all 1024 threads of a workgroup cost 0.6 us more
+  // (H200, 2026-11).
   if (scope.rank() < unsigned(t.n)) {
     arch::fence_release(); // what this PE stored before, before its epoch at the others
     set_flags(t, state.arrived + row + t.me, epoch, scope);
@@ -34,17 +34,10 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
 template <class Scope> SHMEM_D_ void barrier_all(const char *fn, Scope scope) {
   meet(fn, 0, scope);
 }
-template <class Scope> SHMEM_D_ void sync_all(const char *fn, Scope scope) {
-  meet(fn, 0, scope);
-}
 template <class Scope> SHMEM_D_ int team_sync(const char *fn, shmem_team_t team, Scope scope) {
   if (team == SHMEM_TEAM_INVALID) return -1;
   meet(fn, team_id(team), scope);
   return 0;
-}
-// What shmem_barrier_all is for the world.
-template <class Scope> SHMEM_D_ int team_barrier(const char *fn, shmem_team_t team, Scope scope) {
-  return team_sync(fn, team, scope);
 }
 
 } // namespace shmem::device

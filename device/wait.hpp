@@ -12,7 +12,7 @@ SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t b
   if (__builtin_expect(delta & 1, 0)) inspect(fn, arg, p, bytes, align, state.me, delta);
 }
 
-// Waits and gives the value that satisfied.
+// Waits, and returns the value that satisfied the comparison.
 template <class T>
 SHMEM_D_ T wait_for(const char *fn, const char *arg, const T *p, int cmp, T value) {
   check_own(fn, arg, p, sizeof(T), alignof(T));
@@ -39,7 +39,7 @@ template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_val
   return 1;
 }
 
-// The value that element i is compared with: one for all, or one each.
+// The value that element i is compared with: one for all, or one for each.
 template <class T> SHMEM_D_ T value_for(T value, size_t) {
   return value;
 }
@@ -88,7 +88,7 @@ SHMEM_D_ size_t some_hold(T *ivars, size_t n, size_t *indices, const int *status
   return found;
 }
 
-// Polls until f gives what is not none.
+// Polls until f returns something else than none.
 template <class T, class V, class R, class F>
 SHMEM_D_ R poll(const char *fn, T *ivars, size_t n, int cmp, V values, R none, F f) {
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));

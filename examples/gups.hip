@@ -21,7 +21,8 @@ __global__ void update(uint64_t *table, uint64_t words, uint64_t updates) {
   const uint64_t threads = uint64_t(gridDim.x) * blockDim.x;
   for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < updates; i += threads) {
     const uint64_t r = bits(me, i);
-    // Of 22 bits: by AMD's approximate reciprocal compilers divide 24 bits wrongly (LLVM 201186, of 2026).
+    // Of 22 bits: by AMD's approximate reciprocal compilers divide 24 bits wrongly (LLVM 201186, of
+    // 2026).
     shmem_uint64_atomic_xor(table + (r & (words - 1)), r, int((r >> 42) % npes));
   }
   shmem_quiet(); // or the atomics of this thread could be on their way when the kernel has ended

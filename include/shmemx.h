@@ -93,7 +93,7 @@ void shmemx_matmul_on_stream(const shmemx_matmul_t *call, shmemx_stream_t stream
 /* The products of a team of at most 8. m is that of the whole: its rows are cut into as many shards
  * as there are members, of ceil(m / members) each, the last ones maybe shorter. shmemx_matmul_shard
  * tells the first row of shard i and how many it has, on the host and in kernels.
- *   reduce_scatter     each has a part of K; member i gets in C shard i of the sum of their products
+ *   reduce_scatter     each has a part of K; member i's C is shard i of the sum of their products
  *   all_reduce         all get all of that sum
  *   all_gather         each has a shard of A's rows and the same B; all get all of C
  *   all_gather_matmul  each has a shard of A's rows; all multiply all of them, each with its own B

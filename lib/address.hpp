@@ -13,7 +13,7 @@ namespace shmem {
 // An element of the sized routines, of any alignment, as the private side of a transfer may be.
 template <int bits> struct Sized { std::byte bytes[bits / 8]; };
 
-// What a call hands over, for the slow path and its messages: the symmetric object, and the other
+// What the slow path and its messages need to know of a call: the symmetric object, and the other
 // pointer of a transfer.
 struct Access {
   const char *fn, *arg;
@@ -24,15 +24,16 @@ struct Access {
 };
 inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0));
 
-// The one that p lies in, or null.
+// The symmetric region that p lies in, or null.
 const Region *region(const void *p);
 
-// Static data, or a call that must be checked, or one that is wrong, or a PE of another node: nothing is
-// mapped of that.
+// The object's address at PE a.pe, for all that the fast path does not cover: static data, and
+// calls that have to be checked. Empty where that PE is on another node, because nothing of it is
+// mapped here. A wrong call ends the program.
 [[gnu::noinline]] std::optional<void *> slow_address(const Access &a);
 [[noreturn, gnu::cold]] void not_mapped(const char *fn, int pe);
 
-// Whether PE pe is in heap_delta.
+// Whether the data path finds PE pe in heap_delta, see choose_spans.
 [[gnu::always_inline]] inline bool is_near(int pe) {
   if constexpr (net::built) return unsigned(pe - self.first) < unsigned(self.near);
   return unsigned(pe) < unsigned(self.near);
@@ -48,7 +49,8 @@ template <class T>
   return static_cast<T *>(*there);
 }
 
-// Which way an access came: f asks careful() where the GPU may have to help. Never on the fast one.
+// The path that an access took. careful() tells whether the GPU may have to help, which it never
+// has to on the fast one.
 struct Fast {
   static constexpr bool careful() { return false; }
 };
@@ -56,8 +58,9 @@ struct Slow {
   static bool careful() { return self.careful; }
 };
 
-// Does f(the same, where pe counts in the context's team, the way). f takes what is not mapped, too. The slow path is a function of its own that ends with f: nothing lives across a call in the
-// fast one, so it needs no stack.
+// Calls f(the object at PE pe of the context's team, Fast or Slow). f also takes the net::Remote of
+// a PE that is not mapped. The slow path is a function of its own that ends with f, so that nothing
+// lives across a call in the fast one, which therefore needs no stack.
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
                                    const void *other, F f) {
@@ -77,13 +80,13 @@ template <class C, class T, class F>
   }
   return slow_access(fn, arg, c, p, n, pe, other, f);
 }
-// Of a transfer, whose other side may be anywhere.
+// For a transfer, whose other side may be anywhere.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
                                           int pe, const void *other, F f) {
   return access_in(self.fast, fn, arg, c, p, n, pe, other, f);
 }
-// Of one element, whose value is in a register.
+// For one element, whose value is in a register.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
                                                F f) {

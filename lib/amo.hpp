@@ -8,7 +8,7 @@
 
 namespace shmem::api {
 
-// Does f(the peer's object as an atomic).
+// Calls f(the peer's object as an atomic).
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
   return access_word(fn, arg, c, dest, pe, [=](auto d, auto way) {
@@ -67,7 +67,7 @@ template <class C, class T> inline void atomic_inc(const char *fn, C c, T *dest,
   atomic_add(fn, c, dest, T(1), pe);
 }
 
-// With care: fetch may be on the device heap.
+// For self.careful: fetch may be on the device heap.
 template <class T, class F>
 [[gnu::noinline]] inline void store_result(const char *fn, T *fetch, F f) {
   if (self.check) check_pointer(fn, "fetch", fetch, 1);

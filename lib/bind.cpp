@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One core a PE. PEs that poll memory on their own, without a routine of the library that would
-// yield, wait for the scheduler to part them when it has put two on one core (2 PEs on 2 cores of a
-// busy machine, a round of flags: 34 to 826 us free, 0.33 to 7.4 us bound, 2026-11).
+// One core for each PE. Where the scheduler has put two PEs on one core that poll memory by
+// themselves, without a routine of the library that would yield, they wait until it parts them (2
+// PEs on 2 cores of a busy machine, a round of flags, 2026-11: 34 to 826 us unbound, 0.33 to 7.4 us
+// bound).
 //
 // It is done here and not by the launcher, because only here it is known whether a program has
 // threads, which would share that one core: OpenMP counts the cores before main. Threads that the

@@ -24,13 +24,14 @@ bool launched(); // is there a launcher to ask?
 Place join();
 // Each node has a leader, local rank 0: it tells the others of its node a short text.
 void tell(const char *text);
-// Waits until the leader has told, for about half a second; false when it has not: call again.
+// Waits for the leader's text, for about half a second; false when it has not come: call again.
 bool hear(char *text, int length);
-// What a PE tells those of other nodes: each calls show, all together, and the leaders then ask for the
-// others' with seen.
+// What a PE tells those of other nodes: all call show together, and the leaders then ask for the
+// others' by seen.
 void show(const void *p, size_t bytes);
 void seen(int pe, void *p, size_t bytes);
-// A PE of this node whose process is gone, or -1. Asks the launcher: for while not all have come.
+// A PE of this node whose process is gone, or -1. It asks the launcher, so it works while not all
+// have come.
 int ended();
 void leave(); // on every PE, when the job is over for the library; twice is fine
 

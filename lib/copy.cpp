@@ -16,8 +16,8 @@ struct Pack {
   uint64_t word[2];
 };
 
-// Moves on by one word, whatever its alignment. The barrier keeps the compiler from joining such
-// stores, and from making memcpy of a loop of them.
+// Copies one word, whatever its alignment, and moves on. The barrier keeps the compiler from
+// joining such stores, and from turning a loop of them into memcpy.
 template <class W> [[gnu::always_inline]] inline void step(byte *&d, const byte *&s) {
   W word;
   memcpy(&word, s, sizeof word);
@@ -26,20 +26,20 @@ template <class W> [[gnu::always_inline]] inline void step(byte *&d, const byte 
   d += sizeof word;
   s += sizeof word;
 }
-// Less than 16 bytes. Each word is aligned where dest starts on a multiple of 8.
+// Less than 16 bytes. Each word is aligned if dest starts on a multiple of 8.
 [[gnu::always_inline]] inline void step_down(byte *&d, const byte *&s, size_t n) {
   if (n & 8) step<uint64_t>(d, s);
   if (n & 4) step<uint32_t>(d, s);
   if (n & 2) step<uint16_t>(d, s);
   if (n & 1) step<uint8_t>(d, s);
 }
-// Less than 8. Each word is aligned where dest ends on a multiple of 8.
+// Less than 8 bytes. Each word is aligned if dest ends on a multiple of 8.
 [[gnu::always_inline]] inline void step_up(byte *&d, const byte *&s, size_t n) {
   if (n & 1) step<uint8_t>(d, s);
   if (n & 2) step<uint16_t>(d, s);
   if (n & 4) step<uint32_t>(d, s);
 }
-// More than 8, to a multiple of 8, by words of Wide, of which the last are halved.
+// More than 8 bytes to a multiple of 8, by words of Wide; the last ones are halved.
 template <class Wide>
 [[gnu::always_inline]] inline void step_wide(byte *d, const byte *s, size_t n) {
   size_t left = (n - 1) & ~size_t(7);
@@ -60,9 +60,9 @@ struct {
 } can = [] {
   const bool words = __builtin_cpu_supports("avx");
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-  return decltype(can){false, words, false}; // they see no instruction of ours
+  return decltype(can){false, words, false}; // which see none of our instructions
 #else
-  // The processors before those with VBMI2 lower their clock for words of 64 bytes.
+  // Processors without VBMI2 lower their clock for words of 64 bytes.
   const bool lines = __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
   unsigned a, b, c, d;
   constexpr unsigned erms = 1 << 9;
@@ -71,7 +71,7 @@ struct {
 }();
 
 // One instruction for count bytes. Its stores come in any order, but before all later ones (SDM 3A,
-// 8.2.4.1). It is slow to an address that starts no line.
+// 8.2.4.1). It is slow to an address inside a line.
 [[gnu::always_inline]] inline void string(byte *&d, const byte *&s, size_t count) {
   asm volatile("rep movsb" : "+D"(d), "+S"(s), "+c"(count)::"memory");
 }
@@ -81,7 +81,7 @@ struct {
 // 49; 16 KiB 93, 59, 103, 92; 32 KiB 183, 290, 259, 182.
 constexpr size_t string_of_lines = 24 << 10, string_of_words = 8 << 10;
 
-// More than 8 bytes, by whole lines and by masked stores for what is left on both sides.
+// More than 8 bytes, by whole lines, and by masked stores for the rest on both sides.
 [[gnu::noinline, gnu::target("avx512bw,bmi2")]] void by_lines(byte *d, const byte *s, size_t n) {
   constexpr size_t line = 64;
   const auto some = [&](size_t bytes) __attribute__((target("avx512bw,bmi2"), always_inline)) {
@@ -149,8 +149,8 @@ void copy_once(void *dest, const void *source, size_t n) {
 
 size_t stream_threshold() {
 #if defined __x86_64__
-  // What memcpy of glibc takes for the cache is several times too large on virtual machines (256
-  // MiB where the kernel shows 32), and it streams only from 3/4 of that.
+  // On virtual machines glibc's memcpy takes the cache for several times too large (256 MiB where
+  // the kernel shows 32), and streams only from 3/4 of that on.
   unsigned long kib = 0;
   if (FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re")) {
     if (fscanf(f, "%luK", &kib) != 1) kib = 0;

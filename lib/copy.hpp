@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Copies whose dest somebody may wait on. Each byte is stored once, and the last word last: memcpy
-// stores some bytes twice, by words that overlap, and a receiver that had seen the flag in them,
-// and reset it for the next round, found it set again and the next one lost (ping-pong by a put of
+// Copies to a dest that somebody may wait on. Each byte is stored once, and the last word last.
+// memcpy stores some bytes twice, by words that overlap: a receiver that had seen a flag in them
+// and reset it for the next round found it set again, and lost the next one (ping-pong by a put of
 // 1, 2 and 8 words, 4 PEs on 2 cores, 2026-11: 6 of 15 runs hung).
 #pragma once
 #include "state.hpp"
@@ -9,12 +9,12 @@
 
 namespace shmem {
 
-// Copies n bytes that do not overlap. 1, 2, 4 and 8 are one store, as one load had them; more are
-// stored upwards or in any order, but for the last aligned word of up to 8 bytes, which comes after
-// all others. Of 0 bytes, either side may be null.
+// Copies n bytes that do not overlap. 1, 2, 4 and 8 bytes are one load and one store. More are
+// stored upwards or in any order, but the last aligned word, of up to 8 bytes, comes after all
+// others. For 0 bytes either side may be null.
 [[gnu::noinline]] void copy_once(void *dest, const void *source, size_t n);
 
-// One of 1, 2, 4 or 8 bytes.
+// An element of 1, 2, 4 or 8 bytes.
 inline void store_once(void *dest, const void *source, size_t n) {
   if (n == 8) memcpy(dest, source, 8);
   if (n == 4) memcpy(dest, source, 4);
@@ -22,14 +22,14 @@ inline void store_once(void *dest, const void *source, size_t n) {
   if (n == 1) memcpy(dest, source, 1);
 }
 
-// The same with stores that pass the caches, or by the GPU. For large copies, and all where device
-// memory may be met.
+// The same with stores that bypass the caches, or by the GPU: for large copies, and for all where
+// one side may be device memory.
 [[gnu::noinline]] void copy_stream(void *dest, const void *source, size_t n);
-// From this size on it pays: half the last-level cache, so that source and dest do not fit
+// The size from which on it pays: half the last-level cache, where source and dest no longer fit
 // together.
 size_t stream_threshold();
 
-// One of the two sides is in a peer.
+// One of the two sides is a peer's.
 inline void copy(void *dest, const void *source, size_t n) {
   if (n < self.stream_bytes) [[likely]]
     copy_once(dest, source, n);

@@ -60,8 +60,8 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) bool all_zero(con
   return true;
 }
 
-// While the move is on, the pages are read-only, and a thread that writes to them waits here until
-// they are shared.
+// During the move the pages are read-only, and a thread that writes to them waits here until they
+// are shared.
 std::atomic<bool> moving;
 struct sigaction before;
 
@@ -90,8 +90,9 @@ void move_piece(int fd, const Piece &piece) {
     fatal("sharing %zu bytes of static data: %s", bytes, strerror(errno));
 }
 
-// A forked child gets its own copy, as if the pages had never been shared. The snapshot is taken
-// before the fork, so that what the parent and its peers write after it does not reach the child.
+// A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
+// taken before the fork, so that what the parent and its peers write later does not reach the
+// child.
 char *snapshot;
 
 void before_fork() {
@@ -117,7 +118,8 @@ void after_fork_parent() {
 void after_fork_child() {
   for (int i = 0; snapshot && i < n_pieces; i++) {
     size_t bytes = pieces[i].to - pieces[i].from;
-    // By the system call: UCX 1.13 puts itself in front of mremap and loses the new address (2026-11-22).
+    // This is the system call itself, because UCX 1.13 intercepts mremap and loses the new address
+    // (2026-11-22).
     syscall(SYS_mremap, snapshot + (pieces[i].from - self.data.base), bytes, bytes,
             MREMAP_MAYMOVE | MREMAP_FIXED, pieces[i].from);
   }

@@ -49,8 +49,8 @@ bool parse_size(const char *text, size_t *bytes) {
 
 namespace {
 
-// One parser for each kind. "reason" says what the value should have been. A flag's text is null
-// when it is not set; any other kind has its default then.
+// One parser for each kind; `reason` becomes what the value should have been. The text of a flag
+// that is not set is null; any other kind has its default then.
 bool parse(const char *text, bool *out, const char *kind, const char **reason) {
   *reason = "expected 0 or 1";
   const bool flag = !strcmp(kind, "flag");
@@ -95,8 +95,8 @@ bool parse(const char *text, Env::reach *out, const char *kind, const char **rea
   return yes || strcmp(SHMEM_NET, "none") != 0;
 }
 
-// How far apart two words are, in letters to change, add or leave out. No name of ours is as long
-// as most letters; what is longer is far from all.
+// How far apart two words are: letters to change, add or leave out. No name of ours has `most`
+// letters, so what has more is far from all of them.
 constexpr size_t most = 40;
 size_t apart(const char *a, const char *b) {
   size_t n = strlen(b), row[most + 1];
@@ -185,7 +185,7 @@ size_t unknown_variables(void (*tell)(const char *line)) {
     if (strncmp(*e, "SHMEM_", prefix) != 0) continue;
     char name[128];
     snprintf(name, sizeof name, "%.*s", int(strcspn(*e, "=")), *e);
-    // Up to three letters, but not more than half of the word: CPU is not CC.
+    // At most three letters, and not more than half of the word: CPU is not CC.
     const char *nearest = nullptr;
     size_t least = std::min<size_t>(3, (strlen(name) - prefix) / 2) + 1;
     for (const char *ours : known)

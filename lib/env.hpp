@@ -28,9 +28,9 @@ struct Variable {
 extern const Variable variables[];
 extern const size_t n_variables;
 
-// SHMEM_name or else the first alias that is set, or null; and which of the names it was,
-// SHMEM_name if none. A flag counts as set whatever its value, another variable only when it is not
-// empty.
+// The text of SHMEM_name, or else of the first alias that is set, or null; and which of these names
+// it was, SHMEM_name if none. A flag counts as set whatever its value, any other variable only when
+// it is not empty.
 using Name = char[64];
 const char *env_text(const Variable &v, Name *used = nullptr);
 const char *env_text(const char *name); // the same, of the row with this name
@@ -44,11 +44,11 @@ bool parse_size(const char *text, size_t *bytes);
 bool read_variable(const Variable &v, Env *env, char *message, size_t length);
 bool read_env(Env *env, char *message, size_t length);
 
-// Calls tell with a line for each SHMEM_ variable of the environment that nothing here reads, one
-// that is misspelt or another library's; gives their number.
+// Calls tell with a line for each SHMEM_ variable of the environment that nothing here reads,
+// because it is misspelt or another library's. Returns their number.
 size_t unknown_variables(void (*tell)(const char *line));
 
-// Its value in force, its default and what it is for, on stdout.
+// Prints its value in force, its default and what it is for.
 void print_variable(const Variable &v);
 
 } // namespace shmem

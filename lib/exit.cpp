@@ -18,7 +18,7 @@ namespace shmem {
 
 namespace {
 
-// A PE is gone without having left. The first that notices says so; then the launcher, which has
+// A PE is gone without having left. The first that notices reports it. Then the launcher, which has
 // noticed as well, has a second to end the job in its own way, with the status that the program
 // had.
 [[noreturn]] void end_after_death() {
@@ -42,8 +42,7 @@ int stop_fd = -1;
 void *watch(void *) {
   const int next = (self.local + 1) % self.n_local;
   Slot &slot = self.slots[next];
-  // A process that is not there any more has no pidfd; then only its phase tells whether it had
-  // left.
+  // A process that has ended has no pidfd; then only its phase tells whether it had left.
   int pidfd = int(syscall(SYS_pidfd_open, slot.pid.load(), 0));
   bool gone = pidfd < 0 && errno == ESRCH;
   if (pidfd < 0 && !gone)
@@ -102,7 +101,7 @@ void check_started() {
   if (pe < 0) return;
   if (self.local == (local_of(pe) + 1) % self.n_local)
     fatal("PE %d has ended before shmem_init: the job ends", pe);
-  usleep(300000); // its neighbour says it
+  usleep(300000); // its neighbour reports it
   end_job(1);
 }
 

@@ -40,9 +40,9 @@ namespace gpu {
 
 namespace {
 
-// The CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere and atomic
-// with what kernels do. Over PCIe it is neither: loads wait for each line, atomics are two
-// transfers.
+// Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere,
+// and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic
+// is two transfers.
 bool near;
 
 // An allocation of this PE, and where the others' are mapped here.
@@ -66,13 +66,14 @@ struct Export {
   size_t start; // of the heap in its allocation
 };
 
-// Where each PE of the node has its heap, and how fast this PE's GPU reaches it, MB/s, once that was asked.
+// Where each PE of the node has its heap, and how fast this PE's GPU reaches it in MB/s, once
+// somebody has asked.
 struct Seat {
   Gpu gpu;
   double rate;
 };
 std::vector<Seat> seats;
-double usual_rate; // where the driver tells none; 0: a switch joins the GPUs
+double usual_rate; // where the driver knows none; 0: a switch joins the GPUs
 
 bool same_gpu(const Gpu &a, const Gpu &b) {
   return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
@@ -96,8 +97,8 @@ int device_here(const Gpu &theirs) {
   return -1;
 }
 
-// Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
-// taken or refused.
+// Several PEs on one GPU share it, and the size is the same on all PEs. One that the user asked for
+// is taken or refused.
 size_t heap_bytes(const Gpu &mine) {
   seats.resize(size_t(self.n_local));
   exchange_value(*self.shared, mine, [&](int i, const Gpu &p) { seats[i].gpu = p; });
@@ -142,14 +143,14 @@ void allocate(size_t bytes) {
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
 }
 
-// What the others share.
+// Unmaps what the others share.
 void close_peers() {
   for (Mapped *m : {&heap, &flags})
     for (char *opened : m->opened)
       if (opened) MUST(hipIpcCloseMemHandle(opened), "hipIpcCloseMemHandle");
 }
-// The job goes on without: what this PE has, which nobody else has mapped. A later init does not
-// try again.
+// Frees what this PE has, which nobody else has mapped: the job goes on without a device heap. A
+// later init does not try again.
 bool given_up;
 void drop() {
   for (Mapped *m : {&heap, &flags}) {

@@ -25,14 +25,15 @@ inline constexpr int max_device_pes = device::max_pes; // what kernels have room
 // GPU, or where none is wanted, there is no device heap.
 void open();
 void close();
-// The device heap hands out a block: from the first on, host accesses must look where they go.
+// To be called when the device heap hands out a block: from the first one on, host accesses must
+// look where they go.
 void use();
 
-// A GPU's runtime has threads of its own, and so have libraries on top of it. Without a GPU they
-// are ours, and keep all cores.
+// Whether a GPU's runtime is in use, which has threads of its own, as libraries on top of it have.
+// Without a GPU those threads are the library's, and keep all cores.
 bool has_threads();
 
-// Shows kernels a team that this PE is a member of, and forgets what its flags were used for.
+// Shows kernels a team that this PE is a member of; and clears the flags of one that is destroyed.
 void show_team(const Team &t);
 void forget_team(int id);
 device::Team kernel_team(const Team &t); // as kernels take it
@@ -50,7 +51,8 @@ inline bool is_far(const void *p) {
   return self.far && owner(p) >= 0;
 }
 
-// The GPU's copies, any mixture of host and device memory. start only has to be done after finish.
+// Copies by the GPU, between host and device memory in any mixture. start_copy only has to be done
+// after finish.
 void copy(void *dest, const void *source, size_t n);
 void start_copy(void *dest, const void *source, size_t n);
 void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch, size_t width,
@@ -58,15 +60,15 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// What a host's collective of the team with this id is queued on. One each, because several may run
-// at once and wait for their peers.
+// The stream for a host's collective of the team with this id. Each team has its own, because
+// several may run at once and wait for their peers.
 shmemx_stream_t team_stream(int id);
 void wait(shmemx_stream_t stream);
 
 // Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
 uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond);
 
-// The same by the names of std::atomic_ref.
+// The same with the names of std::atomic_ref.
 template <class T> class Atomic {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   static_assert(sizeof(T) == sizeof(Word));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which GPU a PE takes: of those nearest to its cores the next in turn, so that the PEs of a node
-// spread evenly. The runtime has applied the variables that hide devices (ROCR_VISIBLE_DEVICES and
-// its like) before; where a launcher shows each PE one device, there is nothing to choose.
+// Which GPU a PE takes: the next in turn of those nearest to its cores, so that the PEs of a node
+// spread evenly. The runtime has already applied the variables that hide devices
+// (ROCR_VISIBLE_DEVICES and its like); where a launcher shows each PE one device, there is nothing
+// to choose.
 #include "gpu_hip.hpp"
 #include <algorithm>
 #include <hwloc.h>
@@ -14,9 +15,8 @@ namespace {
 
 constexpr int most = 64; // devices of a node that can be told apart
 
-// The cores next to the device at this PCI address are among those of the PE. How much of the
-// machine lies between tells the distance: the fewer cores share the place of the device and a core
-// of ours, the nearer it is. 0 when nothing is known.
+// How far the device at this PCI address is from the PE's cores: how many cores the smallest part
+// of the machine has that holds the device and one of them. 0 when nothing is known.
 unsigned distance(hwloc_topology_t topology, hwloc_const_bitmap_t cores, const char *bus) {
   hwloc_obj_t at = hwloc_get_pcidev_by_busidstring(topology, bus);
   if (at) at = hwloc_get_non_io_ancestor_obj(topology, at);
@@ -33,9 +33,9 @@ uint64_t nearest_devices(int visible) {
   if (asked >= 0) return uint64_t(1) << asked;
   const uint64_t all = visible >= most ? ~uint64_t(0) : (uint64_t(1) << visible) - 1;
   hwloc_topology_t topology;
-  // Reading the topology takes milliseconds: not where there is nothing to choose.
+  // Reading the topology takes milliseconds, so it is not read where there is nothing to choose.
   if (visible == 1 || hwloc_topology_init(&topology) < 0) return all;
-  // PCI devices, and not what hwloc knows of them by OpenCL or X11: it would start those.
+  // PCI devices only: to know more of them, hwloc would start OpenCL or X11.
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   hwloc_bitmap_t cores = hwloc_bitmap_alloc();
   uint64_t best = all;

@@ -64,10 +64,10 @@ void drop_streams() {
   result = nullptr;
 }
 
-// Where somebody may wait for it, the last aligned word comes after all others and in one store. An
-// engine stores what it copies in any order, so the word is a copy of its own, in one piece; of
-// engines, because a waiting kernel may leave no room for another one. To memory of the host the
-// runtime may copy by memcpy, so there the store is ours.
+// If somebody may wait for it, the last aligned word comes after all others, and in one store. An
+// engine stores what it copies in any order, so this word is a copy of its own, by an engine as
+// well, because a waiting kernel may leave no room for another kernel. To memory of the host the
+// runtime may copy by memcpy, so there the library stores the word.
 void start_copy(void *dest, const void *source, size_t n) {
   if (n == 0) return;
   OnDevice on;

@@ -40,7 +40,7 @@ size_t epoch_bytes() {
   return size_t(device::max_teams) * sizeof(uint64_t);
 }
 
-// Messages of up to a round of all line channels together take one round.
+// Messages that fit the lines of all channels together take one round.
 device::Channels channels_of_job() {
   device::Channels w{};
   using device::line;
@@ -48,7 +48,7 @@ device::Channels channels_of_job() {
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
   w.count = device::max_channels;
   w.head_bytes = line + round_up(2 * n * sizeof(uint64_t), line);
-  // A byte takes two of lines, and twice that for both parities.
+  // A byte of data takes two bytes of lines, once for even epochs and once for odd ones.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
   w.room = std::min<size_t>(8192, budget & ~size_t(line - 1));
   w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
@@ -96,7 +96,7 @@ void publish(const Flags &flags) {
   const size_t bytes = device::max_teams * sizeof(device::Team);
   MUST(hipMalloc(&p, bytes), "hipMalloc of %zu bytes for the table of teams", bytes);
   MUST(hipMemset(p, 0, bytes), "hipMemset of the table of teams");
-  // It does not wait, and show_team has a stream of its own.
+  // hipMemset does not wait, and show_team uses another stream.
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   {
     std::lock_guard guard(modules_mutex);
@@ -130,9 +130,9 @@ void show_team(const Team &t) {
   copy(teams + t.id, &shown, sizeof shown);
 }
 
-// The next team of this number starts from 0. Whoever writes a member's flags has done so before
-// that member leaves the team's last barrier, so each clears its own before it gives the number
-// back.
+// The next team with this number starts from 0. The others have written a member's flags by the
+// time that it leaves the team's last barrier, so each member clears its own before it gives the
+// number back.
 void forget_team(int id) {
   if (!self.device.size) return;
   zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));

@@ -72,7 +72,7 @@ Block block_of(const char *fn, const void *ptr) {
   return {heap, offset};
 }
 
-// All PEs meet it alike, so one line is enough.
+// All PEs have the same full heap, so one line is enough.
 void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) {
   if (self.me != 0) return;
   static Note note;

@@ -47,7 +47,7 @@ void print_info() {
 
 void finalize_at_exit();
 
-// Once in a process: it stays joined and mapped from then on, so that a later init needs no
+// Done once in a process, which stays joined and mapped from then on, so that a later init needs no
 // launcher.
 void join_job() {
   look_for_threads();
@@ -74,8 +74,9 @@ void join_job() {
   slot.pid.store(self.pid, std::memory_order_release);
 }
 
-// Until every PE of the node has come, the first time. It sleeps, because the others need the cores to start (8
-// PEs on 2 cores, 2026-11: 30 ms with yields, 12 ms so). One that takes long may never come.
+// Waits until every PE of the node has come for the first time. It sleeps, because the others need
+// the cores to start (8 PEs on 2 cores, 2026-11: 30 ms with yields, 12 ms with sleeps). A PE that
+// takes long may never come.
 void wait_for_all() {
   auto missing = [] {
     for (int i = 0; i < self.n_local; i++)
@@ -118,7 +119,8 @@ void tear_down() {
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
-  // Before close, which waits for the others: one that is in a barrier of its own waits in vain.
+  // This comes before close, which waits for the others: one of them that is in a barrier waits in
+  // vain.
   uint32_t none = 0;
   self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
   gpu::close();
@@ -196,7 +198,7 @@ void global_exit(const char *, int status) {
 } // namespace api
 } // namespace shmem
 
-// C cannot pass "..." on, so these two are not generated. Tools that profile listen to the level;
+// C cannot pass "..." on, so these two are not generated. The level is for tools that profile;
 // there is nothing to do here.
 extern "C" void pshmem_pcontrol(int, ...) {}
 extern "C" decltype(pshmem_pcontrol) shmem_pcontrol __attribute__((weak, alias("pshmem_pcontrol")));

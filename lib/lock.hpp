@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Locks are served in the order of asking: the lock is two counters, the tickets given out and the
-// tickets served. Only the object of one PE is used, the lock's home; homes are spread by the
-// lock's place, so that an array of locks does not burden one.
+// Ticket locks, which are served in the order of asking: a lock is two counters, the tickets given
+// out and the tickets served. Only the object of one PE is used, the lock's home. Homes are spread
+// by the lock's address, so that an array of locks does not burden one PE.
 #pragma once
 #include "address.hpp"
 #include "gpu.hpp"
@@ -15,7 +15,7 @@ struct Counters { // what a long of 64 bits holds; zero means free
 };
 static_assert(sizeof(Counters) == sizeof(long));
 
-// The counters in use: of PE pe, mapped at p, or where they would be here.
+// The counters in use are those of PE pe: p is where they are mapped, or where they would be here.
 struct Home {
   Counters *p;
   int pe;
@@ -32,7 +32,7 @@ inline Home home(const char *fn, long *lock) {
   return {reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe)), pe, true};
 }
 
-// Does f(one of the two).
+// Calls f(one of the two).
 template <class F> auto with(const Home &h, uint32_t Counters::*which, F f) {
   uint32_t &word = h.p->*which;
   if constexpr (net::built)

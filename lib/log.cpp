@@ -29,8 +29,8 @@ void say(const char *format, ...) {
   va_end(args);
 }
 
-// oshrun names a pipe by its path and its number, which another file at that path has not (PEs in a
-// container have processes of their own).
+// oshrun names a pipe by its path and its inode number, because in a container, which has processes
+// of its own, another file may be at that path.
 static int open_oshrun() {
   const char *name = getenv("OSHRUN_WORD");
   char path[64];
@@ -81,8 +81,8 @@ void Note::operator()(const char *format, ...) {
   va_end(args);
 }
 
-// Writes out stdio, but does not wait for ever for a stream whose lock another thread keeps, in a
-// read of the terminal, say.
+// Writes out stdio, but does not wait for ever for a stream whose lock another thread holds, say
+// while it reads from the terminal.
 static void flush_stdio() {
   pthread_t helper;
   auto flush = [](void *) -> void * {
@@ -96,7 +96,7 @@ static void flush_stdio() {
   pthread_timedjoin_np(helper, nullptr, &until);
 }
 
-// The byte stays in the pipe, so that all of them see it.
+// The byte stays in the pipe, so that every watch sees it.
 void alarm_all() {
   [[maybe_unused]] ssize_t n = write(self.pipe_write, "", 1);
 }

@@ -9,37 +9,37 @@ namespace shmem {
 [[gnu::format(printf, 1, 2)]] void say(const char *format, ...);
 [[gnu::format(printf, 1, 2)]] void debug(const char *format, ...); // only under SHMEM_DEBUG
 
-// What a program should hear of though it goes on. A static Note at each place says it once in a
-// process, and not under SHMEM_QUIET.
+// What a user should hear of though the program goes on. A static Note at each place prints it once
+// in a process, and not under SHMEM_QUIET.
 struct Note {
   std::atomic_flag told;
   [[gnu::cold, gnu::format(printf, 2, 3)]] void operator()(const char *format, ...);
 };
 
-// Why the job ends. The launcher kills all PEs as soon as one has ended, with what it has not read
-// of their stderr (Open MPI 4.1.4 without its delay: this line was lost in 1 of 4 jobs,
-// 2026-11-21). So oshrun takes the line on a way of its own, and says the first one when all PEs
-// are gone. Without oshrun the line goes to stderr.
+// Prints why the job ends. The launcher kills all PEs as soon as one has ended, and loses what it
+// has not read of their stderr (Open MPI 4.1.4 without its delay: this line was lost in 1 of 4
+// jobs, 2026-11-21). So oshrun takes the line by a pipe of its own, and prints the first one when
+// all PEs are gone. Without oshrun the line goes to stderr.
 [[gnu::format(printf, 1, 2)]] void last_word(const char *format, ...);
 void no_last_word(); // the program wants this end, whatever its status: nothing need be said
 
 // Ends the job with this status: no handlers run, stdio is written out. Before there is a job, ends
 // this process.
 [[noreturn, gnu::cold]] void end_job(int status);
-// What it does, for other ends. Tells the others that the job ends with this status; false when
-// somebody else has told.
+// The steps of end_job, for other ends. Tells the others that the job ends with this status; false
+// when somebody else has told them before.
 bool claim_exit(int status);
 // Wakes the watch of every PE, see exit.cpp.
 void alarm_all();
-// A launcher kills the rest when the first process ends badly, so nobody ends before all have
+// A launcher kills the others when the first process ends badly, so this waits until all have
 // written out their stdio.
 void flush_together();
 
-// Says it and ends the job with status 1.
+// Prints the line and ends the job with status 1.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal(const char *format, ...);
-// The same for an error that every PE of the node meets alike: only the first PE says it.
+// The same for an error that every PE of the node meets alike: only the first PE prints it.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal_all(const char *format, ...);
-// The library is not up, but this routine was called.
+// Ends the program, because this routine was called while the library is not up.
 [[noreturn, gnu::cold]] void not_ready(const char *fn);
 
 } // namespace shmem

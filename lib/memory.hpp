@@ -4,8 +4,8 @@
 
 namespace shmem {
 
-// What this node's memory allows this process: the machine's, or that of the control groups that it
-// is in where that is less.
+// The memory that this process may have: the machine's, or the limit of one of its control groups,
+// if that is less.
 size_t memory_limit();
 
 } // namespace shmem

@@ -8,7 +8,7 @@
 
 namespace shmem {
 
-// Every operation that is on its way, by the GPU or to another node, is done.
+// Waits for every operation that is on its way, by the GPU or to another node.
 inline void finish() {
   gpu::finish();
   if constexpr (net::built) net::quiet();
@@ -23,8 +23,8 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
   if (ctx != SHMEM_CTX_INVALID) check_context(fn, ctx); // on no context, fence and quiet do nothing
 }
 
-// With care: the GPU's copies are to be waited for, and stores to its memory may be combined on the
-// way, which only a full fence ends.
+// For self.careful: the GPU's copies have to be waited for, and stores to its memory may be
+// combined on the way, which only a full fence ends.
 template <class C> [[gnu::cold, gnu::noinline]] void complete(const char *fn, C c) {
   if (self.check) check_order(fn, c);
   finish();
@@ -36,8 +36,8 @@ template <class C> inline void fence(const char *fn, C c) {
   if (self.careful) return complete(fn, c);
   release_fence();
 }
-// Orders this thread's earlier stores before its later loads as well: a put, quiet, and then a get
-// sees what a peer wrote that saw nothing of the put.
+// Orders this thread's earlier stores before its later loads as well: of a put, quiet and a get
+// here and at a peer, at least one get sees the other's put.
 template <class C> inline void quiet(const char *fn, C c) {
   if (self.careful) return complete(fn, c);
   full_fence();

@@ -14,18 +14,11 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-// For SHMEM_CHECK: the private side is there where there is something to move, and strides are at
+// For SHMEM_CHECK: the private side is not NULL if there is something to move, and strides are at
 // least a block long.
 [[gnu::cold, gnu::noinline]] void check_strided(const char *fn, const char *arg, const void *other,
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t least,
                                                 size_t n);
-
-template <class T>
-inline void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
-  if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
-    return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), sizeof(T), n);
-  for (size_t i = 0; i < n; i++) copy_one(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst);
-}
 
 template <class T>
 inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
@@ -33,14 +26,16 @@ inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t b
   if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
     return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), bsize * sizeof(T),
                         nblocks);
-  if (bsize)
-    for (size_t i = 0; i < nblocks; i++)
-      copy(d + ptrdiff_t(i) * dst, s + ptrdiff_t(i) * sst, bsize * sizeof(T));
+  for (size_t i = 0; i < nblocks; i++, d += dst, s += sst)
+    if (bsize == 1)
+      copy_one(d, s);
+    else
+      copy(d, s, bsize * sizeof(T));
 }
 
 namespace api {
 
-// One side is in a peer. later: it only has to be done at the next quiet.
+// One side is a peer's. later: it only has to be done by the next quiet.
 template <class T>
 [[gnu::always_inline]] inline void move(T *d, const T *s, size_t n, auto way, bool later) {
   if (way.careful() && later && (gpu::is_far(d) || gpu::is_far(s)))
@@ -58,26 +53,20 @@ template <class T> inline void move(T *d, net::Remote<const T> s, size_t n, auto
   net::get(d, {s.p, s.pe}, {n * sizeof(T)}, later);
 }
 
-template <class C, class T>
-inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source,
-         [=](auto d, auto way) { move(d, source, nelems, way, false); });
-}
-template <class C, class T>
-inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "source", c, source, nelems, pe, dest,
-         [=](auto s, auto way) { move(dest, s, nelems, way, false); });
-}
-template <class C, class T>
-inline void put_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source,
-         [=](auto d, auto way) { move(d, source, nelems, way, true); });
-}
-template <class C, class T>
-inline void get_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {
-  access(fn, "source", c, source, nelems, pe, dest,
-         [=](auto s, auto way) { move(dest, s, nelems, way, true); });
-}
+#define TRANSFER(put, get, later)                                                                  \
+  template <class C, class T>                                                                      \
+  inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+    access(fn, "dest", c, dest, nelems, pe, source,                                                \
+           [=](auto d, auto way) { move(d, source, nelems, way, later); });                        \
+  }                                                                                                \
+  template <class C, class T>                                                                      \
+  inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+    access(fn, "source", c, source, nelems, pe, dest,                                              \
+           [=](auto s, auto way) { move(dest, s, nelems, way, later); });                          \
+  }
+TRANSFER(put, get, false)
+TRANSFER(put_nbi, get_nbi, true)
+#undef TRANSFER
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
@@ -117,29 +106,6 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
 }
 
 template <class C, class T>
-inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                 size_t nelems, int pe) {
-  if (self.check) check_strided(fn, "source", source, dst, sst, 1, nelems);
-  access(fn, "dest", c, dest, extent(nelems, dst), pe, no_other, [=](auto d, auto) {
-    if constexpr (std::is_same_v<decltype(d), T *>)
-      copy_strided(d, source, dst, sst, nelems);
-    else
-      net::put({d.p, d.pe}, source, {sizeof(T), nelems, dst * sizeof(T), sst * sizeof(T)}, false);
-  });
-}
-template <class C, class T>
-inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
-                 size_t nelems, int pe) {
-  if (self.check) check_strided(fn, "dest", dest, dst, sst, 1, nelems);
-  access(fn, "source", c, source, extent(nelems, sst), pe, no_other, [=](auto s, auto) {
-    if constexpr (std::is_same_v<decltype(s), const T *>)
-      copy_strided(dest, s, dst, sst, nelems);
-    else
-      net::get(dest, {s.p, s.pe}, {sizeof(T), nelems, sst * sizeof(T), dst * sizeof(T)}, false);
-  });
-}
-
-template <class C, class T>
 inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
@@ -164,6 +130,18 @@ inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
              net::get(dest, {s.p, s.pe},
                       {bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)}, false);
          });
+}
+
+// Elements are blocks of one.
+template <class C, class T>
+inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                 size_t nelems, int pe) {
+  ibput(fn, c, dest, source, dst, sst, 1, nelems, pe);
+}
+template <class C, class T>
+inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
+                 size_t nelems, int pe) {
+  ibget(fn, c, dest, source, dst, sst, 1, nelems, pe);
 }
 
 } // namespace api

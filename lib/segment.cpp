@@ -36,7 +36,7 @@ size_t heap_bytes(int n) {
       text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
 }
 
-// Opens a descriptor that another process has told us.
+// Opens a file by the descriptor that it has in another process.
 int open_theirs(int pid, int fd, int flags) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
@@ -89,10 +89,11 @@ void create(int n, size_t mine, size_t bytes) {
   job->magic = magic;
 }
 
-// Asks for the pages of this PE's part on the memory nearest to the cores that it may run on,
-// whoever touches them first.
+// Asks that the pages of this PE's part come from the memory nearest to the cores that it may run
+// on, whoever touches them first.
 void place_near(void *start, size_t bytes) {
-  // Reading the topology takes milliseconds, so not on a machine that has nothing to choose.
+  // Reading the topology takes milliseconds, so it is not read on a machine that has nothing to
+  // choose.
   if (access("/sys/devices/system/node/node1", F_OK) != 0) return;
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) < 0) return;
@@ -100,7 +101,7 @@ void place_near(void *start, size_t bytes) {
   if (hwloc_topology_load(topology) == 0 &&
       hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS) == 0) {
     hwloc_cpuset_to_nodeset(topology, cores, nodes);
-    // Not strict: a full node spills over rather than kill the program.
+    // Not strictly: a full node spills over, and does not kill the program.
     if (hwloc_set_area_membind(topology, start, bytes, nodes, HWLOC_MEMBIND_BIND,
                                HWLOC_MEMBIND_BYNODESET) < 0)
       debug("NUMA binding refused; pages lie where they are touched first");
@@ -117,7 +118,7 @@ void join(const bootstrap::Place &place) {
   data::Extent data = data::extent();
   size_t slots_at = round_up(sizeof(Job), page);
   size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
-  // Addresses of the PEs of all nodes, once a node.
+  // The addresses of the PEs of all nodes, once for each node.
   const size_t book_at = teams_at + round_up(max_teams * share_bytes(n), page);
   self.part_start = round_up(book_at + net::book_bytes(), stagger);
   size_t mine_at;
@@ -185,8 +186,8 @@ void join(const bootstrap::Place &place) {
 }
 
 void drop_heap() {
-  // Hole punching works on the file, whoever has it mapped; the peers are past their last use, by a
-  // barrier.
+  // Punching a hole works on the file, whoever has it mapped. The peers have made their last use of
+  // it before a barrier.
   off_t at = off_t(self.heap.base - uintptr_t(window));
   if (self.heap.size)
     fallocate(self.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,

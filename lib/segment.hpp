@@ -11,8 +11,8 @@ namespace shmem::segment {
 // Makes or joins the segment, fills self.job, self.slots, self.heap and self.data (static data
 // moved in place).
 void join(const bootstrap::Place &place);
-// Gives back the pages of this PE's heap; the addresses stay mapped. On every PE, with barriers
-// around it.
+// Gives back the pages of this PE's heap; the addresses stay mapped. Called by every PE, between
+// barriers.
 void drop_heap();
 
 } // namespace shmem::segment

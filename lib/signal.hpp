@@ -28,7 +28,7 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
       else
         send(std::atomic_ref<uint64_t>(*sig));
       ring({sig, false});
-    } else { // the data is there before the signal
+    } else { // the data is stored before the signal
       net::quiet();
       send(net::Atomic<uint64_t>(sig));
     }

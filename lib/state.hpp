@@ -50,7 +50,7 @@ struct alignas(line) Slot {
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
-  std::atomic<uint64_t> place;     // where it waits awake, and since when, see sync.cpp
+  std::atomic<uint64_t> place;     // the core on which it yielded last, and when, see sync.cpp
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   // What sleeping threads of this PE wait for, see sync.cpp, and the futex that they sleep on.
   alignas(line) std::atomic<uint64_t> awaits;
@@ -68,11 +68,12 @@ struct alignas(line) Arrival {
   std::atomic<uint32_t> generation; // how many teams have had this share
 };
 
-// What the root of a broadcast shows the others: a flag for each, with few bytes on its line,
-// which one transfer brings, and more in a place of its own. The root goes on at once. It writes to
-// a place again when all are done with what was there, which each tells now and then, see coll.cpp.
+// What the root of a broadcast shows the others: a flag for each broadcast, with a few bytes on the
+// same line, so that one transfer brings both, and places for more bytes. The root goes on at once.
+// It writes to a place again when all members are done with what was there, which each tells now
+// and then (tell_done in coll.cpp).
 struct alignas(line) Outbox {
-  std::atomic<uint64_t> done; // this member's: no broadcast up to this one is looked at any more
+  std::atomic<uint64_t> done; // this member looks at no broadcast up to this one any more
   struct alignas(line) Flag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
@@ -86,7 +87,7 @@ using device::max_teams; // untouched ones take no memory
 
 // What a member of a team shows the others of its source in a small reduction. A few bytes lie in
 // the line of the round that they belong to, so that one transfer brings a peer both; more on lines
-// of their own (rep movsb, memcpy's way, is three times as slow to an address that starts no line;
+// of their own (rep movsb, memcpy's way, is three times as slow to an address inside a line;
 // 2026-11).
 struct alignas(line) Stage {
   std::atomic<uint64_t> round;
@@ -127,14 +128,14 @@ struct Context {
 // A team, as this process sees it: member i is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  int id;            // which share
-  std::byte *share;  // see team.hpp
-  uint64_t barriers; // completed or begun by this member
-  uint64_t rounds;   // exchanges begun by this member
-  uint64_t casts;    // broadcasts begun by this member
-  uint64_t done;     // a broadcast that all members are done with
-  uint64_t data[4];  // the last broadcast in each place of an outbox, and how many there were
-  uint64_t datas;
+  int id;              // which share
+  std::byte *share;    // see team.hpp
+  uint64_t barriers;   // completed or begun by this member
+  uint64_t rounds;     // exchanges begun by this member
+  uint64_t casts;      // broadcasts begun by this member
+  uint64_t done;       // a broadcast that all members are done with
+  uint64_t data[4];    // the last broadcast in each place of an outbox
+  uint64_t datas;      // how many went through those places
   struct Nodes *nodes; // where members are on several nodes, see coll/nodes.hpp; or null
   uint32_t generation; // of the share, see Arrival
   uint64_t active_set; // of a team that serves one: the set
@@ -149,13 +150,13 @@ struct State {
   // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
   alignas(64) Span fast;
   Span word;
-  int near, first; // PEs of this node that the data path finds in heap_delta: first, and how many
+  int near, first;         // the data path finds PEs first to first + near - 1 in heap_delta
   std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
   int n, me;
-  // This node's PEs are node_first + i * node_stride; this one is number `local` of n_local. Slots, shares
-  // and deltas go by these numbers.
+  // The i-th PE of this node is PE node_first + i * node_stride of the world; this one is the
+  // `local`-th of n_local. Slots, shares and deltas have these numbers.
   int local, n_local, node_first, node_stride;
   // careful: check, or far, or PEs on other nodes.
   bool careful, check, ready, oversubscribed;
@@ -165,13 +166,14 @@ struct State {
   std::byte *shares; // of the teams, see team.hpp
   void *book;        // of addresses, see net.hpp
 
-  size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
+  size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
   Region heap, data;
   Region device; // the heap on the GPU; of size 0 where there is none
-  Region flags;  // of kernels, beside it; has no delta, as only kernels and the network go there
-  // A block of it is in use, and the GPU has to do what the CPU would do slowly or not at all.
+  Region flags;  // of kernels, beside it; has no delta: only kernels and the network go there
+  // A block of it is in use, and the GPU has to do there what the CPU would do slowly or not at
+  // all.
   bool far;
-  bool device_main; // shmem_malloc allocates there
+  bool device_main; // shmem_malloc takes from it
   Team *shared;
   Env env;
   int inits, thread_level;

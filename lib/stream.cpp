@@ -68,8 +68,9 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too.
-kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
+// What the calls of all collectives have in common. To kernels SHMEM_TEAM_SHARED is the world.
+kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void *dest,
+                   const void *source, size_t n, Stream s) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
   if (t == self.shared) t = self.world;
@@ -80,6 +81,8 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
   c.id = unsigned(t->id);
+  c.dest = static_cast<char *>(dest), c.source = static_cast<const char *>(source), c.n = n;
+  c.stream = s;
   return c;
 }
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
@@ -156,7 +159,7 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
 int move(const char *fn, Collective what, shmem_team_t team, void *dest, const void *source,
          size_t bytes, size_t align, int root, Stream s) {
   const Team *t;
-  kernels::Call c = call(fn, team, &t);
+  kernels::Call c = call(fn, team, &t, dest, source, bytes, s);
   if (what == Collective::broadcast) coll::check_root(fn, *t, root);
   const auto n = size_t(t->n);
   check_objects(fn, dest,
@@ -165,7 +168,6 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
                 what == Collective::broadcast);
   // Members of a collect do not know of each other how much they have.
   tuned(&c, what, what == Collective::collect ? ~size_t(0) / 2 : bytes);
-  c.stream = s, c.dest = dest, c.source = source, c.n = bytes;
   OnDevice on;
   MUST(kernels::move(what, c, root, {}), "%s: %zu bytes", fn, bytes);
   return 0;
@@ -174,12 +176,11 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
-  kernels::Call c = call(fn, team, &t);
+  kernels::Call c = call(fn, team, &t, dest, source, n, s);
   const size_t all = size_t(t->n) * n;
   check_strided(fn, "source", source, dst, sst, 1, n);
   check_objects(fn, dest, extent(all, dst) * unit, source, extent(all, sst) * unit, align, false);
   tuned(&c, Collective::alltoalls, n * 16);
-  c.stream = s, c.dest = dest, c.source = source, c.n = n;
   OnDevice on;
   MUST(kernels::move(Collective::alltoalls, c, 0, {dst, sst, unit}), "%s: %zu elements", fn, n);
   return 0;
@@ -188,7 +189,7 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
 int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
            const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
-  kernels::Call c = call(fn, team, &t);
+  kernels::Call c = call(fn, team, &t, dest, source, n, s);
   check_objects(fn, dest, n * unit, source, (shape == Shape::scatter ? size_t(t->n) : 1) * n * unit,
                 align, shape != Shape::scatter);
   tuned(&c,
@@ -196,7 +197,6 @@ int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t tea
         : shape == Shape::scatter ? Collective::reduce_scatter
                                   : Collective::scan,
         n * unit);
-  c.stream = s, c.dest = dest, c.source = source, c.n = n;
   OnDevice on;
   MUST(kernels::reduce(op, type, shape, c), "%s: %zu elements", fn, n);
   return 0;

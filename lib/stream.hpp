@@ -136,9 +136,6 @@ inline void atomic_compare_swap(const char *fn, T *fetch, T *dest, T cond, T val
 inline void barrier_all(const char *fn, Stream s) {
   stream::sync(fn, SHMEM_TEAM_WORLD, s);
 }
-inline void sync_all(const char *fn, Stream s) {
-  stream::sync(fn, SHMEM_TEAM_WORLD, s);
-}
 inline int team_sync(const char *fn, shmem_team_t team, Stream s) {
   return stream::sync(fn, team, s);
 }

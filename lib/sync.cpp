@@ -39,7 +39,8 @@ void check_limit(Location where, long start) {
   fatal("waited for one of several objects longer than SHMEM_WAIT_LIMIT = %g seconds", limit);
 }
 
-// A location as all PEs of the node name it: its place in the segment, and a bit for the program's.
+// The name that a location has on all PEs of the node: its offset in the segment, and a bit that is
+// set for objects of the program.
 constexpr uint64_t objects = 1, anything = ~uint64_t(0);
 
 uint64_t name(Location where) {
@@ -53,8 +54,8 @@ uint64_t name(Location where) {
   return (at - uintptr_t(self.job)) << 1 | !where.own;
 }
 
-// One thread of this PE more or less asleep. Two that sleep for different things are woken by
-// anything.
+// Counts a thread of this PE that goes to sleep (+1) or wakes up (-1). Two that sleep for different
+// things are woken by anything.
 void asleep(Slot &slot, int change, Location where) {
   static std::mutex mutex;
   static int threads;
@@ -63,9 +64,9 @@ void asleep(Slot &slot, int change, Location where) {
   slot.awaits = threads == 0 ? 0 : threads == 1 && change > 0 ? name(where) : anything;
 }
 
-// Called by a sleeper each time it wakes for nothing. Once a PE has left, or is about to, whoever
-// waits for it waits in vain: that is certain when it has left, and when it is in exit() or
-// finalize as soon as everybody else sleeps and stays asleep.
+// Called by a sleeper each time it wakes for nothing. Whoever waits for a PE that has left waits in
+// vain. For a PE that is in exit() or finalize this is certain as soon as all others sleep and stay
+// asleep.
 void check_departed(long *since) {
   uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
   if (!departed || !self.ready) return;
@@ -77,7 +78,7 @@ void check_departed(long *since) {
   else if (!*since)
     *since = now_ns();
   else if (now_ns() - *since > 250000000) {
-    uint32_t none = 0; // the first that is sure says it, for all
+    uint32_t none = 0; // the first that is sure reports it for all
     if (!self.job->dead.compare_exchange_strong(none, departed)) return;
     fatal(self.slots[local].phase == Slot::leaving
               ? "PE %d has called exit() without shmem_finalize, and this PE waits in vain"
@@ -88,20 +89,22 @@ void check_departed(long *since) {
 }
 
 // The kernel leaves PEs that yield to each other where they are: two on one core beside an idle one
-// (flags to and fro, 2026-11: 900 ns one way so, 60 to 260 apart), or, as sleepers were woken there,
-// seven of eight (broadcast of 8 B, 8 PEs on 2 cores: 4 to 8 us so, 1.8 to 2.8 by fours). So a PE
-// whose core has two waiting PEs more than another, that it may use, goes there. Whether another
-// program keeps that core busy nobody asks: to go and come back every 5 ms costs no more than to ask.
+// (a flag takes 900 ns one way, and 60 to 260 from core to core; 2026-11), or seven of eight on
+// one, because sleepers were woken there (a broadcast of 8 B by 8 PEs on 2 cores takes 4 to 8 us,
+// and 1.8 to 2.8 with four on each). So a PE moves to another core that it may use when at least
+// two PEs fewer wait there. Whether another program keeps that core busy is not asked: to move
+// there and back every 5 ms costs no more than to ask.
 //
-// A PE counts for an eighth to a quarter of a millisecond after each yield: who sleeps, computes, or
-// naps in a loop of its own does not keep its place (six PEs that nap between tests, 2026-11: two
-// others took 2,300 ns for 70 in a quarter of all runs, as the core that the six had left looked full).
+// A PE counts for an eighth to a quarter of a millisecond after each yield, so one that sleeps,
+// computes, or naps in a loop of its own holds no place. While it did, six PEs that nap between
+// tests made a core that they had left look full, and two others took 2,300 ns in place of 70 in a
+// quarter of all runs (2026-11).
 constexpr int turn_bits = 17; // of the clock in ns
 uint64_t place(long now, int core) {
   return uint64_t(now) >> turn_bits << 16 | uint64_t(core);
 }
 
-// Looks where the fewest wait; false if this is a good place.
+// Looks for the cores on which the fewest PEs wait; false if this one is good enough.
 [[gnu::noinline]] bool look(long now, int here, cpu_set_t *there) {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) < 0) return false;
@@ -120,7 +123,7 @@ uint64_t place(long now, int core) {
   return true;
 }
 
-// One PE of the job goes in a millisecond, or all would meet again.
+// Only one PE of the job moves in a millisecond, or all would meet again.
 [[gnu::noinline]] bool move(long now, const cpu_set_t *there) {
   long last = self.job->moved.load();
   if (now - last < millisecond || !self.job->moved.compare_exchange_strong(last, now)) return false;
@@ -130,7 +133,7 @@ uint64_t place(long now, int core) {
          sched_setaffinity(0, sizeof all, &all) == 0;
 }
 
-// Called after each yield; `alone` if it did not give the core away.
+// Called after each yield; `alone` if nobody took the core.
 void spread(long now, bool alone) {
   static std::atomic<long> next;
   Slot &slot = self.slots[self.local];
@@ -145,9 +148,10 @@ void spread(long now, bool alone) {
     next.store(now + 5 * millisecond, std::memory_order_relaxed);
 }
 
-// A yield that comes back later than this, in ns, gave the core to somebody. One that nobody takes
-// costs a system call and a little, which differs from kernel to kernel: so it is told in calls that do
-// nothing (2026-11, an EPYC, ns: such a call 60, a lone yield 130, one with another that polls 1,050).
+// A yield that returns after more than so many ns gave the core to somebody. One that nobody takes
+// costs little more than a system call, and how much that is differs from kernel to kernel, so it
+// is measured by calls that do nothing (ns on an EPYC, 2026-11: such a call 60, a lone yield 130, a
+// yield to a thread that polls 1,050).
 long time_of_lone_yield() {
   long least = 1000000;
   for (int i = 0; i < 8; i++) {
@@ -158,8 +162,8 @@ long time_of_lone_yield() {
   return 5 * std::max(least, 20l); // a coarse clock
 }
 
-// A yield that comes right back tells that nobody else wants this core: poll for longer the next
-// time. One that does not, that somebody else makes better use of it. Returns when it is now.
+// A yield that returns at once says that nobody else wants this core, so the next wait polls for
+// longer; one that does not says that somebody else makes better use of it. Returns the time.
 long yield_core(long before) {
   static const long lone = time_of_lone_yield();
   sched_yield();
@@ -170,21 +174,21 @@ long yield_core(long before) {
   return after;
 }
 
-// One wait of a thread, as far as it sleeps.
+// What one wait of a thread keeps from one sleep to the next.
 struct Sleep {
   Location where;
   long start, nap = 50000, since = 0; // ns
   bool told = false;
 };
 
-// Sleeps until it is not blocked any more, or is rung too early, as by the first of many signals: then
-// it stays awake for a while, as a sleeper costs each of the others a system call (256 KiB with a
-// signal each, 2026-11: 2.24 us for 1.98).
+// Sleeps until it is no longer blocked, or is woken too early, as by the first of many signals:
+// then it stays awake for a while, because a sleeper costs each of the others a system call (256
+// KiB with a signal each, 2026-11: 2.24 us in place of 1.98).
 bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
   Slot &slot = self.slots[self.local];
   asleep(slot, +1, sleep.where);
-  // What this thread has stored so far by puts and atomics, others may be asleep for. Told once, or
-  // two would keep each other awake.
+  // Others may sleep for what this thread has stored by puts and atomics, which do not ring. They
+  // are woken once, or two would keep each other awake.
   if (self.job->sleepers.fetch_add(1) && !sleep.told) ring_sleepers({nullptr, false});
   sleep.told = true;
   bool waits;
@@ -224,7 +228,8 @@ void polled(const void *p, const void *value, size_t bytes) {
 }
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
-  // A core of its own is kept for longer: waking up takes some 50 us, and plain stores do not wake.
+  // A PE with a core of its own stays awake for longer, because waking up takes some 50 us and
+  // plain stores wake nobody.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
   Sleep sleep{where, now_ns()};
   for (long awake = sleep.start;; awake = now_ns()) {

@@ -26,9 +26,9 @@ inline void release_fence() {
 #endif
 }
 
-// Between two polls. By the clock, as its read lets the load before it finish: a flag to and fro takes
-// less time than by `pause` (2026-11, one way, ns: an EPYC, two threads of a core 40 for 54, two cores
-// 188 for 314; a Xeon, two cores 160 for 165).
+// The pause between two polls. It reads the clock, which waits for the load before it, so a flag
+// travels faster than with the `pause` instruction (ns one way, clock / `pause`, 2026-11: two
+// threads of a core of an EPYC 40 / 54, two of its cores 188 / 314; two cores of a Xeon 160 / 165).
 inline void pause_core() {
 #if defined __x86_64__
   const unsigned long long start = __builtin_ia32_rdtsc();
@@ -39,8 +39,8 @@ inline void pause_core() {
 #endif
 }
 
-// Waits name the location that they are about, so that only who waits for it is woken: one of the
-// library's own words, one object of the program, or null for several objects of it.
+// The location that a wait is about, so that only those that wait for it are woken: a word of the
+// library's own, an object of the program, or null for several objects of the program.
 struct Location {
   const void *p;
   bool own; // the library's
@@ -62,9 +62,10 @@ template <class F> inline void wait_while(Location where, F &&blocked) {
       where, [](void *f) { return (*static_cast<std::remove_reference_t<F> *>(f))(); }, &blocked);
 }
 
-// A program may wait in a loop of its own, by tests, reads or swaps that fail. Where it shares its
-// core with who it waits for, it would keep it until the scheduler's next tick (two PEs on one core,
-// 2026-11: 7 to 16 ms a round by shmem_test, 4 us by wait_until). So it yields as often as a waiter.
+// A program may wait in a loop of its own, by tests, reads or swaps that fail. If it shares its
+// core with the PE that it waits for, it would keep that core until the scheduler's next tick (two
+// PEs on one core, 2026-11: 7 to 16 ms a round by shmem_test, 4 us by wait_until). So it yields as
+// often as a waiter does.
 [[gnu::cold, gnu::noinline]] void give_way();
 inline void poll_failed() {
   const int failed = self.failed.load(std::memory_order_relaxed) + 1; // roughly is enough
@@ -76,7 +77,7 @@ inline void poll_failed() {
 // the last time.
 void polled(const void *p, const void *value, size_t bytes);
 
-// Wakes who sleeps until this location changes. The store to it must be a full fence, or be
+// Wakes those that sleep until this location changes. The store to it must be a full fence, or be
 // followed by one, because it must not pass the load of sleepers. Plain puts and atomics do not
 // ring: they would pay for it. A sleeper looks by itself once in a millisecond, and whoever goes to
 // sleep wakes the others before, so that no two wait for each other longer than that.

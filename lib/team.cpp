@@ -51,7 +51,7 @@ void give_share(int id) {
   self.job->team_used[id / 64].fetch_and(~(uint64_t(1) << id % 64));
 }
 
-// tag: what all members know the team by, and no other team that lives has.
+// tag: the same on all members of the team, and of no other team that lives.
 Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t tag,
                 uint64_t set = 0) {
   std::lock_guard guard(lists);
@@ -75,8 +75,9 @@ int member(int pe, int start, int stride, int n) {
   return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
 }
 
-// Where the next team of this share goes on: the same number from every member. Only before the
-// member has left: the share may be another team's as soon as the last one has.
+// Leaves the counts from which the next team of this share goes on, the same from every member. To
+// be called before this member has left, because the share may be another team's as soon as the
+// last one has.
 void leave_counts(const Team &team) {
   const Team &t = here(team);
   arrival(t)->rounds = t.rounds;
@@ -194,7 +195,7 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
     id = take_share();
     if (id >= 0) self.job->active_set[id] = set;
   }
-  lock.store(0, std::memory_order_seq_cst); // not to be passed by ring's load of the sleepers
+  lock.store(0, std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
   ring({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
   return &make_team(me, size, start, stride, id, 0, set_tag(start, log_stride, size), set);
@@ -253,8 +254,8 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   const int leader = mine < 0 ? -1 : children[mine].leader(parent);
   int id = -1, first_id = -1;
   bool ok = true;
-  // A leader shows its share's number + 1, or 0 when there is none left; who leads no child, all
-  // ones.
+  // A leader shows its share's number + 1, or 0 when there is none left; a PE that leads no child
+  // shows all ones.
   const bool leads = leader == parent.me;
   exchange_value(parent, leads ? uint64_t(take_share() + 1) : ~uint64_t(0),
                  [&](int i, uint64_t word) {

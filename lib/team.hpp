@@ -51,9 +51,10 @@ template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take 
 
 // All members arrive before any returns; what they stored before is visible after.
 //
-// Up to 16 members with a core each exchange nothing. More, or members that share cores, arrive in
-// groups of 8 at a counter, the last of a group at the root, and the last there releases all:
-// nobody waits but for the release, so a PE has to run once a barrier.
+// Up to 16 members with a core each make an exchange of nothing. More of them, or members that
+// share cores, arrive in groups of 8 at a counter, the last of each group arrives at the root, and
+// the last one there releases all: everybody waits for the release only, so a PE has to run but
+// once a barrier.
 inline void sync_here(Team &t) { // of one node
   if (t.n == 1) return full_fence();
   if (t.n <= 16 && !self.oversubscribed)
@@ -120,11 +121,11 @@ inline shmem_team_t handle_of(const Team &t) {
 template <class H> inline uintptr_t without_id(H handle) {
   return uintptr_t(handle) << (64 - id_shift) >> (64 - id_shift);
 }
-inline Context *context_of(shmem_ctx_t ctx) { // of none that is predefined
+inline Context *context_of(shmem_ctx_t ctx) { // not of a predefined one
   return reinterpret_cast<Context *>(without_id(ctx));
 }
 
-// Handles. "" below is the routine that was called, for messages. Null for an invalid handle.
+// Null for an invalid handle. Below, fn is the routine that was called, for messages.
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
                 shmem_team_t team); // ends the program when there is none

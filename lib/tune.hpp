@@ -10,12 +10,12 @@ struct Choice {
   Algorithm algorithm;
   unsigned blocks, threads;
 };
-// bytes: of what one member gives one other, or of the array that is reduced. The same on all
+// bytes: what one member gives one other, or the size of the array that is reduced. The same on all
 // members.
 Choice choose(Collective what, int pes, size_t bytes);
 
-// At init: of the built-in table and SHMEM_TUNE_FILE the rows that are for this architecture, on at
-// most most_blocks workgroups, of which `lines` have lines.
+// At init: takes the rows for this architecture of SHMEM_TUNE_FILE and of the built-in table.
+// Choices are at most most_blocks workgroups, of which `lines` have lines.
 void open(const char *arch, unsigned most_blocks, unsigned lines);
 
 } // namespace shmem::tune

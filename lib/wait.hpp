@@ -16,13 +16,13 @@ template <class T> [[gnu::always_inline]] inline bool holds(const char *fn, T a,
   return compare(a, cmp, b);
 }
 
-// Acquire: what was stored before the value that is seen here is seen after it. Another PE may
-// write by put or p, too.
+// An acquire: what was stored before the value that is seen here is seen after it. Another PE may
+// also write it by put or p.
 template <class T> inline T look(T *ivar) {
   return std::atomic_ref<T>(*ivar).load(std::memory_order_acquire);
 }
 
-// Objects out of the CPU's reach: a copy of them is looked at.
+// Of objects out of the CPU's reach a copy is looked at.
 template <class T> class Copied {
   T few[16];
   T *all;
@@ -45,7 +45,7 @@ public:
   T *get() { return all; }
 };
 
-// With care. True where ivars must be copied before they are looked at.
+// For self.careful: true if ivars must be copied before they are looked at.
 template <class T>
 [[gnu::cold, gnu::noinline]] bool prepare(const char *fn, const char *arg, const T *ivars,
                                           size_t n) {
@@ -61,7 +61,7 @@ template <class T>
   return *value.get();
 }
 
-// Waits and gives the value that satisfied.
+// Waits, and returns the value that satisfied the comparison.
 template <class T>
 inline T wait_for(const char *fn, const char *arg, T *ivar, int cmp, T cmp_value) {
   if (self.careful) [[unlikely]]
@@ -79,7 +79,7 @@ template <class T> inline void wait(const char *fn, T *ivar, T cmp_value) {
   wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
 }
 
-// What a test gives. One that fails is often one of many.
+// The result of a test. One that fails is often one of many.
 template <class R> inline R tested(R result, R failed = R(0)) {
   if (result == failed) poll_failed();
   return result;
@@ -91,7 +91,7 @@ template <class T> inline int test(const char *fn, T *ivar, int cmp, T cmp_value
   return tested(holds(fn, look(ivar), cmp, cmp_value));
 }
 
-// The value that element i is compared with: one for all, or one each.
+// The value that element i is compared with: one for all, or one for each.
 template <class V> inline auto value_for(V values, size_t i) {
   if constexpr (std::is_pointer_v<V>)
     return values[i];
@@ -118,8 +118,8 @@ inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int c
 }
 
 // Where a scan starts, as a fraction of the set. It moves on by the golden ratio with each call, so
-// that no satisfied element is passed over for ever, and neither where every second or n-th call is
-// for another set.
+// that no satisfied element is passed over for ever, even if every second or n-th call is for
+// another set.
 inline std::atomic<uint64_t> scan_start{0};
 
 template <class T, class V>
@@ -142,8 +142,8 @@ inline size_t some_hold(const char *fn, T *ivars, size_t n, size_t *indices, con
   return found;
 }
 
-// Does f(the elements, refresh), where refresh comes before each further look: of those out of the
-// CPU's reach, f sees a copy.
+// Calls f(the elements, refresh). If they are out of the CPU's reach f sees a copy, so it calls
+// refresh before each further look.
 template <class T, class F>
 [[gnu::cold, gnu::noinline]] auto on_copies(const T *ivars, size_t n, F f) {
   Copied<T> all(ivars, n);

@@ -266,7 +266,8 @@ def prototype(text):
 
 
 def roff(text):
-    """Text as roff shows it: with plain quotes, hyphens that can be copied, and no line taken for a request."""
+    """Text as roff shows it: with plain quotes, hyphens that can be copied, and no line taken
+    for a request."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
 

@@ -16,7 +16,8 @@ template <Activation act> SHMEM_D_ float activated(float v) {
   if constexpr (act == Activation::gelu) return 0.5f * v * (1 + arch::erf(v * 0.70710678f));
   return v / (1 + expf(-v));
 }
-// Two by two, which then go to the back: eight at once take more registers than sums leave.
+// Two by two, each pair then going to the back: eight at once take more registers than the sums
+// leave.
 template <Activation act> SHMEM_D_ void activate(float (&v)[chunk]) {
   SHMEM_NO_UNROLL_
   for (unsigned i = 0; i < chunk; i += 2) {
@@ -27,8 +28,8 @@ template <Activation act> SHMEM_D_ void activate(float (&v)[chunk]) {
   }
 }
 
-// In accesses of 16 bytes, or one of 8 where T has one, if `wide`, else by elements; n of them
-// count.
+// Stores the first n elements: if `wide` by words of 16 bytes (8 for a T of one byte), else one by
+// one.
 template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsigned n, bool wide) {
   struct alignas(sizeof(T) == 1 ? 8 : 16) Row {
     T at[chunk];
@@ -45,9 +46,9 @@ template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsig
 
 // A finish is what becomes of sums before they are rounded and stored, a copyable object of
 //   void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const
-// v[e] goes to c[row * ldc + col + e] of the call, and only those with e < n are. What it points to
-// it reads by load_global. The one below is the library's own; the type is looked at for each
-// chunk, so that one kernel serves all of them.
+// v[e] goes to c[row * ldc + col + e] of the call, for e < n only. What a finish points to, it
+// reads by load_global. The one below is the library's own. It looks at the type for each chunk, so
+// that one kernel serves all types.
 struct BiasActivation {
   Type type;
   Activation act;
@@ -111,16 +112,17 @@ SHMEM_D_ void store_as(Type type, void *c, size_t at, const float (&v)[chunk], u
   }
 }
 
-// C in shards of as many rows, one for each member; the tiles of a shard in columns of `group`
-// tiles, not along C's rows, so that those of the same time share rows of A and columns of B in the
-// L2. The own shard comes last, when the others' are on their way; those take turns, because one
-// peer's links take less than all of them (370 and 450 GB/s on an H200, 2026-11).
+// C in shards of equally many rows, one for each member. The tiles of a shard go down columns of
+// `group` tiles, not along C's rows, so that tiles multiplied at the same time share rows of A and
+// columns of B in the L2. The member's own shard comes last, when the others' are on their way.
+// Those take turns, because the links to one peer carry less than all links together (370 and 450
+// GB/s on an H200, 2026-11).
 struct Shards {
   Members members;
   unsigned m, n, rows;      // of C, of a shard
   unsigned high, wide;      // of a tile
   unsigned group, of_shard; // tiles
-  unsigned shards;          // so many, from the one after this PE's on; 0: the whole is one
+  unsigned shards;          // how many, from the one after this PE's on; 0: the whole is one
   unsigned workers;
 
   SHMEM_D_ bool operator()(unsigned at, Tile &tile) const {
@@ -149,7 +151,7 @@ template <class Finish> struct Store {
   bool finishes;
   bool plain; // bf16, wide, and nothing to finish
   Finish finish;
-  Members members; // put: to all of them; none: to C here
+  Members members; // to which put stores; none: to C here only
   Push push;       // what becomes of the tiles
 
   // For the chunks of one tile.
@@ -157,8 +159,8 @@ template <class Finish> struct Store {
     const Store &store;
     void *to;
     SHMEM_D_ void operator()(unsigned row, unsigned col, float (&v)[chunk]) const {
-      // The common case comes first and is short: it runs once a tile, from cold caches of
-      // instructions.
+      // The common case comes first and is short, because it runs once a tile, when the instruction
+      // cache has lost it.
       const size_t i = row * store.ld + col;
       if (__builtin_expect(store.plain && store.n - col >= chunk, 1))
         return store_row(static_cast<Bfloat16 *>(to) + i, v, chunk, true);
@@ -172,10 +174,10 @@ template <class Finish> struct Store {
     return {*this, away ? push.there(tile) : c};
   }
   template <class Scope> SHMEM_D_ void done(Tile tile, Scope scope) const {
-    arch::again(push).done(tile, scope);
+    push.done(tile, scope);
   }
   template <class Order, class Scope> SHMEM_D_ void over(const Order &order, Scope scope) const {
-    arch::again(push).over(arch::again(order), scope);
+    push.over(order, scope);
   }
 
   SHMEM_D_ void put(unsigned row, unsigned col, float (&v)[chunk]) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What members do beside the product: they meet, rows go to the others, and what came is summed.
+// What members do beside the product: they meet, send rows to the others, and sum what has come.
 #pragma once
 #include <hip/hip_runtime.h>
 
@@ -14,12 +14,12 @@ namespace shmem::gemm {
 
 using Which = Flags Signals::*;
 
-// Where members wait for each other: one workgroup, so that it keeps nobody from a compute unit.
-// The kernels that fill the GPU never wait: those of two calls on two streams could stop each other
-// for good. What came before in the stream is complete. `back`: for the flags of so many calls
+// The members wait for each other in one workgroup, which keeps nobody from a compute unit. Kernels
+// that fill the GPU never wait: those of two calls on two streams could stop each other for good.
+// What came before in the stream is complete. With `back` the flags are those of so many calls
 // before.
 struct Meeting {
-  Which tell, wait; // NULL: not
+  Which tell, wait; // NULL: none
   uint64_t back;
 };
 SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const Meeting &second,
@@ -45,8 +45,8 @@ inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::
     all_arrived{&Signals::arrived, &Signals::arrived, 0},
     all_gathered{&Signals::gathered, &Signals::gathered, 0},
     all_consumed{&Signals::consumed, nullptr, 0};
-// What this PE sent has been used up: in the last call; at the end of a call, so that the one after
-// the next or that the next may send to where this one did.
+// The others have used up what this PE sent: in the last call; or, at the end of a call, so that
+// the call after the next, or the next one, may send to where this one did.
 inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
     two_boxes{&Signals::consumed, &Signals::consumed, 1},
     same_box{&Signals::consumed, &Signals::consumed, 0};
@@ -57,7 +57,7 @@ inline hipError_t launch_meet(const Members &members, hipStream_t stream, const 
                        over);
 }
 
-// Rows here, and where they go to at others, as an address here.
+// Rows here, and the address here of where they go at the others.
 struct Rows {
   const char *from;
   size_t ld, bytes, n; // bytes: of a row
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(device::max_threads) send_rows(Members members
           at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
-// By the GPU's copy engines, which take no compute unit from the product beside them: what the
-// stream has made so far. They wait for no peer. To `count` members from `first` on.
+// Copies what the stream has made so far to `count` members from `first` on. The GPU's copy engines
+// do it, which take no compute unit from the product beside them and wait for no peer.
 inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
                                int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
@@ -111,8 +111,8 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
   }
 }
 
-// The sum of this member's own rows and of the others' boxes, which lie box_bytes apart, in the
-// members' order, and so the same whenever it is made. rows x columns of it are the store's, from
+// Sums this member's own rows and the others' boxes, which lie box_bytes apart, in the members'
+// order, so that the sum is the same in every run. `rows` rows of it go to the store, from row
 // `first` on.
 template <class Finish>
 __global__ void __launch_bounds__(device::max_threads)
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(device::max_threads)
     for (int k = 0; k < members.n; k++)
       add_as(store.type, sum,
              (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
-    arch::again(store).put(first + row, col, sum);
+    store.put(first + row, col, sum);
   }
   // The last workgroup ends the call for all of them.
   __shared__ bool ends;

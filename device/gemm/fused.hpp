@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products of matrices, of one PE and of several, with a finish that the caller writes: see
-// epilogue.hpp for what it is. The routines are those of shmemx.h, with the type of A and B as an
-// argument of the template: float, Half, Bfloat16 or Float8 of number.hpp.
+// Products of matrices, of one PE and of several, with a finish that the caller writes (see
+// epilogue.hpp). The routines are those of shmemx.h, with the type of A and B as an argument of the
+// template: float, Half, Bfloat16 or Float8 of number.hpp.
 //
 //   struct Twice {
 //     SHMEM_D_ void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(device::max_threads)
   arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
 
-// The product of m rows, as the order and the epilogue have it but for what depends on the core.
+// Starts the product. The order and the epilogue are complete but for what depends on the core.
 template <class T, class Finish>
 hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_t stream) {
   unsigned units;
@@ -30,8 +30,9 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     using Core = decltype(core);
     Push push = store.push;
     if (push.owner && order.shards && order.rows < Core::tile_m && order.rows % Push::band == 0) {
-      // Tiles of the whole: of one that begins anew at each shard, the rest would be multiplied for
-      // nothing (512 rows on 8 H200s: 115 us, the product alone 43; 2026-11).
+      // Shards lower than a tile share tiles: if tiles began anew at each shard, their other rows
+      // would be multiplied for nothing (512 rows on 8 H200s: 115 us, the product alone 43;
+      // 2026-11).
       push.rows = order.rows;
       order.rows = order.m;
       order.shards = 0;
@@ -54,8 +55,8 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
       push.tiles = 0;
       store.push = push;
     } else if (push.tiles && push.waits) {
-      // Of work.tiles: all go to each of the others, or of low shards all rows but this member's
-      // own.
+      // How often work.tiles are sent: to each of the others, or, with low shards, all rows but
+      // this member's own once.
       const double times = push.rows ? double(others) / (others + 1) : others;
       pool =
           pool_for(tiles, work.room, work.tile_us,
@@ -89,7 +90,7 @@ Store<Finish> plain_store(void *c, size_t ld, const Matmul &call, const Finish &
   return store;
 }
 
-// One call of a member.
+// A call of one member.
 template <class T, class Finish> struct Call {
   const Members &members;
   const Copies &copies;
@@ -118,7 +119,7 @@ template <class T, class Finish> struct Call {
   Store<Finish> store(void *c, size_t ld, bool finished) const {
     return plain_store(c, ld, whole, finish, finished);
   }
-  // The product of rows of A alone. c is of the first of them, and `row` its number there.
+  // The product of some rows of A. The first of them goes to c, and is number `row` for the finish.
   hipError_t product_of(unsigned from, unsigned count, char *c, size_t ld, bool finished,
                         unsigned row) const {
     if (!count || !whole.n) return hipSuccess;
@@ -310,7 +311,7 @@ void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspac
   constexpr bool good = std::is_same_v<T, float> || std::is_same_v<T, Half> ||
                         std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float8>;
   static_assert(good, "products of shmem::gemm are of float, Half, Bfloat16 or Float8");
-  if constexpr (good) { // or else there would be errors from inside, too
+  if constexpr (good) { // otherwise there would be errors from inside, too
     call.type = std::is_same_v<T, float>      ? SHMEMX_F32
                 : std::is_same_v<T, Half>     ? SHMEMX_F16
                 : std::is_same_v<T, Bfloat16> ? SHMEMX_BF16
@@ -325,7 +326,7 @@ void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspac
   }
 }
 
-// Type, bias and activation of the call do not count here.
+// These take no notice of the call's type, bias and activation.
 template <class T, class Finish>
 void matmul(const shmemx_matmul_t &call, const Finish &finish, hipStream_t stream) {
   checked_matmul<T>("shmem::gemm::matmul", Fused::none, nullptr, call, finish, stream);

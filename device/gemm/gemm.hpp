@@ -6,13 +6,14 @@
 // A core is what multiplies. It has
 //   threads               of a workgroup
 //   tile_m  tile_n        rows and columns of a tile
-//   resident              workgroups that find room on a compute unit
-//   bound                 the same as the second number of __launch_bounds__ says it there
-//   speed                 of a workgroup, operations a microsecond, about
+//   resident              workgroups that a compute unit has room for
+//   bound                 the second argument of __launch_bounds__ for that
+//   speed                 of a workgroup, in operations a microsecond, about
 //   Operands              the arrays as it takes them
-//   run(operands, order, epilogue)                        by all threads of the workgroup, with what
-//                         arch::argument gave
-//   launch(kernel, blocks, stream, operands, order, epilogue)      by the host
+//   run(operands, order, epilogue)
+//                         by all threads of the workgroup, with what arch::argument gave
+//   launch(kernel, blocks, stream, operands, order, epilogue)
+//                         by the host
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
 // An order is a copyable object of
@@ -20,9 +21,9 @@
 //   bool operator()(at, Tile &) const  the tile that is the at-th, false after the last
 // An epilogue is one of
 //   void start() const                 by workgroups that multiply, before their first tile
-//   auto begin(Tile) const             something to call with (row, col, float (&v)[8]) for elements
-//                                      col to col + 7 of the row of C, each once; the row is the
-//                                      tile's, and the first of them is in C
+//   auto begin(Tile) const             a function of (row, col, float (&v)[8]), called once
+//                                      for elements col to col + 7 of each row of the tile; element
+//                                      col is in C
 //   void done(Tile, scope) const       by all threads that had a part in the tile, after the last
 //   void over(order, scope) const      by the same ones after the last tile, and by the workgroups
 //                                      that do not multiply
@@ -37,8 +38,8 @@ namespace shmem::gemm {
 inline constexpr unsigned chunk = 8; // elements that an epilogue gets at once
 using arch::load_global;             // for a finish, too
 
-// The first row and column, and its number in the order; rows from `end` on belong to another tile
-// or to none. Shards are for the caller.
+// The first row and column of a tile, and its number in the order. Rows from `end` on belong to
+// another tile or to none. The shard is for the caller.
 struct Tile {
   unsigned row, col, end, shard, at;
 };
@@ -50,7 +51,7 @@ template <class T> struct Matrices {
   size_t lda, ldb;
   unsigned m, n, k;
   bool trans_a, trans_b;
-  bool small;         // tiles, so that their first ones end early
+  bool small;         // take small tiles, so that the first ones end early
   unsigned shard = 0; // rows of C, after each of which tiles begin anew; 0: never
 };
 template <class T> SHMEM_D_ T element_a(const Matrices<T> &x, unsigned row, unsigned k) {
@@ -70,7 +71,6 @@ template <class Order> class Tiles {
 public:
   SHMEM_D_ explicit Tiles(const Order &o) : order(o), at(blockIdx.x) {}
   SHMEM_D_ bool next(Tile &tile) {
-    const Order &order = arch::again(this->order);
     do {
       if (!order(at, tile)) return false;
       tile.at = at;

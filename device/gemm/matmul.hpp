@@ -9,7 +9,7 @@
 
 namespace shmem::gemm {
 
-// Those of shmemx.h.
+// With the values of shmemx.h.
 enum class Type { f32 = SHMEMX_F32, f16 = SHMEMX_F16, bf16 = SHMEMX_BF16, f8 = SHMEMX_F8 };
 enum class Activation {
   none = SHMEMX_ACTIVATION_NONE,
@@ -21,7 +21,7 @@ constexpr size_t bytes_of(Type type) {
   return type == Type::f32 ? 4 : type == Type::f8 ? 1 : 2;
 }
 
-// When what goes to others is on its way.
+// When data goes to the others:
 //   fused      tile by tile, by workgroups of the product's own kernel
 //   streams    shard by shard, by the copy engines, while the next one is multiplied
 //   bulk       before the product or after it
@@ -33,7 +33,8 @@ enum class Algorithm {
   bulk = SHMEMX_MATMUL_BULK
 };
 
-// What leaves a GPU for all others of a product together, in bytes/us. An H200's, 2026-11.
+// The rate at which data leaves a GPU for all others together, in bytes/us. These are an H200's,
+// 2026-11.
 struct Links {
   double kernels = 400e3, engines = 340e3;
 };
@@ -50,12 +51,12 @@ struct Matmul {
   bool trans_a, trans_b;
   Activation act;
   Algorithm algorithm = Algorithm::best; // of products of several PEs
-  bool small_tiles = false;              // the first ones are to end early
+  bool small_tiles = false;              // so that the first ones end early
   Links links = {};
 };
 
-// What the members of a product do with it. Rows are cut into as many shards as there are members,
-// of ceil(rows / members) each.
+// What the members of a product do. Rows are cut into as many shards as there are members, of
+// ceil(rows / members) each.
 //   reduce_scatter  each has a part of K; member i gets shard i of the sum of their products
 //   all_reduce      all get all of it
 //   all_gather      each has a shard of A's and C's rows; all get all of C
@@ -75,27 +76,27 @@ enum class Fused {
 inline constexpr int max_members = 8;
 inline constexpr unsigned max_workers = 1024; // workgroups of a kernel that multiply
 
-// In lines of its own: a peer stores it, this PE polls it.
+// On a line of its own, because a peer stores it and this PE polls it.
 struct alignas(device::line) Flag {
   uint64_t epoch;
 };
 struct Flags {
   Flag of[max_members];
 };
-// On each PE, at the same place. Member i writes the i-th of each of the flags at all others.
+// At the same place on each PE. Member i writes the i-th of each kind of flag at all others.
 struct Signals {
-  Flags entered;  // its stream has come to the call: what that writes may be written
+  Flags entered;  // its stream has come to the call: what the call writes there may be written
   Flags arrived;  // all that it sends to this PE is here
   Flags gathered; // so is all that follows the reduction
   Flags consumed; // it has no more use for what this PE sent
-  alignas(device::line) uint64_t epoch; // of the last call that is over here
+  alignas(device::line) uint64_t epoch; // of the last call that has ended here
   ptrdiff_t delta[max_members];         // from an object here to that of member i
-  int pe[max_members];                  // that member i is
-  // Of the call that runs, by this PE alone; zero again when it is over.
+  int pe[max_members];                  // the PE that is member i
+  // Of the running call, written by this PE alone; zero again at its end.
   struct {
     alignas(device::line) unsigned begun;  // workgroups that multiply
     alignas(device::line) unsigned ended;  // workgroups that sum
-    alignas(device::line) unsigned ticket; // bands of tiles that waves have taken to send
+    alignas(device::line) unsigned ticket; // bands of tiles that waves have begun to send
     // The tile that a workgroup ended last, plus one.
     alignas(device::line) unsigned progress[max_workers];
   } call;
@@ -112,8 +113,8 @@ struct Copies {
   ptrdiff_t delta[max_members]; // as those of Signals
 };
 
-// What a member keeps for a shape from call to call. The memory is on each PE at the same place:
-// the shape's workspace_bytes, on lines.
+// What a member keeps for a shape from call to call. Its memory is at the same place on each PE,
+// has workspace_bytes of the shape, and starts on a line.
 struct Workspace {
   Fused op;
   Members members; // none for a PE without a team
@@ -122,13 +123,13 @@ struct Workspace {
   Links links;
 };
 size_t workspace_bytes(Fused op, const Matmul &shape, int members);
-// What the templates of a program share with the library. Both tell it, in shmemx_matmul_launch, as
-// they were compiled.
+// The size of what the templates of a program share with the library, by which shmemx_matmul_launch
+// finds that the two were compiled from different versions.
 inline constexpr size_t shared_bytes = sizeof(Workspace) + sizeof(Matmul) + sizeof(Signals);
 
-// Puts a call that has been checked on the stream. Without a workspace it is the product of one PE.
-// m is that of the whole; C of all_reduce and all_gather is on the symmetric heap. Those of
-// fused.hpp take the finish of their caller from `finish`; this is the library's.
+// Queues a checked call on the stream. Without a workspace it is the product of one PE. m is that
+// of the whole; C of all_reduce and all_gather is on the symmetric heap. `finish` is the caller's
+// finish for the functions of fused.hpp; the library's, below, takes none.
 using Launch = hipError_t (*)(const Workspace *workspace, const Matmul &call, hipStream_t stream,
                               const void *finish);
 hipError_t matmul(const Workspace *workspace, const Matmul &call, hipStream_t stream,

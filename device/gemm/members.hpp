@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How kernels of the PEs that share a product wait for each other.
+// How the kernels of PEs that share a product wait for each other.
 #pragma once
 #include <hip/hip_runtime.h>
 
@@ -8,7 +8,7 @@
 
 namespace shmem::gemm {
 
-// Of the call that runs.
+// The number of the running call.
 SHMEM_D_ uint64_t epoch_of(const Members &members) {
   return arch::load_global(&members.own->epoch) + 1;
 }
@@ -23,15 +23,15 @@ SHMEM_D_ int pe_of(const Members &members, int i) {
 template <class T> SHMEM_D_ T *flag_at(const Members &members, T *here, int i) {
   return at(members, here, i);
 }
-// By a scope of at least n threads, after all stores that the flag stands for are complete and
-// known to these threads.
+// Called by a scope of at least n threads, after all stores that the flag stands for are complete
+// and known to these threads.
 template <class Scope>
 SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, Scope scope) {
   if (scope.rank() >= unsigned(members.n)) return;
   arch::fence_release(); // orders the data before the flag
   device::set_flags(members, &(members.own->*flags).of[members.me].epoch, epoch, scope);
 }
-// Until all members have told at least epoch.
+// Waits until all members have told at least epoch.
 template <class Scope>
 SHMEM_D_ void wait_all(const Members &members, const Flags &flags, uint64_t epoch, Scope scope) {
   if (scope.rank() < unsigned(members.n)) {
@@ -41,7 +41,7 @@ SHMEM_D_ void wait_all(const Members &members, const Flags &flags, uint64_t epoc
   }
   scope.sync();
 }
-// For a workgroup of this kernel, which waits for nobody: there is no limit.
+// Waits for a workgroup of this kernel, which itself waits for nobody, so there is no limit.
 SHMEM_D_ void wait_until(const unsigned &count, unsigned value) {
   while (arch::poll(&count) < value) arch::pause();
   arch::polled();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The types of products, by their names there.
+// The types of products, by their names in products.
 #pragma once
 #include "../number.hpp"
 
@@ -7,7 +7,7 @@ namespace shmem::gemm {
 
 using shmem::Half, shmem::Bfloat16, shmem::Float8, shmem::to_float, shmem::from_float;
 
-// Eight at once. Platforms that have instructions for it specialize this.
+// Rounds eight at once. Platforms that have instructions for it specialize this.
 template <class T> struct Rounding {
   static SHMEM_D_ void of(const float (&v)[8], T (&to)[8]) {
     SHMEM_UNROLL_

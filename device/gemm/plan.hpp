@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How long a product of several PEs will take, and so which way it goes and how many workgroups
-// send.
+// A model of how long a product of several PEs takes, which chooses the algorithm and how many
+// workgroups send.
 #pragma once
 #include "gemm.hpp"
 #include "matmul.hpp"
@@ -8,12 +8,12 @@
 
 namespace shmem::gemm {
 
-// Rows of boxes start on 16 bytes, whatever the matrix.
+// The row length of boxes, whose rows start on multiples of 16 bytes whatever the matrix.
 inline size_t padded(size_t elements, Type type) {
   const size_t each = 16 / bytes_of(type);
   return (elements + each - 1) / each * each;
 }
-// Of a member, or with i = 0 of any: the others' shards are not longer.
+// The shard of member i. That of member 0 is the longest.
 struct Shard {
   size_t first, rows;
 };
@@ -44,12 +44,12 @@ template <class T> Matrices<T> matrices(const Matmul &call, size_t shard) {
           call.small_tiles,
           shard < call.m ? unsigned(shard) : 0};
 }
-// What a call will take, about; by figures of an H200, 2026-11: while others multiply, a workgroup
+// About how long a call takes, by figures of an H200 (2026-11): while others multiply, a workgroup
 // of the pool sends 20 GB/s; a launch, and copies beside it, cost 6 us.
 inline constexpr double pool_rate = 20e3, launch_us = 6; // bytes/us
 
-// Of the pool, as many workgroups as make a product of so many tiles, and what it sends, end first.
-// More of them have to win more than rounding does: of 304 on an MI300X 49 would send what 3 can.
+// The size of the pool with which a product of so many tiles, and what it sends, ends first. More
+// workgroups have to win more than rounding does: of 304 on an MI300X 49 would send what 3 can.
 struct Pool {
   unsigned size;
   double us;
@@ -66,8 +66,8 @@ inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes, co
   return best;
 }
 
-// Tiles of m rows, workgroups that find room on a GPU of so many compute units, and what a tile
-// takes.
+// The tiles of m rows, the workgroups that a GPU of so many compute units has room for, and how
+// long a tile takes.
 struct Work {
   size_t tiles, room;
   double tile_us;
@@ -78,7 +78,7 @@ template <class Core> Work work_of(const Matmul &call, size_t m, unsigned units)
           std::min(units * Core::resident, max_workers),
           2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed};
 }
-// By the core that is best for the call.
+// With the core that is best for the call.
 template <class T> hipError_t work_for(const Matmul &call, size_t m, Work *work) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
@@ -99,16 +99,16 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
   return hipSuccess;
 }
 
-// The time of a product that its pool sends.
+// The time of a product whose tiles its pool sends.
 template <class T> hipError_t pooled(const Matmul &call, unsigned rows, double bytes, double *us) {
   Work work;
   if (hipError_t error = work_for<T>(call, rows, &work)) return error;
   *us = pool_for(work.tiles, work.room, work.tile_us, bytes, call.links).us;
   return hipSuccess;
 }
-// Whether one of so many shards ends earlier if copy engines send them, all but the last. Tiles of
-// a single round are not sent: each goes to its owner when it is stored (2 H200s, 512 x 8192 x
-// 3584: 70 us, not 77).
+// Whether a product of so many shards ends earlier if copy engines send all of them but the last.
+// The tiles of a single round need not be sent, because each is stored at its owner (512 x 8192 x
+// 3584 on 2 H200s: 70 us in place of 77).
 template <class T>
 hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, double bytes,
                        bool *well) {

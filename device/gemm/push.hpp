@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Tiles on their way to members, while others are multiplied. Stores to a peer would stop the waves
-// that multiply whenever the link is full, and all finish their tiles at about the same time:
-// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 of the product
-// alone (2026-11). So tiles are stored here and a few workgroups, the pool, send them on; who has
-// no more tiles to multiply helps.
+// Sends tiles to members while others are multiplied. If waves that multiply stored to a peer they
+// would stop whenever the link is full, and all finish their tiles at about the same time:
+// matmul_reduce_scatter of 8192 x 8192 x 3584 in bf16 on 4 H200s then took 1.27 times as long as
+// the product alone (2026-11). So tiles are stored here, and a few workgroups, the pool, send them
+// on; workgroups without further tiles to multiply help.
 //
-// Nobody here waits for a peer. The pool waits for the workgroups that multiply, and these for
-// nobody: a helper comes only when all of them have begun, so that it never keeps one from its
+// Nobody here waits for a peer. The pool waits for the workgroups that multiply, and these wait for
+// nobody: a workgroup helps only when all of them have begun, so that it never keeps one from its
 // place on the GPU, whatever else runs there.
 #pragma once
 #include "../copy.hpp"
@@ -17,9 +17,9 @@ namespace shmem::gemm {
 
 struct Push {
   Members members;
-  unsigned tiles; // the first so many of the order; 0: nothing is to be sent
+  unsigned tiles; // how many of the order are to be sent, from the first on
   bool waits;     // for tiles that this kernel multiplies; else all are there
-  bool direct;    // to its owner, each by the workgroup that multiplies it
+  bool direct;    // the workgroup that multiplies a tile stores it at its owner
   bool owner;     // tiles go to the member whose shard they are in; else to all others
   unsigned rows; // of a shard that is lower than a tile: its bands go to their rows' owners; else 0
   char *from, *to;  // row 0 here, and at a member, as an address here
@@ -32,8 +32,8 @@ struct Push {
 
   static constexpr unsigned band = 32; // rows of a tile, that a wave sends at once
 
-  // Row 0 of a tile's shard at a member, as the rows of the product are numbered: as an address
-  // here, and at its owner.
+  // Where row 0 of the product would be at the member to which the tile's shard goes: as an address
+  // here, and as one at its owner.
   SHMEM_D_ char *box(Tile tile) const {
     return to + (epoch_of(members) % 2 ? odd : 0) - tile.shard * shard;
   }
@@ -49,7 +49,7 @@ struct Push {
 
   template <class Tiles, class Scope> SHMEM_D_ void over(const Tiles &order, Scope scope) const {
     if (!waits || !tiles) return;
-    // The last one to begin finds that all have, and so whatever is left is sent by somebody.
+    // The last one to begin finds that all have begun, so whatever is left is sent by somebody.
     const unsigned begun =
         arch::wave_first(arch::load<Order::relaxed, Range::device>(&members.own->call.begun));
     if (blockIdx.x >= order.workers || begun == order.workers) send(order, scope);
@@ -59,15 +59,13 @@ struct Push {
       arch::fetch_add<Order::relaxed, Range::device>(&members.own->call.begun, 1u);
   }
 
-  // Waves take bands of tiles in their order, each the next one that no other has.
+  // Waves take bands of tiles in their order, each the next one that no other has taken.
   template <class Tiles, class Scope> SHMEM_D_ void send(const Tiles &tiles, Scope scope) const {
     const unsigned lane = scope.rank() % arch::wave_size,
                    lanes = arch::whole_waves || scope.size() > arch::wave_size ? arch::wave_size
                                                                                : scope.size();
     unsigned after = ticket(lane);
-    for (;;) {
-      const Tiles &order = arch::again(tiles);
-      if (!arch::again(*this).send_band(order, arch::wave_first(after), after, lane, lanes)) return;
+    while (send_band(tiles, arch::wave_first(after), after, lane, lanes)) {
     }
   }
 
@@ -100,7 +98,8 @@ private:
                  bytes = row - left < width ? row - left : width;
     const char *s = from + first * pitch + left;
     char *d = box(tile) + first * pitch + left;
-    // Not all of the members to the same one first: a peer's links take less than all of them.
+    // Members do not all begin with the same one, because the links to one peer carry less than all
+    // links together.
     const unsigned n = unsigned(members.n), count = owner ? 1 : n - 1;
     const auto there = [&](unsigned k) {
       const unsigned i = (unsigned(members.me) + 1 + (turn + k) % count) % n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The core without matrix instructions: fp32 on GPUs whose matrix instructions would round it, and
-// everything on the cpu. A thread sums tm x tn elements, in the order of k.
+// The core without matrix instructions, for fp32 on GPUs whose matrix instructions would round it,
+// and for all types on the cpu. A thread sums tm x tn elements, in the order of k.
 #pragma once
 #include "../launch.hpp"
 #include "gemm.hpp"
@@ -43,8 +43,8 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
         __syncthreads();
       }
       const auto put = epilogue.begin(tile);
-      // One copy of the epilogue's code, and no counter of a loop that is not unrolled in an index
-      // of the sums: they would go to memory.
+      // There is one copy of the epilogue's code, but no index of the sums depends on a loop that
+      // is not unrolled, which would move the sums to memory.
       SHMEM_NO_UNROLL_
       for (unsigned at = 0; at < tm * tn; at += chunk) {
         float v[chunk];

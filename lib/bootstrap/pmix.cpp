@@ -43,9 +43,9 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
-// Which PEs are on this node. By the name of each one's host, because Open MPI 4.1.4 with PMIx 4.2.2 gives
-// every node the PMIX_LOCAL_PEERS of the last one where PMIx keeps what it is told in memory, as oshrun asks
-// it to.
+// Finds which PEs are on this node, by the name of each one's host: Open MPI 4.1.4 with PMIx 4.2.2
+// gives every node the PMIX_LOCAL_PEERS of the last one if PMIx keeps what it is told in memory, as
+// oshrun asks it to.
 void find_node(Place *place) {
   pmix_value_t *mine = get(proc.rank, PMIX_HOSTNAME);
   int found = 0, last = -1;
@@ -154,9 +154,9 @@ void take(pmix_status_t status, pmix_value_t *value, void *) {
 }
 } // namespace
 
-// No fence: the get waits at the launcher until the leader has committed, which costs one message
-// instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5 (2026-11-22),
-// by which the leader may well be late: then it is asked again.
+// This needs no fence: the get waits at the launcher until the leader has committed, which costs
+// one message instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5
+// (2026-11-22), and the leader may well be later: then it is asked again.
 bool hear(char *text, int length) {
   if (!answer.asked)
     must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),

@@ -18,8 +18,8 @@ bytes_t *of(const char *fn, const char *arg, const Team &t, int i, const void *p
   return at(fn, arg, static_cast<bytes_t *>(const_cast<void *>(p)), bytes, t.pe(i));
 }
 
-// How the data of a broadcast goes: on the line of its flag; beside that; by
-// the root's stores to all; by everybody's loads, and a barrier so that the root may go on.
+// How the data of a broadcast travels: on the line of its flag; in a place beside the flags; by the
+// root's stores to all; or by everybody's loads, and a barrier before the root may go on.
 enum How { in_flag, beside, push, pull };
 How how_to_cast(const Team &t, size_t bytes) {
   if (bytes <= sizeof Outbox::Flag::few) return in_flag;
@@ -29,7 +29,8 @@ How how_to_cast(const Team &t, size_t bytes) {
   return (t.n == 2 ? bytes <= push_two : bytes <= push_each && all <= push_all) ? push : pull;
 }
 
-// A root is about to write where broadcast number cast was, or an earlier one.
+// Waits until all members are done with broadcast number cast, because the root is about to write
+// where it was.
 [[gnu::noinline]] void wait_done(Team &t, uint64_t cast) {
   uint64_t least = t.casts;
   for (int k = 1; k < t.n; k++) {
@@ -126,7 +127,7 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
   if (self.careful) [[unlikely]] {
     if (self.check) {
       check(fn, dest, bytes, source, bytes, 1, true);
-      // What everyone takes, though the specification has no broadcast in place.
+      // It works everywhere, though the specification has no broadcast in place.
       static Note note;
       if (dest == source && bytes && t.me == root)
         note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
@@ -167,7 +168,7 @@ void broadcast_here(const char *fn, Team &t, void *dest, const void *source, siz
     if (how == pull) copy(dest, of(fn, "source", t, root, source, bytes), bytes);
   }
   if (how == pull) sync(t); // the root's source may change once all have read it
-  // Twice for each time that a place comes round, so that nobody waits for what is not told.
+  // Tells twice before a place is used again, so that no root waits for what nobody tells.
   if (cast % (std::size(box.flags) / 2) == 0 ||
       (how == beside && t.datas % (std::size(box.data) / 2) == 0))
     tell_done(t, cast);
@@ -208,7 +209,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
       push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
       return arrive(t);
     }
-  // Each shows its size, and a small block with it; where all are small, that is all.
+  // Each shows its size, and a small block with it; if all blocks are small, that is all.
   struct Shown {
     size_t bytes;
     bytes_t block[sizeof Stage::few - sizeof(size_t)];

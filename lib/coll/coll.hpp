@@ -16,15 +16,15 @@ namespace shmem {
 
 namespace coll {
 
-// Up to these sizes the root pushes a broadcast, to two, each of more, all of them; above, all pull
-// it at once, each on its own core. ns, pushed / pulled, 2026-11: 2 PEs of an EPYC 1 KiB 430, 530;
-// 4 KiB 500, 780; 8 KiB 600, 750. On 16 cores of a Xeon 128 B by 3 PEs 350, 460, by 8 600, 750, by
-// 16 1000, 1000; 512 B by 4 800, 580, by 16 2100, 1070. Where PEs share cores a barrier costs more
-// than two copies: 8 PEs on 2 cores, 1 KiB pushed 1.8 us, by way of the outbox 2.5; 2 KiB 2.7,
-// pulled 5 to 6.
+// Up to these sizes the root of a broadcast pushes: in a team of two, to each of more, to all of
+// them together. Above, all pull at once, each on its own core. ns, pushed / pulled, 2026-11: 2 PEs
+// of an EPYC 1 KiB 430, 530; 4 KiB 500, 780; 8 KiB 600, 750. On 16 cores of a Xeon 128 B by 3 PEs
+// 350, 460, by 8 600, 750, by 16 1000, 1000; 512 B by 4 800, 580, by 16 2100, 1070. Where PEs share
+// cores a barrier costs more than two copies: 8 PEs on 2 cores, 1 KiB pushed 1.8 us, by way of the
+// outbox 2.5; 2 KiB 2.7, pulled 5 to 6.
 inline constexpr size_t push_two = 8192, push_each = 128, push_all = 2048, push_shared = 8192;
-// Below this size, blocks of several PEs would lie on one line of dest, which its writers would
-// take from each other: they are shown on the stages, and each PE fetches them.
+// Blocks below this size of several PEs would lie on one line of dest, which its writers would take
+// from each other. So they are shown on the stages, and each PE fetches them.
 inline constexpr size_t staged_block = 64;
 
 // Shows n elements, at most a stage full, to all members, and calls take(i, what member i shows).
@@ -87,7 +87,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
         net::put({d, t.pe(i)}, s, {sizeof(T), n, dst * sizeof(T), sst * sizeof(T)}, false);
         continue;
       }
-    copy_strided(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, n);
+    copy_blocks(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, 1, n);
   }
   arrive(t);
 }
@@ -103,9 +103,6 @@ inline void barrier_all(const char *fn) {
   if (self.careful) [[unlikely]]
     finish();
   shmem::sync(*self.world);
-}
-inline void sync_all(const char *fn) {
-  barrier_all(fn);
 }
 inline int team_sync(const char *fn, shmem_team_t team) {
   shmem::sync(need_team(fn, "team", team));

@@ -15,8 +15,6 @@ namespace shmem {
 
 namespace coll {
 
-struct Scan; // in the place of an operator
-
 // What kernels combine as the host does. They have no long double, and of complex products not the
 // C standard's care of infinities.
 template <class Op, class T>
@@ -25,7 +23,7 @@ inline constexpr bool gpu_combines =
     !(std::is_same_v<Op, Prod> &&
       (std::is_same_v<T, shmem_complexf_> || std::is_same_v<T, shmem_complexd_>));
 
-// Whether it is done, by the GPU: see team_stream.
+// Whether the GPU has done it: see team_stream.
 template <class Op, class T>
 [[gnu::cold, gnu::noinline]] bool reduce_far(const char *fn, Team &t, T *dest, const T *source,
                                              size_t n, Shape shape) {
@@ -44,8 +42,8 @@ template <class Op, class T>
 // ns, 8 KiB in parts 446).
 inline constexpr size_t staged_bytes = 1024;
 
-// What a member combines at a time: fits the first-level cache with the operands. Of device memory
-// it is what a copy by the GPU, which takes microseconds to start, is worth.
+// What a member combines at a time: fits the first-level cache with the operands. For device memory
+// it is large enough to be worth a copy by the GPU, which takes microseconds to start.
 inline constexpr size_t block_bytes = 4096, far_block_bytes = 256 << 10;
 
 template <class Op, class T>
@@ -53,24 +51,32 @@ inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
   for (size_t i = 0; i < n; i++) acc[i] = Op::op(acc[i], in[i]);
 }
 
+// Takes what member i gives into the result of member me, in the order of the members.
+template <class Op, Shape shape, class T>
+inline void take(T *acc, const T *in, size_t n, int i, int me) {
+  if constexpr (shape == Shape::all) {
+    if (i == 0) return copy(acc, in, n * sizeof(T));
+  } else {
+    for (size_t k = 0; k < n && i == 0; k++) acc[k] = T{};
+    if (i >= me + (shape == Shape::inscan)) return;
+  }
+  combine<Op>(acc, in, n);
+}
+
 // Small: everyone combines all sources for itself.
-template <class Op, class T> void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
+template <class Op, Shape shape, class T>
+void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
   T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
-  exchange_data(t, source, n, [=](int i, const T *in) {
-    if (i == 0)
-      copy(acc, in, n * sizeof(T));
-    else
-      combine<Op>(acc, in, n);
-  });
+  exchange_data(t, source, n,
+                [=, me = t.me](int i, const T *in) { take<Op, shape>(acc, in, n, i, me); });
   if (acc == here) copy(dest, here, n * sizeof(T));
 }
 
 // Large: each combines a part for all, from the sources, and pushes the results. In place is fine:
 // nobody but this member reads this part of any source.
-template <class Op, class T>
-void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
-                   bool exclusive = false) {
-  constexpr bool scan = std::is_same_v<Op, Scan>;
+template <class Op, Shape shape, class T>
+void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
+  constexpr bool scan = shape != Shape::all;
   constexpr size_t block = block_bytes / sizeof(T);
   const bool far = gpu::is_far(dest) || gpu::is_far(source);
   const size_t step = far ? far_block_bytes / sizeof(T) : block;
@@ -94,9 +100,9 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
       for (size_t k = 0; k < m; k++) acc[k] = T{};
       for (int i = 0; i < t.n; i++) {
         fetch(in, i); // before dest, which may be it
-        if (exclusive) push(i);
-        combine<Sum>(acc, in, m);
-        if (!exclusive) push(i);
+        if (shape == Shape::exscan) push(i);
+        combine<Op>(acc, in, m);
+        if (shape == Shape::inscan) push(i);
       }
     } else {
       fetch(acc, 0);
@@ -110,68 +116,41 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
   sync(t); // the results are there
 }
 
-// On several nodes. Small: everyone combines what all have told, in the order of the members.
+// On several nodes. Small: everyone combines what all have told.
 inline constexpr size_t told_bytes = 64 << 10; // by all members
 
-template <class Op, class T>
-void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n,
-                   Shape shape = Shape::all) {
-  constexpr bool scan = std::is_same_v<Op, Scan>;
-  using Operator = std::conditional_t<scan, Sum, Op>;
+template <class Op, Shape shape, class T>
+void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   if (n * sizeof(T) > stage_bytes || size_t(t.n) * n * sizeof(T) > told_bytes) {
     const T zero{};
     return combine_chain(fn, t, dest, source, n,
                          {sizeof(T),
                           [](void *acc, const void *in, size_t m) {
-                            combine<Operator>(static_cast<T *>(acc), static_cast<const T *>(in), m);
+                            combine<Op>(static_cast<T *>(acc), static_cast<const T *>(in), m);
                           }},
                          shape, &zero);
   }
-  std::unique_ptr<T[]> all(new T[size_t(t.n) * n]), sum(new T[n]);
+  const std::unique_ptr<T[]> all(new T[size_t(t.n + 1) * n]);
+  T *const acc = all.get() + size_t(t.n) * n; // the CPU may not reach dest
   exchange_nodes(t, source, n * sizeof(T), all.get());
-  auto part = [&](int i) { return &all[size_t(i) * n]; };
-  if (scan)
-    for (size_t k = 0; k < n; k++) sum[k] = T{};
-  else if (n)
-    memcpy(static_cast<void *>(sum.get()), part(0), n * sizeof(T));
-  const int until = shape == Shape::all ? t.n : t.me + (shape == Shape::inscan);
-  for (int i = scan ? 0 : 1; i < until; i++) combine<Operator>(sum.get(), part(i), n);
-  if (n) copy(dest, sum.get(), n * sizeof(T));
+  for (int i = 0; i < t.n; i++) take<Op, shape>(acc, all.get() + size_t(i) * n, n, i, t.me);
+  if (n) copy(dest, acc, n * sizeof(T));
 }
 
-template <class Op, class T>
+template <class Op, Shape shape = Shape::all, class T>
 void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if constexpr (net::built)
-    if (t.nodes) return combine_nodes<Op>(fn, t, dest, source, n);
-  if (t.n == 1) {
+    if (t.nodes) return combine_nodes<Op, shape>(fn, t, dest, source, n);
+  if (shape == Shape::all && t.n == 1) {
     if (dest != source) copy(dest, source, n * sizeof(T));
-  } else if (self.far && reduce_far<Op>(fn, t, dest, source, n, Shape::all)) {
+  } else if (self.far && reduce_far<Op>(fn, t, dest, source, n, shape)) {
     return;
   } else if (n * sizeof(T) <= staged_bytes) {
-    reduce_staged<Op>(t, dest, source, n);
+    reduce_staged<Op, shape>(t, dest, source, n);
   } else {
-    combine_parts<Op>(fn, t, dest, source, n);
+    combine_parts<Op, shape>(fn, t, dest, source, n);
   }
-}
-
-template <class T>
-void scan(const char *fn, Team &t, T *dest, const T *source, size_t n, bool exclusive) {
-  if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
-  if (self.far &&
-      reduce_far<Sum>(fn, t, dest, source, n, exclusive ? Shape::exscan : Shape::inscan))
-    return;
-  if constexpr (net::built)
-    if (t.nodes)
-      return combine_nodes<Scan>(fn, t, dest, source, n, exclusive ? Shape::exscan : Shape::inscan);
-  if (n * sizeof(T) > staged_bytes) return combine_parts<Scan>(fn, t, dest, source, n, exclusive);
-  T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
-  exchange_data(t, source, n, [=, &t](int i, const T *in) {
-    if (i == 0)
-      for (size_t k = 0; k < n; k++) acc[k] = T{};
-    if (i < t.me + !exclusive) combine<Sum>(acc, in, n);
-  });
-  if (acc == here) copy(dest, here, n * sizeof(T));
 }
 
 } // namespace coll
@@ -194,14 +173,14 @@ namespace api {
 SHMEM_OPERATORS_(REDUCTION)
 #undef REDUCTION
 
-#define SCAN(name, exclusive)                                                                      \
+#define SCAN(name, shape)                                                                          \
   template <class T>                                                                               \
   inline int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n) {         \
-    coll::scan(fn, need_team(fn, "team", team), dest, source, n, exclusive);                       \
+    coll::reduce<Sum, Shape::shape>(fn, need_team(fn, "team", team), dest, source, n);             \
     return 0;                                                                                      \
   }
-SCAN(sum_inscan, false)
-SCAN(sum_exscan, true)
+SCAN(sum_inscan, inscan)
+SCAN(sum_exscan, exscan)
 #undef SCAN
 
 } // namespace api

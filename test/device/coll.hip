@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Collectives that kernels call, by the names of the table, for each scope, short and long, one after the
-// other in one kernel. test/stream looks at every type; here are those that differ in kind.
+// Collectives that kernels call, by the names of the table, for each scope, short and long, one
+// after the other in one kernel. test/stream looks at every type; here are those that differ in
+// kind.
 #include "device.hpp"
 #include "poison.hpp"
 #include <utility>

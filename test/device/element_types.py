@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A wrong element type ends in one error, which names the types: element_types.py COMPILER WORD..."""
+"""A wrong element type ends in one error, which names the types: element_types.py COMPILER
+WORD..."""
 import subprocess
 import sys
 import tempfile

@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both may
-// see nothing of the other.
+// Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both
+// may see nothing of the other.
 __global__ void __launch_bounds__(1024)
     store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of the
-// other see after it; and what they stored here, the other gets, or gets and quiets, and loads.
+// A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of
+// the other see after it; and what they stored here, the other gets, or gets and quiets, and loads.
 __global__ void __launch_bounds__(1024)
     across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count,
                    int late, unsigned *bad) {
@@ -166,7 +166,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// A sum of what all threads stored, which all threads look at, and what all stored, as peers put it here.
+// A sum of what all threads stored, which all threads look at, and what all stored, as peers put it
+// here.
 __global__ void __launch_bounds__(1024)
     sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
   for (int r = 1; r <= count; r++) {
@@ -207,8 +208,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored and
-// settled, or one thread did.
+// Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored
+// and settled, or one thread did.
 __global__ void __launch_bounds__(1024)
     last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
   __shared__ bool last;

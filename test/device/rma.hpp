@@ -40,8 +40,8 @@ struct Call {
   int sig_op;
 };
 
-// Runs op in all its forms with sizes, alignments (multiples of align bytes) and numbers of threads,
-// and compares memory of this PE with what the call must have made of it, byte by byte.
+// Runs op in all its forms with sizes, alignments (multiples of align bytes) and numbers of
+// threads, and compares memory of this PE with what the call must have made of it, byte by byte.
 void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, unsigned threads));
 
 #endif

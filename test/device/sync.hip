@@ -71,7 +71,7 @@ __device__ void rounds(S scope, shmem_team_t team, uint64_t *slots, int count, i
     }
     for (int i = int(scope.rank()); i < n; i += int(scope.size()))
       shmem_uint64_p(slots + mine, uint64_t(r), shmem_team_translate_pe(team, i, SHMEM_TEAM_WORLD));
-    shmem::device::team_barrier("rounds", team, scope);
+    shmem::device::team_sync("rounds", team, scope);
     for (int i = int(scope.rank()); i < n; i += int(scope.size()))
       if (shmem::arch::load(slots + i) != uint64_t(r)) *bad = 1;
     shmem::device::team_sync("rounds", team, scope);
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(1024)
              right, pair);
   if (pair.rank() == 0) shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
   pair.sync();
-  team_barrier("barrier", SHMEM_TEAM_WORLD, pair);
+  team_sync("barrier", SHMEM_TEAM_WORLD, pair);
 }
 void own_scopes(void) {
   constexpr size_t n = 1000;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the environment.
+"""How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the
+environment.
 
 death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, within 2 s, and the last line, the only one,
               names the PE; the status says so, nothing is left
@@ -40,7 +41,8 @@ def alive(pid):
 
 
 class Job:
-    """One run, watched: its output, its status, when its processes were gone, what it left behind."""
+    """One run, watched: its output, its status, when its processes were gone, what it left
+    behind."""
 
     def __init__(self, n, *args, env=None, act=None, limit=25):
         self.tmp = tempfile.mkdtemp(prefix="f")
@@ -83,8 +85,9 @@ class Job:
         self.expect(not self.left, f"processes left: {self.left}")
         quiet = not {"SHMEM_DEBUG", "SMA_DEBUG"} & variables.keys()
         self.expect(not quiet or not any(line.startswith("-----") for line in self.err), "the launcher says more")
-        # Shared memory has no name here; a launcher may need a moment to clean up. comgr-* is of AMD's runtime, which compiles a kernel
-        # of its own at start and cleans up if it gets so far.
+        # Shared memory has no name here; a launcher may need a moment to clean up. comgr-* is of
+        # AMD's runtime, which compiles a kernel of its own at start and cleans up if it gets so
+        # far.
         for _ in range(100):
             files = [name for name in os.listdir(self.tmp) if not name.startswith("comgr-")]
             shm = {f for f in set(os.listdir("/dev/shm")) - before if "shmem" in f}
@@ -326,7 +329,8 @@ def environment():
     for good in ("", "20kk", ".5m", "3.1M", "1048576", "2mjunk"):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": good})
         job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
-    # The old spelling works, and the name that other libraries have, each where those before it are not set; a mistake names the variable that has it
+    # The old spelling works, and the name that other libraries have, each where those before it are
+    # not set; a mistake names the variable that has it
     for name, alias in ("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"), ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", name: "1m", alias: "bad"})
         job.expect(job.rc == 0, f"{name} wins over {alias}: {job.lines}")

@@ -309,8 +309,9 @@ void repeated(void) {
     }
 }
 
-// More tiles than find room at once, so that a pool of workgroups sends what others multiply, and a finish of the
-// test's own, whose sums all members store at all others: each call with its own numbers.
+// More tiles than find room at once, so that a pool of workgroups sends what others multiply, and a
+// finish of the test's own, whose sums all members store at all others: each call with its own
+// numbers.
 void pool(void) {
   const char *text = getenv("SHMEM_TEST_ROUNDS");
   const int calls = text ? atoi(text) / 100 + 1 : 2;
@@ -480,7 +481,8 @@ void two_streams(void) {
   HIP(hipStreamDestroy(second));
 }
 
-// As shmemx.h has it: ceil(m / n) rows each, as far as there are any. On the host, and some in a kernel.
+// As shmemx.h has it: ceil(m / n) rows each, as far as there are any. On the host, and some in a
+// kernel.
 void shards(void) {
   size_t *at, seen[2];
   HIP(hipMalloc(&at, sizeof seen));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What AMD's core asks of its processor, for the CPU platform: matrix instructions by the layouts of
-// the ISA documents, "Instinct MI200" and "MI300", section on matrix arithmetic instructions. The
-// lanes of a wave are fibers of one thread, which meet around each instruction.
+// What AMD's core asks of its processor, for the CPU platform: matrix instructions by the layouts
+// of the ISA documents, "Instinct MI200" and "MI300", section on matrix arithmetic instructions.
+// The lanes of a wave are fibers of one thread, which meet around each instruction.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <string.h>
@@ -16,9 +16,9 @@ namespace mock {
 
 typedef float Sums __attribute__((ext_vector_type(16)));
 
-// 32 x 32 of D from 32 x k of A and k x 32 of B. Lane l has of A row l % 32, and of B column l % 32,
-// the `each` values of k from l / 32 * each on; of D column l % 32, the v-th of row
-// 8 (v / 4) + 4 (l / 32) + v % 4.
+// 32 x 32 of D from 32 x k of A and k x 32 of B. Lane l has of A row l % 32, and of B column l %
+// 32, the `each` values of k from l / 32 * each on; of D column l % 32, the v-th of row 8 (v / 4) +
+// 4 (l / 32) + v % 4.
 template <unsigned each, class Get> Sums mfma_32x32(Get a, Get b, Sums d) {
   static thread_local float rows[16][64][each], columns[16][64][each];
   const unsigned wave = threadIdx.x / 64, lane = threadIdx.x % 64;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Wrong calls by the templates of products end the job with the library's line: mistakes.py OSHRUN test_fused."""
+"""Wrong calls by the templates of products end the job with the library's line: mistakes.py
+OSHRUN test_fused."""
 import os
 import re
 import subprocess

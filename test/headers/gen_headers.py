@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the header tests from the facts of the specification. Usage: gen_headers.py WHAT facts.tsv [HEADER] > file
+"""Writes the header tests from the facts of the specification. Usage: gen_headers.py WHAT facts.tsv
+[HEADER] > file
 
 prototypes | pshmem     C: the type of every function, name by name
 stubs                   C: every function as a stub that notes its name and its arguments
@@ -162,7 +163,8 @@ def stream_functions(header):
 
 
 def stream_generics(facts, header, cxx):
-    """Each routine with a type in its name, called by the name without: that or one of the same C type is called."""
+    """Each routine with a type in its name, called by the name without: that or one of the same
+    C type is called."""
     if cxx:
         yield "#include <complex>"
     yield "#include <shmemx.h>\n#include \"stubs.h\"\n#define UNUSED __attribute__((unused))\nstatic uint64_t signal[4];"

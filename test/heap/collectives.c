@@ -64,8 +64,8 @@ static void moving(void) {
   }
 }
 
-// A PE that has nothing to collect may have its source anywhere. The root of an active set keeps its
-// dest.
+// A PE that has nothing to collect may have its source anywhere. The root of an active set keeps
+// its dest.
 static void uneven(void) {
   enum { N = 5000 };
   static long psync[SHMEM_BCAST_SYNC_SIZE];

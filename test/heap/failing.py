@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Each call of HIP fails once on PE 1, on the cpu platform: one line names the PE, the GPU and the cause, the job ends with
+"""Each call of HIP fails once on PE 1, on the cpu platform: one line names the PE, the GPU and the
+cause, the job ends with
 a status, and nothing is left. Usage: failing.py [kernels], with OSHRUN and VICTIM in the environment."""
 import pathlib
 import re
@@ -47,7 +48,8 @@ def others():
     job.expect(job.rc == 9 and any("PE 1 sees no GPU" in line for line in job.lines), f"{job.rc} {job.lines}")
     job = faults.Job(2, env={"SHMEM_CPU_DEVICES": "0", "SHMEM_HEAP": "device"})
     job.expect(job.rc != 0 and len(job.lines) == 1 and "sees no GPU" in job.lines[0], f"{job.rc} {job.lines}")
-    # What the system refuses to share: all PEs go on without, with one line, unless they were told to have it.
+    # What the system refuses to share: all PEs go on without, with one line, unless they were told
+    # to have it.
     host = {"SHMEM_CPU_HOST_ACCESS": "0"}
     for call in "hipIpcGetMemHandle", "hipIpcOpenMemHandle":
         for nth in 1, 2:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a kernel reports ends the job with one line. Usage: reports.py, with OSHRUN and VICTIM in the environment."""
+"""What a kernel reports ends the job with one line. Usage: reports.py, with OSHRUN and VICTIM in
+the environment."""
 import os
 import pathlib
 import sys

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cores [LEVEL [thread]]: prints "PE: cores" that it may run on after init at that thread level, and
-// "after: cores" after finalize; with a thread of its own before.
+// cores [LEVEL [thread]]: prints "PE: cores" that it may run on after init at that thread level,
+// and "after: cores" after finalize; with a thread of its own before.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -20,7 +20,8 @@ def alive(pid):
 
 
 def case_left():
-    """When oshrun returns, no process of a failed job is there, whatever it ignores, and one line says what happened."""
+    """When oshrun returns, no process of a failed job is there, whatever it ignores, and one
+    line says what happened."""
     for how, status in ("exit 3", 3), ("kill -9 $$", 137), ("kill -ABRT $$", 134):
         body = (f'trap "" TERM INT HUP; echo $$ >{TMP}/$PMIX_RANK; [ "$PMIX_RANK" = 1 ] || {{ sleep 60; sleep 60; }}\n'
                 f"until [ -s {TMP}/0 ] && [ -s {TMP}/2 ]; do sleep 0.02; done; sleep 0.1; {how}")
@@ -37,7 +38,8 @@ def case_left():
 
 
 def case_notices():
-    """PRRTE tells of a failure among what PEs write: that alone becomes our line, the rest comes through as it is."""
+    """PRRTE tells of a failure among what PEs write: that alone becomes our line, the rest comes
+    through as it is."""
     rule = "-" * 74 + "\n"
     status = ("prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. "
               "The first process to do so was:\n\n   Process name: [prterun-vm-{}@1,12]\n   Exit code:    5\n")

@@ -13,7 +13,8 @@ from launch import BUILD, ENV, HERE, TMP, kernels, main, programs, run  # noqa: 
 
 
 def installed():
-    """The folder of the tools. The tree is moved after the installation, so nothing may depend on where it was put."""
+    """The folder of the tools. The tree is moved after the installation, so nothing may depend
+    on where it was put."""
     run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", TMP / "first")
     (TMP / "first").rename(TMP / "moved here")
     return next((TMP / "moved here").rglob("oshcc")).parent
@@ -59,7 +60,8 @@ def case_installed_program():
 
 
 def leaks(oshcc, suppressions):
-    """A program with AddressSanitizer hears nothing of PMIx's leaks by what is installed, and still of its own."""
+    """A program with AddressSanitizer hears nothing of PMIx's leaks by what is installed, and
+    still of its own."""
     assert suppressions == oshcc.parent.parent / "share/libshmem/lsan.supp" and suppressions.exists(), suppressions
     if "TracerPid:\t0\n" not in Path("/proc/self/status").read_text():
         return print("traced, so LeakSanitizer cannot look")

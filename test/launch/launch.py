@@ -184,7 +184,8 @@ def case_doctor():
 
 
 def case_missing():
-    """One line and the shell's status, where mpirun has ten lines and 134; what it says of its own options stays."""
+    """One line and the shell's status, where mpirun has ten lines and 134; what it says of its
+    own options stays."""
     folder, text = TMP / "folder", TMP / "text"
     folder.mkdir()
     text.write_text("not a program")
@@ -219,7 +220,8 @@ def case_stdin():
 
 
 def case_binding():
-    """One core a PE when they fit and nothing says that the program has threads, unless the user chooses."""
+    """One core a PE when they fit and nothing says that the program has threads, unless the user
+    chooses."""
     cores = {}
     for cpu in sorted(os.sched_getaffinity(0)):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
@@ -364,7 +366,8 @@ def case_kernels():
 
 
 def case_perf_gemm():
-    """The products are checked by the program itself; a shape that shards do not divide, and one without room."""
+    """The products are checked by the program itself; a shape that shards do not divide, and one
+    without room."""
     perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
     for n in 1, 3:
         rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--gemm", "--shape", "100,37,19", "--json").splitlines()]
@@ -381,11 +384,13 @@ def case_perf_gemm():
 
 
 def case_perf_plot():
-    """A point for each row printed, with the row's value, in each mode; a file that cannot be written, before and after."""
+    """A point for each row printed, with the row's value, in each mode; a file that cannot be
+    written, before and after."""
     perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
 
     def points(*mode, n=2):
-        """The rows that were printed, and of each point its panel, its name, its bytes if it has them, its value and unit."""
+        """The rows that were printed, and of each point its panel, its name, its bytes if it has
+        them, its value and unit."""
         out = run(OSHRUN, "-n", n, perf, *mode, "--json", "--plot", svg)
         tree = xml.etree.ElementTree.parse(svg).getroot()
         assert tree.tag == "{http://www.w3.org/2000/svg}svg" and f"{n} PEs" in "".join(tree.itertext()), mode
@@ -406,7 +411,8 @@ def case_perf_plot():
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync", "signal", "coll"}, rows
     sized = {r["test"] for r in rows if r["bytes"] > 8}
-    # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside what they are compared with.
+    # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside
+    # what they are compared with.
     value = lambda r: ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
                        else (r["ns"], "ns"))
     where = {(d[0].split(":")[0], d[1]) for d in drawn}
@@ -440,7 +446,8 @@ def number(element, *names):
 
 
 def inside(tree):
-    """All in the picture; at most 8 lines a panel, each of another colour and dash, its name beside it; bars from 0."""
+    """All in the picture; at most 8 lines a panel, each of another colour and dash, its name
+    beside it; bars from 0."""
     titles = [panel(g) for g in of(tree, "panel")]
     assert len(set(titles)) == len(titles) > 0, titles
     for g in of(tree, "panel"):
@@ -449,7 +456,8 @@ def inside(tree):
         lines, names, samples = of(g, "line"), of(g, "of-line"), of(g, "sample")
         looks = [(line.get("stroke"), line[0].get("stroke-dasharray")) for line in lines]
         assert len(lines) <= 8 and all(len({look[k] for look in looks}) == len(looks) for k in (0, 1)), (panel(g), looks)
-        # The names are in the order of the lines' ends, a line of text apart, and next to a sample of their line.
+        # The names are in the order of the lines' ends, a line of text apart, and next to a sample
+        # of their line.
         drawn = {line[1][0].text.split(": ")[0]: (look, line[0].get("points").split()[-1]) for line, look in zip(lines, looks)}
         assert [drawn[name.text][0] for name in names] == [(s.get("stroke"), s.get("stroke-dasharray")) for s in samples]
         assert sorted(name.text for name in names) == sorted(drawn), (panel(g), drawn)
@@ -464,7 +472,8 @@ def inside(tree):
 
 
 def same(rows, drawn):
-    """Points [..., "value unit"] are these rows, which end with value and unit, in any order; values have 4 or more digits."""
+    """Points [..., "value unit"] are these rows, which end with value and unit, in any order;
+    values have 4 or more digits."""
     drawn = [(*d[:-1], float(d[-1].split()[0]), d[-1].split()[1]) for d in drawn]
     key = lambda row: (*row[:-2], row[-1])
     assert sorted(map(key, rows)) == sorted(map(key, drawn)), (rows, drawn)

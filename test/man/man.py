@@ -67,7 +67,8 @@ def case_lint():
         sys.exit(77)
 
     def look(page):
-        # Lines are as long as in the sources. The pages refer to each other before they are installed.
+        # Lines are as long as in the sources. The pages refer to each other before they are
+        # installed.
         told = subprocess.run(["mandoc", "-T", "lint", page], env=ENV, text=True, capture_output=True).stdout
         for line in told.splitlines():
             expect("input text line longer than 80 bytes" in line or "referenced manual not found" in line, line)
@@ -89,7 +90,8 @@ def case_names():
         page = token if token.startswith("shmemx_") else "shmem_" + token.removeprefix("shmem::")
         expect(False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a page in man/, or write "
                f"man/{page}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
-    # What there is: routines with their kernels' forms and generics, families, macros, variables, tools, headers.
+    # What there is: routines with their kernels' forms and generics, families, macros, variables,
+    # tools, headers.
     known = set(FOREIGN) | {"shmem", "shmem_device", "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
     for page in m.pages.values():
         known |= set(page.names())
@@ -115,7 +117,8 @@ def case_names():
     known |= {"shmem::gemm"} | {"shmem::" + n for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(", (SOURCE / "device/shmem.hpp").read_text())}
     seen = set()
     for name, path in PAGES.items():
-        # Names of other libraries stand in braces. A name that ends with _ stands for all that begin so.
+        # Names of other libraries stand in braces. A name that ends with _ stands for all that
+        # begin so.
         text = re.sub(r"\{[^}]+\}|^\.TH .*$", "", path.read_text(), flags=re.M)
         words = set(re.findall(r"(?<![\w/.-])(p?shmemx?_\w+|SHMEMX?_\w+|SMA_\w+|shmem::\w+)", text))
         seen |= words
@@ -240,7 +243,8 @@ def case_examples():
         commands = [c for text in blocks for c in text.splitlines()]
         expect(len(commands) > 5, f"{commands}")
         for command in commands:
-            # Tools that measure GPUs take a minute on the CPU platform; what the doctor finds is the machine's fault.
+            # Tools that measure GPUs take a minute on the CPU platform; what the doctor finds is
+            # the machine's fault.
             skip = "--device" in command or "tune" in command or "doctor" in command or "mpicc" in command and not shutil.which("mpicc")
             if not skip:
                 run("sh", "-c", command, cwd=folder)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Builds a copy of examples/build as a stranger would: by make against an installed tree that was moved, by CMake against unpacked
+"""Builds a copy of examples/build as a stranger would: by make against an installed tree that was
+moved, by CMake against unpacked
 Debian packages where dpkg is at hand. package.py SOURCE BUILD GPU. Every program runs at 2 PEs."""
 
 import io
@@ -25,7 +26,8 @@ def run(*argv, cwd=None, **env):
 
 
 def programs(folder, oshrun):
-    """What the build left in the folder: from this tree's library, at 2 PEs, with the right results."""
+    """What the build left in the folder: from this tree's library, at 2 PEs, with the right
+    results."""
     got = run(oshrun, "-n", 2, folder / "sum")
     assert sorted(got.splitlines()) == ["PE 0 of 2: the sum is 3", "PE 1 of 2: the sum is 3"], got
     got = run(oshrun, "-n", 2, folder / "next")
@@ -81,7 +83,8 @@ def by_cmake(tmp, prefix, root):
 
 
 def installed_files():
-    """Path to package, of all that dpkg has installed here, Open MPI's among them; /lib is /usr/lib on a merged system."""
+    """Path to package, of all that dpkg has installed here, Open MPI's among them; /lib is
+    /usr/lib on a merged system."""
     files = {}
     for listing in Path("/var/lib/dpkg/info").glob("*.list"):
         for line in listing.read_text(errors="replace").splitlines():
@@ -90,7 +93,8 @@ def installed_files():
 
 
 def debs(tmp):
-    """Makes the packages, compares them with each other and with what is installed here, and unpacks them into a root."""
+    """Makes the packages, compares them with each other and with what is installed here, and
+    unpacks them into a root."""
     # 4800 pages and links of the manual cost 16 s on a disk and 7 s in memory (2026-11-21).
     memory = Path("/dev/shm")
     fast = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 128 << 20

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Collectives on streams that follow each other with nothing between, in graphs, late, in two teams and on
-// two streams at once, in teams that come and go.
+// Collectives on streams that follow each other with nothing between, in graphs, late, in two teams
+// and on two streams at once, in teams that come and go.
 #include <shmem/device/shmem.hpp> // before cmocka.h, which has a macro fail
 
 #include "stream.hpp"
@@ -119,7 +119,8 @@ void broadcasts(void) {
   shmem_free(v);
 }
 
-// A graph of collectives of both kinds, a put with signal and a kernel, many times, with other work between.
+// A graph of collectives of both kinds, a put with signal and a kernel, many times, with other work
+// between.
 void graphs(void) {
   const int replays = getenv("TEST_REPLAYS") ? atoi(getenv("TEST_REPLAYS")) : 60;
   constexpr size_t few = 200;
@@ -240,8 +241,8 @@ void tables(void) {
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
 }
 
-// What the program's own call left behind is no launch's, and stays for the program; of the library's own
-// calls that may fail, in init say, nothing is left. Runs first.
+// What the program's own call left behind is no launch's, and stays for the program; of the
+// library's own calls that may fail, in init say, nothing is left. Runs first.
 void own_errors(void) {
   CHECK(hipPeekAtLastError() == hipSuccess, "init leaves an error: %s",
         hipGetErrorString(hipPeekAtLastError()));
@@ -266,8 +267,9 @@ void own_errors(void) {
 __global__ void hold(const int *flag, const int *over) {
   while (!shmem::arch::load(flag) && !shmem::arch::load(over)) shmem::arch::pause();
 }
-// More streams than a GPU has queues wait for what the host's calls do, by kernels and by copies: AMD's runtime gives
-// streams of one priority four queues to share, and what is behind a kernel that waits in the same one waits with it.
+// More streams than a GPU has queues wait for what the host's calls do, by kernels and by copies:
+// AMD's runtime gives streams of one priority four queues to share, and what is behind a kernel
+// that waits in the same one waits with it.
 void many_waiting(void) {
   constexpr int count = 6;
   hipStream_t waiting[count];
@@ -302,8 +304,8 @@ void many_waiting(void) {
   shmem_free(flags);
 }
 
-// A kernel stores, here or at the peer, and what comes next on the stream tells the peer, whose stream waits and
-// then looks, by many workgroups.
+// A kernel stores, here or at the peer, and what comes next on the stream tells the peer, whose
+// stream waits and then looks, by many workgroups.
 __global__ void fill(unsigned *p, unsigned r) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   p[i] = r * 10000 + i;
@@ -361,8 +363,8 @@ void telling(void) {
   shmem_free(source);
 }
 
-// A reduction in two phases, whose results are read in packs by other threads than those that stored
-// them element by element, because source is not aligned as dest is.
+// A reduction in two phases, whose results are read in packs by other threads than those that
+// stored them element by element, because source is not aligned as dest is.
 void two_phases(void) {
   constexpr unsigned blocks = 20, count = blocks * 64;
   const char *text = getenv("SHMEM_TEST_ROUNDS");

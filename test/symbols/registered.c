@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Every variable of device code that a library registers with the HIP runtime must be a global symbol
-// of each of its code objects: ROCm's loader skips local ones, and the first use of such a variable
-// ends the process ("Cannot create GlobalVar Obj"). test_registered LIBRARY... stands in for that part
-// of the runtime, so no GPU is needed.
+// Every variable of device code that a library registers with the HIP runtime must be a global
+// symbol of each of its code objects: ROCm's loader skips local ones, and the first use of such a
+// variable ends the process ("Cannot create GlobalVar Obj"). test_registered LIBRARY... stands in
+// for that part of the runtime, so no GPU is needed.
 #include <dlfcn.h>
 #include <elf.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The generator: errors, counts by group as the specification has them, and some expansions word by word."""
+"""The generator: errors, counts by group as the specification has them, and some expansions word
+by word."""
 import collections
 import pathlib
 import re
@@ -62,7 +63,8 @@ class Counts(unittest.TestCase):
 
     def test_groups(self):
         got = collections.Counter(f.line.group for f in FUNCTIONS)
-        # init with threads and profiling; rma with its nonblocking forms; amo with old and nonblocking ones
+        # init with threads and profiling; rma with its nonblocking forms; amo with old and
+        # nonblocking ones
         want = {"init": 5 + 2 + 1, "query": 10, "memory": 10, "team": 7 + 4 + 2, "rma": 216 + 120, "strided": 116 + 116,
                 "amo": 288 + 30 + 170, "signal": 125, "wait": 169 + 10, "order": 6, "lock": 3, "coll": 128 + 12,
                 "reduce": 142 + 44 + 52}

@@ -17,14 +17,15 @@ namespace shmem::arch {
 #endif
 template <class V> SHMEM_D_ void store_16(void *p, V v) {
 #if SHMEM_SC_BITS_
-  // No vector instruction may write the data of a store of more than 8 bytes within two wait states
-  // after it, or that is stored; s_nop 1 is both, because no compiler looks into inline assembly
-  // (2026-11-21: 258 places in the library without it, see test/isa/hazards.py).
+  // No vector instruction may write the registers of a store of more than 8 bytes within two wait
+  // states after it, or the new data is stored. s_nop 1 gives both, because no compiler looks into
+  // inline assembly (without it 258 places in the library were wrong, 2026-11-21; see
+  // test/isa/hazards.py).
   asm volatile("global_store_dwordx4 %0, %1, off sc0 sc1\n\ts_nop 1" ::"v"(p), "v"(v) : "memory");
 #else
-  // A plain store has the bits that are wanted, and the compiler keeps its data alone.
+  // A plain store has the wanted bits, and the compiler protects its data.
   *(__attribute__((address_space(1))) V *)(p) = v;
-  asm volatile("" ::: "memory"); // nor may it come later than what follows
+  asm volatile("" ::: "memory"); // keeps it before what follows
 #endif
 }
 
@@ -39,7 +40,7 @@ inline constexpr int order_of(Order o) {
 inline constexpr bool releases(Order o) {
   return o == Order::release || o == Order::acq_rel;
 }
-// After release_before.
+// What is left of the order after release_before.
 inline constexpr int rest_of(Order o, Range r) {
   if (!releases(o) || r == Range::workgroup) return order_of(o);
   return o == Order::acq_rel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
@@ -50,7 +51,7 @@ inline constexpr int range_of(Range r) {
                                : __HIP_MEMORY_SCOPE_SYSTEM;
 }
 
-// As an address of global memory: a flat access would ask the LDS, too.
+// The object as bits in global memory: a flat access would also ask the LDS.
 template <class T> SHMEM_D_ auto bits(T *p) {
   return (__attribute__((address_space(1))) Bits<T> *)(p);
 }
@@ -59,8 +60,8 @@ template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T
   return __builtin_bit_cast(T,
                             __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
 }
-// Plain accesses of global memory, which nobody writes that is loaded. The cast has to be at the
-// access: LLVM takes a pointer's way from flat to global and back for no cast at all.
+// Plain accesses of global memory; nobody writes what is loaded. The cast has to be at the access,
+// because LLVM takes a cast of a pointer from flat to global and back for no cast at all.
 template <class T> using Words = typename WordOf<int(alignof(T))>::type;
 template <class T> SHMEM_D_ T load_global(const T *p) {
   T v;
@@ -76,7 +77,7 @@ template <class T> SHMEM_D_ void store_global(T *p, T v) {
   constexpr unsigned n = sizeof(Words<T>) / sizeof(Piece);
   SHMEM_UNROLL_
   for (unsigned i = 0; i < sizeof(T) / sizeof(Words<T>); i++) {
-    Piece piece[n]; // of smaller ones clang 15 would make private memory, in one piece
+    Piece piece[n]; // clang 15 would put smaller ones into private memory
     SHMEM_UNROLL_
     for (unsigned k = 0; k < n; k++)
       __builtin_memcpy(&piece[k], reinterpret_cast<const char *>(&v) + (i * n + k) * sizeof(Piece),
@@ -86,17 +87,18 @@ template <class T> SHMEM_D_ void store_global(T *p, T v) {
     ((__attribute__((address_space(1))) Words<T> *)(p))[i] = w;
   }
 }
-// An array that a caller has and the compiler would keep in registers has to be memory: clang before 19 puts the
-// upper half of an element of 64 bits, stored by an index that differs between lanes, over the lower one
-// (LLVM 98907; ROCm's clang 15 did so to the indices of wait_until_some and test_some, 2026-11).
+// Keeps a caller's array in memory where the compiler would keep it in registers: when an element
+// of 64 bits is stored by an index that differs between lanes, clang before 19 stores its upper
+// half over the lower one (LLVM 98907; ROCm's clang 15 did so to the indices of wait_until_some and
+// test_some, 2026-11).
 template <class T> SHMEM_D_ T *in_memory(T *p) {
-#if __clang_major__ < 20 // ROCm's clang 19 is of some day before LLVM's
+#if __clang_major__ < 20 // ROCm's clang 19 branched off before LLVM's
   asm("" : "+v"(p));
 #endif
   return p;
 }
-// By themselves: threadIdx and blockDim are calls of ROCm's device library, which clang 21 does not
-// inline into kernels of more than 1100 basic blocks (2026-11: 16 calls in each product's).
+// By builtins, because threadIdx and blockDim call ROCm's device library, which clang 21 does not
+// inline into kernels of more than 1100 basic blocks (16 calls in each product's kernel, 2026-11).
 SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
@@ -105,30 +107,26 @@ SHMEM_D_ Index threads() {
   return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(),
           __builtin_amdgcn_workgroup_size_z()};
 }
-// Compilers load all of a kernel's arguments at its beginning and keep them to the end, and what
-// they can compute before a loop from there on: multiply's took 160 to 310 scalar registers more
-// than there are (clang 19, gfx942, 2026-11). To load them where they are used costs next to nothing.
-template <class T> using Argument = const __attribute__((address_space(4))) T;
+// From where it is in memory: compilers load a parameter at the kernel's beginning and keep it to
+// the end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
+// 2026-11). Loads from there they place where the value is used.
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
   size_t at = 0;
   ((at = (at + alignof(Before) - 1) / alignof(Before) * alignof(Before) + sizeof(Before)), ...);
   at = (at + alignof(T) - 1) / alignof(T) * alignof(T);
-  return *(const T *)((Argument<char> *)__builtin_amdgcn_kernarg_segment_ptr() + at);
-}
-template <class T> SHMEM_D_ const T &again(const T &argument) {
-  auto *p = (Argument<T> *)&argument;
-  asm volatile("" : "+s"(p));
-  return *(const T *)p;
+  using Byte = const __attribute__((address_space(4))) char;
+  return *(const T *)((Byte *)__builtin_amdgcn_kernarg_segment_ptr() + at);
 }
 SHMEM_D_ unsigned anew(unsigned v) {
   v = __builtin_amdgcn_readfirstlane(v);
   asm volatile("" : "+s"(v));
   return v;
 }
-// Until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses only,
-// and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases after it
-// sees what other waves stored, but that may still be on its way to a wider scope (LLVM 161638 says
-// so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none of gfx942's).
+// Waits until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses
+// only, and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases
+// after it sees what other waves stored, but that may still be on its way to a wider scope (LLVM
+// 161638 says so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none of
+// gfx942's).
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
 }
@@ -160,13 +158,14 @@ SHMEM_D_ void polled() {
   fence_acquire();
 }
 SHMEM_D_ void progress() {}
-// What earlier kernels of the stream stored may wait in the L2 for a write-back at the end of the
-// stream, before what this kernel stores.
+// Orders what earlier kernels of the stream stored before what this one stores: it may still be in
+// the L2, which is written back at the end of the stream.
 SHMEM_D_ void fence_stream() {
   fence_release();
 }
-// Orders this wave's earlier stores before its later loads as well: they are issued after the stores
-// have ended. What must not be old is loaded past the caches, by g, get and polls, so none is emptied.
+// Orders this wave's earlier stores before its later loads as well: they are issued after the
+// stores have ended. g, get and polls, which must not load old data, bypass the caches, so none is
+// emptied.
 SHMEM_D_ void fence_all() {
   fence_release();
 }
@@ -189,7 +188,7 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
                                        range_of(r));
   return __builtin_bit_cast(T, seen);
 }
-// Of integers: there is no floating-point atomic on fine-grained memory of gfx90a.
+// For integers only: gfx90a has no floating-point atomic on fine-grained memory.
 #define SHMEM_FETCH_(op)                                                                           \
   template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
   SHMEM_D_ T fetch_##op(T *p, T v) {                                                               \
@@ -202,8 +201,9 @@ SHMEM_FETCH_(or)
 SHMEM_FETCH_(xor)
 #undef SHMEM_FETCH_
 
-// Past the caches: a peer's memory may lie in this GPU's L2 as it was before (gfx942), and written
-// lines would wait there for a write-back. n loads are in flight at once, and one wait is for all.
+// These bypass the caches: this GPU's L2 may hold a peer's memory as it was before (gfx942), and
+// written lines would wait there for a write-back. n loads are in flight at once, with one wait for
+// all.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16 && n == 4) {
     const W *p1 = p + step, *p2 = p1 + step, *p3 = p2 + step;
@@ -232,7 +232,8 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
     store(p, v);
 }
 
-// Two words next to each other, each of them whole: 16 bytes are not, over xGMI (RCCL 7.1.1).
+// Two words next to each other, each of them whole. All 16 bytes together are not, over xGMI (RCCL
+// 7.1.1).
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
   a = load(p), b = load(p + 1);
 }
@@ -241,7 +242,7 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
   store_16(p, Two{a, b});
 }
 
-// Inlined, because a kernel that calls takes all registers and a stack.
+// Inlined, because a kernel with a call takes all registers and a stack.
 SHMEM_D_ float erf(float v) {
   float all;
   [[clang::always_inline]] all = __ocml_erf_f32(v);
@@ -263,7 +264,7 @@ inline constexpr unsigned wave_size = 32;
 inline constexpr unsigned wave_size = 64;
 #endif
 inline constexpr bool whole_waves = true; // all workgroups of products are of these
-// A wave runs in step, but the compiler must not move accesses over the meeting.
+// A wave runs in step, but the compiler must not move accesses across this.
 SHMEM_D_ void wave_sync(unsigned) {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -272,17 +273,6 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __builtin_amdgcn_readfirstlane(v);
 }
-SHMEM_D_ void wg_sync() {
-  __syncthreads();
-}
-template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
-template <class Kernel> const void *launchable(Kernel *kernel) {
-  return reinterpret_cast<const void *>(kernel);
-}
-template <class T> SHMEM_D_ T &workgroup_object() {
-  __shared__ T object;
-  return object;
-}
 // runtime::clock_rate ticks a second.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();
@@ -290,9 +280,9 @@ SHMEM_D_ uint64_t clock() {
 SHMEM_D_ void pause() {
   __builtin_amdgcn_s_sleep(1);
 }
-// Neither of these two returns, which the compiler must not know: of what leaves nested loops for
-// good it keeps masks of lanes in every loop around, up to the kernel's end (clang 19, gfx942,
-// 2026-11: 40 scalar registers and a tenth of the instructions of reductions).
+// Neither of these two returns, but the compiler must not know it: for code that leaves nested
+// loops for good it keeps masks of lanes in every loop around it, up to the kernel's end (40 scalar
+// registers and a tenth of the instructions of reductions; clang 19, gfx942, 2026-11).
 SHMEM_D_ void trap() {
   asm volatile("s_trap 2");
 }

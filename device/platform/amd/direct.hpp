@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // gfx950: operands go from memory into LDS past the registers, into one of two stages while the
-// matrix unit works on the other. It needs half the time of gfx942's for what LDS gives it, so a wave
-// has twice as many blocks of a tile, and reads less for each of them; and an operand that does not
-// run along k lies in LDS as it does in memory: the read turns it.
+// matrix unit works on the other. It needs half the time of gfx942's for what LDS gives it, so a
+// wave has twice as many blocks of a tile, and reads less for each of them; and an operand that
+// does not run along k lies in LDS as it does in memory: the read turns it.
 #pragma once
 #include "mfma.hpp"
 
@@ -18,10 +18,10 @@ namespace mfma {
 
 inline constexpr unsigned fetched = 8; // lines of a thread, a KiB apart in LDS
 
-// Line i comes from base + offset[i] + i KiB - 4 KiB and goes to `to` + i KiB, 16 bytes a lane further,
-// because what an instruction adds it adds on both sides, from -4 KiB to 4.
+// Line i comes from base + offset[i] + i KiB - 4 KiB and goes to `to` + i KiB, 16 bytes further for
+// each lane: an instruction adds its offset, from -4 KiB to 4 KiB, on both sides.
 #if defined __AMDGCN__
-using InLds = uint32_t; // to which 4 KiB are added, in a scalar register
+using InLds = uint32_t; // an address plus 4 KiB, in a scalar register
 SHMEM_D_ InLds in_lds(char *p) {
   InLds to = uint32_t(uintptr_t((__attribute__((address_space(3))) char *)p)) + 4096;
   to = __builtin_amdgcn_readfirstlane(to);
@@ -29,8 +29,9 @@ SHMEM_D_ InLds in_lds(char *p) {
   return to;
 }
 SHMEM_D_ void fetch(const char *base, const uint32_t (&offset)[fetched], InLds to) {
-  // M0 says where to; an instruction may read it in the second wait state after, not in the first.
-  // It is no clobber for compilers, which set it directly before each use of their own.
+  // M0 has the address; an instruction may read it in the second wait state after it was set, not
+  // in the first. It need not be named as clobbered, because compilers set it directly before each
+  // use of their own.
   asm volatile("s_mov_b32 m0, %9\n\ts_nop 0\n\t"
                "global_load_lds_dwordx4 %0, %8 offset:-4096\n\t"
                "global_load_lds_dwordx4 %1, %8 offset:-3072\n\t"
@@ -55,8 +56,8 @@ SHMEM_D_ void fetch(const char *base, const uint32_t (&offset)[fetched], InLds t
         *reinterpret_cast<const Line *>(base + offset[i] + i * 1024 - 4096);
 }
 #endif
-// Four rows of 16 elements of 16 bits are read by 16 lanes, which get a column each: of k where rows
-// lie behind each other, at `first`, and at `second`.
+// 16 lanes read four rows of 16 elements of 16 bits and get a column each, along k if rows follow
+// each other: at `first`, and at `second`.
 SHMEM_D_ Line turned_line(const char *first, const char *second) {
 #if defined __gfx950__
   typedef short Four __attribute__((ext_vector_type(4)));
@@ -91,19 +92,20 @@ template <class T, unsigned height, unsigned threads, bool turned> struct Staged
     SHMEM_UNROLL_
     for (unsigned i = 0; i < fetched; i++) {
       const unsigned r = row(i), c = line(i);
-      // What lies beyond the end is loaded from before it, and its sums are not handed over.
+      // Rows beyond the end are loaded from before it, and their sums are not handed over.
       offset[i] = (turned ? uint32_t(r * ld * sizeof(T)) + (c < lines ? c : lines - 1) * 16
                           : uint32_t((r < left ? r : left - 1) * ld * sizeof(T)) + c * 16) +
                   (fetched - 1 - i) * 1024;
     }
   }
-  // Which line of the operand a thread brings as its i-th: LDS has each wave's together.
+  // Which line of the operand is the i-th that a thread brings: in LDS those of a wave lie
+  // together.
   static SHMEM_D_ unsigned place(unsigned i) {
     return (arch::thread().x / 64 * fetched + i) * 64 + arch::thread().x % 64;
   }
   static SHMEM_D_ unsigned row(unsigned i) { return place(i) / across; }
   static SHMEM_D_ unsigned line(unsigned i) { return place(i) % across ^ swizzle(row(i)); }
-  // So that neighbouring lanes, which read neighbouring rows, meet in no bank.
+  // Keeps neighbouring lanes, which read neighbouring rows, in different banks.
   static SHMEM_D_ unsigned swizzle(unsigned r) {
     return !turned ? r % 8 : sizeof(T) == 2 ? r % 4 * 4 : 0;
   }
@@ -112,7 +114,7 @@ template <class T, unsigned height, unsigned threads, bool turned> struct Staged
     fetch(base, offset, to[stage]);
     base += step;
   }
-  // Of a stage that k ends in, into the first.
+  // The stage in which k ends goes into the first.
   SHMEM_D_ void load_some(unsigned k) {
     SHMEM_UNROLL_
     for (unsigned i = 0; i < fetched; i++) {
@@ -160,11 +162,11 @@ struct Direct : Blocked<T, bm, bn, waves_m, waves_n> {
   static constexpr unsigned shared_bytes = 2 * (A::bytes + B::bytes), bk = A::row_bytes / sizeof(T);
   static constexpr unsigned bound = 1; // waves a SIMD: LDS has room for no more
   static constexpr unsigned resident = 160 * 1024 / shared_bytes;
-  static constexpr double speed = 8e6 / sizeof(T) / resident; // half of a CU
+  static constexpr double speed = 8e6 / sizeof(T) / resident; // half of a CU's peak
   static_assert(shared_bytes >= Shape::turns_bytes && how != Load::elements);
   using Operands = Matrices<T>;
 
-  // Of a step of k: what the wave's blocks need of it.
+  // The pieces of a step of k that the wave's blocks need.
   static constexpr unsigned lines = sizeof(T) == 1 ? 2 : 1;
   using Piece = std::conditional_t<lines == 2, mfma::Pair, mfma::Line>;
   template <class Operand, unsigned blocks>
@@ -195,7 +197,7 @@ struct Direct : Blocked<T, bm, bn, waves_m, waves_n> {
       __builtin_amdgcn_sched_barrier(0);
     }
   }
-  // A stage whose lines are on their way, and before that the next one sets off.
+  // Multiplies a stage whose lines are on their way, after it has started the next one's.
   static SHMEM_D_ void step(typename Shape::Sums &sums, A &a, B &b, unsigned stage, bool more) {
     arch::wait_stores(); // and loads: this wave's lines are in LDS before the others read them,
     __syncthreads();     // and all have read the stage that the next lines overwrite
@@ -210,19 +212,17 @@ struct Direct : Blocked<T, bm, bn, waves_m, waves_n> {
     if constexpr (direct) run_tiles(operands, order, epilogue);
   }
   template <class Order, class Epilogue>
-  static SHMEM_D_ void run_tiles(const Operands &operands, const Order &order,
-                                 const Epilogue &epilogue) {
+  static SHMEM_D_ void run_tiles(const Operands &x, const Order &order, const Epilogue &epilogue) {
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
       Shape::to_scalars(tile);
-      const Operands &x = arch::again(operands);
       typename Shape::Sums sums;
       Shape::clear(sums);
       A a(x.a, x.lda, tile.row, tile.end, shared);
       B b(x.b, x.ldb, tile.col, x.n, shared + 2 * A::bytes);
-      // By twos, so that the code names its stage.
+      // Two stages each time, so that the code names its stage by a constant.
       unsigned left = x.k / bk;
       if (left) {
         a.load(0), b.load(0);
@@ -237,7 +237,7 @@ struct Direct : Blocked<T, bm, bn, waves_m, waves_n> {
         multiply_stage(sums, a, b, 0);
       }
       __syncthreads();
-      Shape::hand_over(x, shared, tile, sums, arch::again(epilogue));
+      Shape::hand_over(x, shared, tile, sums, epilogue);
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }

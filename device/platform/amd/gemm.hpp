@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// gfx90a and gfx942: the operands from LDS, and the next ones on their way in registers meanwhile. All
-// waves do the same: registers are dealt out evenly here. gfx950 has direct.hpp for operands in lines.
+// gfx90a and gfx942: operands are read from LDS while the next ones are on their way to registers.
+// All waves do the same, because these GPUs deal out registers evenly. gfx950 has direct.hpp for
+// operands in lines.
 #pragma once
 #include "../../gemm/simt.hpp"
 #include "direct.hpp"
@@ -21,7 +22,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
                         turn_b = how == Load::turned_b || how == Load::turned;
   static constexpr unsigned bound = wide ? 2 : 1; // waves a SIMD
   static constexpr unsigned resident = bound * 256 / threads > 1 ? bound * 256 / threads : 1;
-  static constexpr double speed = 4e6 / sizeof(T) / resident; // half of a CU of gfx942
+  static constexpr double speed = 4e6 / sizeof(T) / resident; // half of a gfx942 CU's peak
   static constexpr unsigned bk = row_bytes / sizeof(T), lines = row_bytes / 16,
                             each = 16 / sizeof(T);
   static constexpr unsigned lines_a = bm * lines / threads, lines_b = bn * lines / threads;
@@ -33,9 +34,9 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   using Operands = Matrices<T>;
   using Line = mfma::Line;
 
-  // Of one operand: what a thread brings of a stage. Rows beyond the end are loaded as the last
-  // one, their sums are not handed over. turned: lines along the rows' dimension, n of them at
-  // following k, so that a thread has n following k of each row.
+  // What a thread brings of one operand for a stage. Rows beyond the end are loaded as the last
+  // one, and their sums are not handed over. turned: lines run along the rows' dimension, n of them
+  // at successive k, so that a thread has n successive k of each row.
   template <unsigned n, bool turned = false> struct Loader {
     static constexpr unsigned height = n * threads / lines, across = height / each;
     static_assert(n == 4);
@@ -43,7 +44,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     size_t ld;
     bool along_k;
     unsigned first, rows, k;
-    // Of lines: the stage's place, in scalars, the bytes to the next one's, and each line's from there.
+    // For lines: the address of the stage, in scalars, the bytes to the next stage, and each line's
+    // offset.
     const char *base;
     uint32_t step, offset[n];
     Line line[n];
@@ -64,16 +66,16 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
                                  at % lines * 16;
       }
     }
-    // The compiler must see at the access that the offset has 32 bits: or it takes 64 of it out of the
-    // loop, and adds them here.
+    // The compiler must see at the access that the offset has 32 bits, or it makes 64 bits of it
+    // before the loop and adds these here.
     SHMEM_D_ Line line_at(unsigned i) {
-      // Of large tiles of floats there is no register left for those of a turned one.
+      // Large tiles of floats leave no registers for those of a turned operand.
       const unsigned j = turned && sizeof(T) == 4 ? 0 : i;
       const char *const from = base + (i - j) * ld * sizeof(T);
       asm volatile("" : "+v"(offset[j]));
       return arch::load_global(reinterpret_cast<const Line *>(from + offset[j]));
     }
-    // A whole stage: the next one, or the same once more.
+    // Loads a whole stage: the next one, or the same once more.
     SHMEM_D_ void load(unsigned k0, bool next) {
       if constexpr (wide) {
         base += next ? step : 0;
@@ -83,7 +85,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         load_some(k0, next);
       }
     }
-    // Of a stage that k ends in.
+    // Loads the stage in which k ends.
     SHMEM_D_ void load_some(unsigned k0, bool next) {
       if constexpr (wide) base += next ? step : 0;
       SHMEM_UNROLL_
@@ -106,7 +108,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         }
       }
     }
-    // Of a turned one: what goes to a row of LDS, and where.
+    // For a turned operand: what goes to a row of LDS, and where.
     struct alignas(n * sizeof(T)) Row {
       uint32_t k[n * sizeof(T) / 4];
     };
@@ -128,15 +130,15 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
       const unsigned byte = arch::thread().x / across * unsigned(n * sizeof(T));
       return place(arch::thread().x % across * each, byte / 16) + byte % 16;
     }
-    // The first row's number is a multiple of `each`, so that those of the others differ from it
-    // in bits that it has not.
+    // The first row's number is a multiple of `each`, so the others' numbers differ from it only in
+    // bits that are 0 in it.
     static SHMEM_D_ unsigned next_place(unsigned first, unsigned e) {
       return (first ^ (lines == 8 ? e : e / 2) * 16) + e * row_bytes;
     }
     SHMEM_D_ void store(char *to) const {
       if constexpr (turned) {
         unsigned first = first_place();
-        // Where sums are many, or all eight would be kept in registers.
+        // Where there are many sums, or the compiler would keep all eight in registers.
         if constexpr (many) asm volatile("" : "+v"(first));
         SHMEM_UNROLL_
         for (unsigned e = 0; e < each; e++) put(to + next_place(first, e), row(e));
@@ -151,16 +153,16 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
       }
     }
   };
-  // So that neighbouring lanes, which read neighbouring rows, meet in no bank; and of those that
-  // store to every eighth row, four to one. Blocks of 32 rows are all alike.
+  // Keeps neighbouring lanes, which read neighbouring rows, in different banks; of lanes that store
+  // to every eighth row, four meet in one. All blocks of 32 rows are alike.
   static SHMEM_D_ unsigned place(unsigned r, unsigned c) {
     return r * row_bytes + (c ^ ((lines == 8 ? r : r / 2) ^ r / 8 % 4) % lines) * 16;
   }
 
   using A = Loader<lines_a, turn_a>;
   using B = Loader<lines_b, turn_b>;
-  // The places of the rows of both, if both are turned: they differ by a constant, so that one
-  // instruction stores two, which compilers see only where the place was computed before.
+  // The addresses of both operands' rows, if both are turned. They differ by a constant, so that
+  // one instruction stores two, which compilers see only if the address was computed before.
   struct Places {
     unsigned at[each];
     SHMEM_D_ Places() {
@@ -194,7 +196,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
                             unsigned s) {
     const unsigned half = arch::thread().x % 64 / 32, row = Shape::first_row(),
                    col = Shape::first_col();
-    // Where all are read before, the first product takes what is read last: one wait.
+    // Where everything is read before, the first product takes what is read last, so that there is
+    // one wait.
     const auto turn = [](unsigned i, unsigned n) { return many ? i : n - 1 - i; };
     const auto columns = [&] {
       SHMEM_UNROLL_
@@ -212,7 +215,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     }
     if (many) columns();
   }
-  // Where registers are left, the lines of a step are read while the one before is multiplied.
+  // If there are registers for it, the lines of a step are read while the step before is
+  // multiplied.
   static SHMEM_D_ void multiply_stage(typename Shape::Sums &sums, const char *stage) {
     constexpr unsigned steps = lines / 2, ahead = many ? 0 : 1;
     Line a[1 + ahead][blocks_m], b[1 + ahead][blocks_n];
@@ -228,7 +232,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   }
 
   template <class Order, class Epilogue>
-  static SHMEM_D_ void run(const Operands &operands, const Order &order, const Epilogue &epilogue) {
+  static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
     if constexpr (wide && direct) return; // that GPU's is direct.hpp
     __shared__ __attribute__((aligned(16))) char shared[shared_bytes];
     Tiles<Order> tiles(order);
@@ -236,7 +240,6 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     Places places;
     while (tiles.next(tile)) {
       Shape::to_scalars(tile);
-      const Operands &x = arch::again(operands);
       typename Shape::Sums sums = {};
       A a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);
       B b(x.b, x.ldb, x.trans_b, tile.col, x.n, x.k);
@@ -250,8 +253,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
           __syncthreads();
           store(a, b, places, shared);
           __syncthreads();
-          // The loads first, then what hides them; compilers would move them to where they are
-          // used.
+          // The loads come first, then the work that hides them; compilers would move the loads to
+          // where they are used.
           a.load(next, more), b.load(next, more);
           __builtin_amdgcn_sched_barrier(0);
           multiply_stage(sums, shared);
@@ -267,7 +270,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         multiply_stage(sums, shared);
       }
       __syncthreads();
-      Shape::hand_over(x, shared, tile, sums, arch::again(epilogue));
+      Shape::hand_over(x, shared, tile, sums, epilogue);
       __syncthreads();
       epilogue.done(tile, Workgroup{});
     }
@@ -275,8 +278,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   }
 };
 
-// Two small tiles or a large one fill the LDS of 64 KiB. gfx90a has half of gfx942's rate of MFMA a
-// compute unit and as much LDS, so that the small one feeds it.
+// Two small tiles or a large one fill the LDS of 64 KiB. A compute unit of gfx90a has half of
+// gfx942's rate of MFMA and as much LDS, so small tiles keep it busy.
 template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, load>;
 template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, load>;
 
@@ -291,17 +294,17 @@ inline hipError_t current_gpu(Gpu &gpu) {
   gpu = is("gfx90a") ? Gpu::gfx90a : is("gfx950") ? Gpu::gfx950 : Gpu::gfx942;
   return hipSuccess;
 }
-template <class T> bool whole_lines(const T *p, size_t ld) { // and offsets in a tile fit 32 bits
+template <class T> bool whole_lines(const T *p, size_t ld) { // whose offsets fit 32 bits
   return reinterpret_cast<uintptr_t>(p) % 16 == 0 && ld * sizeof(T) % 16 == 0 && ld < 1 << 21;
 }
-// A large tile for less than half of the compute units would leave most of them idle: gfx942 has 304,
-// gfx950 256.
+// Large tiles that keep less than half of the compute units busy leave most of them idle: gfx942
+// has 304, gfx950 256.
 template <class T> bool small_tiles(const Matrices<T> &x, Gpu gpu) {
   return x.small ||
          size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < (gpu == Gpu::gfx950 ? 128 : 152);
 }
 
-// Nothing here has the OCP's fp8 before gfx950.
+// GPUs before gfx950 have no instructions for the OCP's fp8.
 template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
   Gpu gpu = {};
   if (const hipError_t error = current_gpu(gpu)) return error;

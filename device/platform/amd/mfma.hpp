@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the cores of gfx90a, gfx942 and gfx950 have in common: matrices of 32 by 32 by MFMA, which
-// waves of a tile have which of them, and how their sums go to an epilogue.
+// of them each wave of a tile has, and how their sums go to an epilogue.
 #pragma once
 #include "../../gemm/gemm.hpp"
 #include <utility>
@@ -21,7 +21,8 @@ typedef float Sums __attribute__((ext_vector_type(16)));
 typedef float Four __attribute__((ext_vector_type(4)));
 
 // sums += the products of 32 rows, of which each lane has 16 bytes: lanes 0 to 31 those of the
-// first half of k, the others those of the second. Any order of k will do as long as both have it.
+// first half of k, the others those of the second. Any order of k will do, if both operands have
+// the same.
 template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
   if constexpr (std::is_same<T, float>::value) {
     SHMEM_UNROLL_
@@ -60,15 +61,15 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
   }
 }
 
-// Until no more than so many reads of LDS are under way. Compilers wait for what they use in any case, but
-// piece by piece.
+// Waits until at most so many reads of LDS are under way. Compilers wait for what they use in any
+// case, but piece by piece.
 template <unsigned left> SHMEM_D_ void wait_reads() {
 #if defined __AMDGCN__
   __builtin_amdgcn_s_waitcnt(0xc07f | (left < 15 ? left : 15) << 8);
 #endif
 }
 
-// Of fp8: k is that of two lines.
+// For fp8, whose k is that of two lines.
 struct Pair {
   Line line[2];
 };
@@ -84,24 +85,24 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, const Pair &x, const Pair 
 
 } // namespace mfma
 
-// How operands come: by elements; or in whole lines of 16 bytes, which run along k, but for those of
-// A that run along its rows' dimension (turned_a), of B along its columns (turned_b), or both.
+// How operands are loaded: by elements, or in whole lines of 16 bytes. Lines run along k; or those
+// of A along its rows' dimension (turned_a), those of B along its columns' (turned_b), or both.
 enum class Load { elements, lines, turned_b, turned_a, turned };
 
-// A tile by its waves: each has blocks_m x blocks_n matrices of 32 x 32 of it.
+// How a tile is divided among its waves: each has blocks_m x blocks_n matrices of 32 x 32.
 template <class T, unsigned bm, unsigned bn, unsigned waves_m, unsigned waves_n> struct Blocked {
   static constexpr unsigned threads = 64 * waves_m * waves_n, tile_m = bm, tile_n = bn,
                             blocks_m = bm / waves_m / 32, blocks_n = bn / waves_n / 32;
   // Where a wave turns 32 rows of 64 sums, so that a lane has eight of a row.
   static constexpr unsigned turn_bytes = 32 * 64 * 4, turns_bytes = turn_bytes * threads / 64;
   static_assert(blocks_n % 2 == 0);
-  // The sums are named by constants, so that they are in registers before loops are unrolled.
+  // The sums are named by constants, so that they are in registers even before loops are unrolled.
   using Blocks = std::make_integer_sequence<unsigned, blocks_m * blocks_n>;
   using Sums = mfma::Sums[blocks_m * blocks_n];
   using Operands = Matrices<T>;
 
-  // The division in the order ran in vector registers; what is the same in all lanes belongs in
-  // scalar ones, from where loads take their base.
+  // The division in the order runs in vector registers; what is the same in all lanes belongs in
+  // scalar ones, from which loads take their base.
   static SHMEM_D_ void to_scalars(Tile &tile) {
     tile.row = __builtin_amdgcn_readfirstlane(tile.row);
     tile.col = __builtin_amdgcn_readfirstlane(tile.col);
@@ -116,8 +117,8 @@ template <class T, unsigned bm, unsigned bn, unsigned waves_m, unsigned waves_n>
   static SHMEM_D_ unsigned first_col() {
     return arch::thread().x / 64 % waves_n * blocks_n * 32 + arch::thread().x % 32;
   }
-  // By products of zeros, each by other ones for all that compilers know: a vector of zeros that is
-  // copied takes registers that hold sums.
+  // Makes zeros by products of zeros that the compiler does not know to be alike: it would copy one
+  // vector of zeros, which takes registers that hold sums.
   static SHMEM_D_ void clear(Sums &sums) {
     mfma::Line zero{0, 0, 0, 0};
     SHMEM_UNROLL_
@@ -147,7 +148,8 @@ template <class T, unsigned bm, unsigned bn, unsigned waves_m, unsigned waves_n>
     for (unsigned g = 0; g < 4; g++)
       *at(lane % 32, piece + g * 2) =
           mfma::Four{s[g * 4], s[g * 4 + 1], s[g * 4 + 2], s[g * 4 + 3]};
-    // Not to be merged with that for another q: the sums would go to memory to be chosen there.
+    // This must not be merged with that for another q, or the sums would go to memory to be chosen
+    // there.
     asm volatile("/* sums %0 */" ::"n"(q));
   }
   // A lane has of row lane % 32 four neighbouring sums in every eight, as its half of the wave

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ROCm is asked for otherwise than the other runtimes: see device/runtime.hpp.
+// What ROCm needs to be asked for differently from the other runtimes: see device/runtime.hpp.
 #pragma once
 #include <cstring>
 #include <hip/hip_runtime_api.h>
@@ -12,14 +12,14 @@ inline constexpr usual::Driver driver{
     "add the user to the groups render and video; in a container --device=/dev/kfd "
     "--device=/dev/dri --group-add render"};
 
-// Of s_memrealtime, in all GPUs that this library supports. The runtime is not asked: HIP has no name
-// for it before 5.3, and ROCr 6.1 says 0 where libdrm cannot open the GPU's render node, with which
-// kernels would wait without a limit.
+// The rate of s_memrealtime in all GPUs that this library supports. The runtime is not asked: HIP
+// has no name for it before 5.3, and ROCr 6.1 says 0 where libdrm cannot open the GPU's render
+// node, so that kernels would wait without a limit.
 inline constexpr double clock_rate = 100e6;
 
-// On gfx942 and gfx950 a poll of memory that no cache keeps needs no invalidate, and a peer's store is
-// seen at once. On gfx90a a GPU's own fine-grained memory is coherent with its peers, and uncached
-// would only be slower. An older runtime has no such kind.
+// On gfx942 and gfx950 a poll of uncached memory needs no invalidate, and sees a peer's store at
+// once. On gfx90a a GPU's own fine-grained memory is coherent with its peers, and uncached memory
+// would only be slower. Older runtimes have no uncached memory.
 inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int device) {
 #ifdef hipDeviceMallocUncached
   hipDeviceProp_t prop;
@@ -32,7 +32,7 @@ inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int devi
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
-// What AMD says of a link of MI355X, MI300X and MI250X.
+// AMD's figures for a link of MI355X, MI300X and MI250X.
 inline double link_rate(int device) {
   hipDeviceProp_t prop;
   if (hipGetDeviceProperties(&prop, device) != hipSuccess) return (void)hipGetLastError(), 50000;
@@ -41,10 +41,10 @@ inline double link_rate(int device) {
                                                        : 50000;
 }
 
-// HIP 5.2 asks ROCr for access to an allocation when such a copy meets it first. ROCr refuses it for
-// imported ones, because they have it; the copy fails, HIP remembers that it has asked, and the next
-// one works. There are two sides. (Seen 2026-11 with ROCm 5.2.3; ROCr says since that access is
-// there.)
+// HIP 5.2 asks ROCr for access to an allocation when such a copy first meets it. ROCr refuses this
+// for imported allocations, which have it already; the copy fails, HIP remembers that it has asked,
+// and the next copy works. There are two sides, so two copies may fail. (Seen 2026-11 with ROCm
+// 5.2.3; later versions of ROCr do not refuse.)
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {
   hipError_t error = hipErrorInvalidValue;

@@ -54,7 +54,7 @@ SHMEM_D_ void fence_acquire() {}
 template <class T> SHMEM_D_ T poll(const T *p) {
   return load(p);
 }
-// A wait has seen what it waited for: the next one's pauses are short again.
+// A wait has seen what it waited for, so the pauses of the next one begin short again.
 SHMEM_D_ void polled() {
   hip_cpu::progress();
 }
@@ -101,7 +101,7 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl(v, 0);
 }
-// Not a __shared__ one: that is thread-local here, and what a library has of it is taken from the
+// It is not __shared__, which is thread-local here: what a library has of that is taken from the
 // stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
 // dlopen failed).
 template <class T> inline constexpr size_t launch_bytes = sizeof(T);

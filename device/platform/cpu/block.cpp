@@ -74,8 +74,8 @@ struct Queue {
   }
 };
 
-// Where all that are still there come together. What they bring lies in two slots by turns: whoever
-// is fast may come to the next meeting while others still read.
+// Where all threads that have not ended come together. What they bring lies in two slots by turns,
+// because a fast one may come to the next meeting while others still read.
 struct Meeting {
   int alive, arrived;
   unsigned turn;
@@ -88,7 +88,7 @@ struct Wave {
 };
 
 struct Block {
-  // Of the host's thread, on which it stays: to find them costs a call.
+  // What belongs to the host's thread, on which the block stays; finding it costs a call.
   Lane *&lane = hip_cpu::lane;
   uint3 &thread_index = threadIdx;
   const Launch *launch;
@@ -112,9 +112,9 @@ HIP_CPU_NO_TSAN long now_ns() {
   return t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Nobody in the block can go on before somebody outside does something: poll again at once, then
-// let others have the core, then sleep for an eighth of the time that has passed. 64 blocks that
-// wait in 8 processes leave 2 cores to others this way; with naps of at most 50 us they took both
+// Nobody in the block can go on before somebody outside does something, so it polls again at once,
+// then yields the core, then sleeps for an eighth of the time that has passed. This way 64 blocks
+// that wait in 8 processes leave 2 cores to others; with naps of at most 50 us they took both
 // (2026-11).
 HIP_CPU_NO_TSAN void back_off(Block &b) {
   constexpr int at_once = 32;
@@ -199,7 +199,7 @@ HIP_CPU_NO_TSAN Lane *pick(Block &b) {
 HIP_CPU_NO_TSAN void arrive(context::transfer_t from, void *fake_stack) {
   auto *l = static_cast<Lane *>(from.data);
   l->context = from.fctx;
-  // Where a thread's own stack lies, ASan alone knows.
+  // Only ASan knows where a thread's own stack lies.
   const bool main = l == &l->block->main;
   (void)main;
   __sanitizer_finish_switch_fiber(fake_stack, main ? &l->stack : nullptr,
@@ -269,7 +269,7 @@ HIP_CPU_NO_TSAN Wave &wave_of(const Lane *lane) {
   return lane->block->waves[lane->number / impl::warp_size];
 }
 
-// Brings a value and a vote to the wave; the slot where the others' lie.
+// Brings a value and a vote to the wave; returns the slot where the others' lie.
 HIP_CPU_NO_TSAN int meet_wave(Wave &w, const Lane *lane, uint64_t value, bool vote) {
   const int slot = int(w.meeting.turn & 1);
   const uint32_t me = lane->number % impl::warp_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies and fills. As on a GPU, what a call takes from memory that HIP does not know is taken
-// before it returns, and what it puts there is there when it returns.
+// Copies and fills. As on a GPU, memory that HIP does not know has been read, or written, when a
+// call returns.
 #include "internal.hpp"
 #include <cstring>
 
@@ -17,8 +17,8 @@ struct Copy {
   size_t to_pitch, from_pitch, width, height;
   bool to_known, from_known;
 
-  // An aligned word in one store, as an engine of a GPU has it: memmove stores 8 bytes twice, and
-  // 2 one by one.
+  // An aligned word goes in one store, as an engine of a GPU does it: memmove stores 8 bytes twice,
+  // and 2 one by one.
   template <class W> bool word(size_t row) const {
     char *d = to + row * to_pitch;
     if (width != sizeof(W) || uintptr_t(d) % sizeof(W)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Devices: how many there are, what they say of themselves, who reaches whose memory.
+// Devices: how many there are, their properties, and which of them reach each other's memory.
 #include "launch.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -46,8 +46,8 @@ Runtime *make_runtime() {
 
 std::mutex making;
 
-// The child has only the thread that forked, and what others held locked or half done. So it begins
-// anew with its first call, and reads the environment again.
+// The child has only the thread that forked, and locks and half-done work of the others. So it
+// begins anew with its first call, and reads the environment again.
 void start_again() {
   before = the_runtime.exchange(nullptr);
   new (&making) std::mutex;

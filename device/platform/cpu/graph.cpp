@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Graphs: what streams were given during a capture, with its order. A launch gives it to streams of
-// the graph's own, one for each chain of steps, so branches run side by side.
+// Graphs: the work given to streams during a capture, with its order. A launch gives it to streams
+// of the graph's own, one for each chain of steps, so branches run side by side.
 #include "stream.hpp"
 #include <algorithm>
 #include <pthread.h>
@@ -33,7 +33,7 @@ void drop(const std::vector<Node> &nodes) {
   for (const Node &node : nodes) impl::drop(node.work);
 }
 
-// The nodes that no other is after.
+// The nodes that no other one follows.
 std::vector<size_t> leaves(const std::vector<Node> &nodes) {
   std::vector<bool> inner(nodes.size());
   for (const Node &node : nodes)
@@ -58,7 +58,7 @@ size_t make_chains(const std::vector<Node> &nodes, std::vector<size_t> *chain) {
   return ends.size();
 }
 
-// Ends the capture; its nodes.
+// Ends the capture and returns its nodes.
 std::vector<Node> close(Capture *c) {
   for (hipStream_t s : c->streams) s->capture = nullptr;
   auto &all = streams().captures;
@@ -69,7 +69,7 @@ std::vector<Node> close(Capture *c) {
   return nodes;
 }
 
-// Whether all that the streams of the capture were given comes before what is next on its first.
+// Whether all work of the capture's streams comes before the next work of its first one.
 bool joined(const Capture &c) {
   std::vector<bool> before(c.nodes.size());
   for (size_t node : c.origin->nodes) before[node] = true;
@@ -246,7 +246,7 @@ hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
   return hipSuccess;
 }
 
-// What was launched is done all the same.
+// What has been launched is done all the same.
 hipError_t hipGraphExecDestroy(hipGraphExec_t exec) {
   HIP_ENTER();
   if (!exec) return done(hipErrorInvalidValue);

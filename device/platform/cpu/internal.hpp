@@ -43,7 +43,7 @@ struct Runtime {
   bool host_access;
   size_t total; // bytes of memory, the same for each device
   std::vector<std::pair<int, int>> no_peer;
-  std::map<std::pair<int, int>, bool> peers; // who has enabled access to whom
+  std::map<std::pair<int, int>, bool> peers; // which have enabled access to which
   std::vector<size_t> used;                  // bytes, by device
   std::map<uintptr_t, Allocation> memory;    // by address
   Device *device;                            // each
@@ -55,7 +55,7 @@ Runtime &runtime();
 Streams *make_streams(int devices);
 
 hipError_t done(hipError_t error); // keeps it for hipGetLastError
-// At the head of each call: not hipSuccess where the call must not go on.
+// At the head of each call: an error if the call must not go on.
 hipError_t enter(const char *call);
 hipError_t enter_unless_capturing(const char *call);
 #define HIP_ENTER()                                                                                \
@@ -86,7 +86,7 @@ inline void drop(Work *w) {
   if (w && w->users.fetch_sub(1) == 1) delete w;
 }
 
-// Takes the work over. With wait it returns when the work is done.
+// Takes the work over. If `wait` is true it returns when the work is done.
 hipError_t submit(hipStream_t stream, Work *work, bool wait);
 bool capturing(hipStream_t stream);
 hipError_t device_of(hipStream_t stream, int *device);

@@ -14,7 +14,7 @@ struct Shape {
   int device;
   uint64_t blocks;
 };
-// One run.
+// One run of it.
 struct Launch : Shape {
   Kernel *kernel;
   uint64_t started = 0, left;

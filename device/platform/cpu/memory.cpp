@@ -31,8 +31,8 @@ namespace {
 
 constexpr size_t page = 4096;
 
-// What a hipIpcMemHandle_t holds. The tag is also the name of the memfd, so a handle whose process
-// is gone, and its number and descriptor in other use, opens nothing.
+// What a hipIpcMemHandle_t holds. The tag is also the name of the memfd, so a handle opens nothing
+// if its process is gone and another one has its number and descriptor.
 struct Handle {
   uint64_t tag, bytes, mapped;
   int32_t pid, fd, device;
@@ -44,7 +44,8 @@ void file_name(char (&name)[32], uint64_t tag) {
   snprintf(name, sizeof name, "hip-%016llx", static_cast<unsigned long long>(tag));
 }
 
-// A page that nobody may touch follows, and under ASan the rest of the last page is as bad.
+// A page that nobody may touch follows, and under ASan nobody may touch the rest of the last page
+// either.
 void *map(int fd, size_t bytes, size_t mapped) {
   void *place =
       mmap(nullptr, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,7 +55,8 @@ void *map(int fd, size_t bytes, size_t mapped) {
     munmap(place, mapped + page);
     return nullptr;
   }
-  madvise(p, mapped + page, MADV_DONTFORK); // as of a GPU's memory; the child has its own runtime
+  madvise(p, mapped + page,
+          MADV_DONTFORK); // as with a GPU's memory; the child has a runtime of its own
   ASAN_UNPOISON_MEMORY_REGION(p, mapped);
   ASAN_POISON_MEMORY_REGION(static_cast<char *>(p) + bytes, mapped - bytes);
   return p;

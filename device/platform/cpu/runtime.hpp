@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AMD's links are what the CPU platform plays. See device/runtime.hpp.
+// The CPU platform imitates AMD's links. See device/runtime.hpp.
 #pragma once
 
 namespace shmem::runtime {

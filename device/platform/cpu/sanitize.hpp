@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the sanitizers have to be told, and nothing without them.
+// What the sanitizers have to be told; empty without them.
 #pragma once
 #include <cstddef>
 

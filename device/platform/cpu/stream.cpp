@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Streams: each has a thread that does in order what the stream is given. The NULL stream of a
-// device waits for all streams of it that are not hipStreamNonBlocking, and they for it.
+// Streams: each has a thread that does the stream's work in order. The NULL stream of a device
+// waits for all its streams that are not hipStreamNonBlocking, and they wait for it.
 #include "stream.hpp"
 #include "launch.hpp"
 #include <algorithm>
@@ -51,7 +51,7 @@ void *stream_thread(void *argument) {
   }
 }
 
-// What has to come before the next thing on the stream by itself.
+// What has to come before the next work of the stream without being asked for.
 std::vector<Point> implied(hipStream_t s) {
   std::vector<Point> points;
   auto add = [&](hipStream_t other) {
@@ -145,8 +145,7 @@ hipError_t submit(hipStream_t stream, Work *work, bool wait_for_it) {
     enqueue(s, work);
     return hipSuccess;
   }
-  if (s->done == s->last && !s->held &&
-      reached(implied(s))) { // then there is no need of its thread
+  if (s->done == s->last && !s->held && reached(implied(s))) { // then its thread is not needed
     s->held = true;
     s->last++;
     lock.unlock();
@@ -185,7 +184,8 @@ using impl::done, impl::runtime, impl::streams;
 
 namespace {
 
-// The stream, for a call that waits for it or asks after it; not hipSuccess if that cannot be.
+// Finds the stream for a call that waits for it or asks about it; an error if there is none, or it
+// is captured.
 hipError_t look_up(hipStream_t *stream) {
   hipStream_t s = *stream = impl::valid(*stream);
   if (!s) return hipErrorInvalidHandle;
@@ -224,7 +224,7 @@ hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest) {
   if (greatest) *greatest = 0;
   return hipSuccess;
 }
-// What it was given is done all the same.
+// Its work is done all the same.
 hipError_t hipStreamDestroy(hipStream_t stream) {
   HIP_ENTER();
   std::lock_guard guard(runtime().mutex);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Streams, events and captures, all under the runtime's lock. A stream numbers what it is given and
-// does it in order, so "that is done" is a stream and a number. Streams and events are used again
-// but never freed: a number of an earlier life has been reached.
+// Streams, events and captures, all under the runtime's lock. A stream numbers its work and does it
+// in order, so a point in it is a stream and a number. Streams and events are used again but never
+// freed: a number of an earlier life counts as reached.
 #pragma once
 #include "internal.hpp"
 #include <deque>
@@ -91,8 +91,8 @@ Point enqueue(hipStream_t stream, Work *work, std::vector<Point> after = {});
 void wait(std::unique_lock<std::mutex> &lock, const std::vector<Point> &points);
 std::vector<Point> all_of(hipStream_t stream); // what its synchronization waits for
 void add_node(hipStream_t stream, Work *work);
-hipError_t capture_error(hipStream_t stream, hipError_t error); // and the capture is of no use
-// Why a call that does something on the stream cannot be: it would wait for a capture.
+hipError_t capture_error(hipStream_t stream, hipError_t error); // the capture is void from then on
+// The error of a call that would wait for a capture.
 hipError_t implicit(hipStream_t stream);
 
 } // namespace impl

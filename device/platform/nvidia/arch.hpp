@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// sm_70 and later, by the memory model of PTX. Written in PTX, because libcu++'s atomics are
-// neither in every toolkit nor in a form that says less.
+// sm_70 and later, by the memory model of PTX. Written in PTX, because not every toolkit has
+// libcu++'s atomics, and they are no shorter.
 #pragma once
 #include "../../arch.hpp"
 #include <cuda_runtime.h>
@@ -64,14 +64,14 @@ template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T
     return from_bits<T>(static_cast<Bits<T>>(b));
   }
 }
-// A poll that acquires costs no more than one that does not, and a fence after it 0.6 us (H200,
-// 2026-11).
+// A poll that acquires costs no more than one that does not; a fence after it would cost 0.6 us
+// (H200, 2026-11).
 template <class T> SHMEM_D_ T poll(const T *p) {
   return load<Order::acquire>(p);
 }
 SHMEM_D_ void polled() {}
 SHMEM_D_ void progress() {}
-// What earlier work of the stream stored is where peers look when a kernel begins.
+// When a kernel begins, what earlier work of the stream stored is already where peers look.
 SHMEM_D_ void fence_stream() {}
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
@@ -188,14 +188,6 @@ SHMEM_D_ void wave_sync(unsigned lanes) {
 }
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl_sync(~0u, v, 0);
-}
-template <class T> inline constexpr size_t launch_bytes = 0; // the compiler knows
-template <class Kernel> const void *launchable(Kernel *kernel) {
-  return reinterpret_cast<const void *>(kernel);
-}
-template <class T> SHMEM_D_ T &workgroup_object() {
-  __shared__ T object;
-  return object;
 }
 // Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sm_90a: 128 rows by 128 or 256 columns a tile, two warpgroups that multiply, one that loads.
+// sm_90a: tiles of 128 rows by 128 or 256 columns, two warpgroups that multiply and one that loads.
 #pragma once
 #include "../../gemm/gemm.hpp"
 #include "../../gemm/simt.hpp"
@@ -22,11 +22,11 @@ SHMEM_ROUNDING_(Half, "cvt.rn.f16x2.f32");
 SHMEM_ROUNDING_(Bfloat16, "cvt.rn.bf16x2.f32");
 #undef SHMEM_ROUNDING_
 
-// Who brings the operands: TMA, which wants addresses and rows of 16 bytes; or threads, which take
-// any matrix and turn it so that k comes first.
+// Who loads the operands: TMA, which wants addresses and rows that are multiples of 16 bytes; or
+// threads, which take any matrix and turn it so that k comes first.
 enum class Load { tma, threads };
 
-// mn_a and mn_b (of TMA): the rows in memory go along m, along n, and not along k.
+// mn_a and mn_b (TMA only): the rows in memory run along m, or along n, and not along k.
 template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b> struct Wgmma {
   static constexpr unsigned tile_m = 128, tile_n = bn, resident = 1, bound = 1, threads = 384;
   static constexpr double speed = 10.5e6 / sizeof(T);        // H200, 2026-11
@@ -172,7 +172,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
         if (k0) release(last); // what read it has ended, all but the last four
         last = ring.empty_at();
       }
-      // Divisions take their time: while the tensor cores are still at work.
+      // The divisions take their time, so they come while the tensor cores are still at work.
       more = tiles.next(next);
       sm90::wgmma_wait<0>();
       if (x.x.k) release(last);
@@ -182,9 +182,9 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     epilogue.over(order, Consumers{});
   }
 
-  // A thread has of rows l / 4 and l / 4 + 8 of its warp's 16 two sums in every eight columns. Over
-  // shared memory, in which 16-byte pieces are moved so that no two lanes meet in a bank, it gets
-  // eight in a row.
+  // Of rows l / 4 and l / 4 + 8 of its warp's 16 a thread has two sums in every eight columns. By
+  // way of shared memory, in which 16-byte pieces are permuted so that no two lanes meet in a bank,
+  // it gets eight in a row.
   template <class Epilogue>
   static SHMEM_D_ void hand_over(const Operands &x, uint32_t turns, Tile tile,
                                  const float (&d)[bn / 2], const Epilogue &epilogue) {
@@ -193,7 +193,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     const unsigned row0 = tile.row + warp * 16;
     if (row0 >= tile.end) return;
     const auto put = epilogue.begin(tile);
-    // One copy of the epilogue's code: it runs once a tile, from cold caches of instructions.
+    // There is one copy of the epilogue's code, because it runs once a tile, when the instruction
+    // cache has lost it.
 #pragma unroll 1
     for (unsigned c0 = 0; c0 < bn; c0 += 64) {
       __syncwarp();
@@ -249,7 +250,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
       sm90::fence_async();
     }
     __syncthreads();
-    // TMA takes one thread; its warpgroup's registers go to those that multiply.
+    // TMA needs one thread; the registers of its warpgroup go to those that multiply.
     if (threadIdx.x < 128) {
       if constexpr (load == Load::tma) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
       produce(x, order, ring);
@@ -284,7 +285,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
 
 namespace sm90 {
 
-// Through the runtime, so that nothing has to be linked with the driver's library.
+// Found through the runtime, so that nothing has to be linked with the driver's library.
 inline auto tensor_map_encoder() {
   static const auto encode = [] {
     void *f = nullptr;
@@ -316,7 +317,7 @@ bool make_map(CUtensorMap *map, const T *p, size_t rows, size_t columns, size_t 
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-// run with a core that loads by TMA, or false where its rules do not hold.
+// Calls run with a core that loads by TMA; false where TMA's rules do not hold.
 template <class T, unsigned bn, unsigned stages, bool mn_a, bool mn_b, class Run>
 bool with_tma(const Matrices<T> &x, hipError_t *error, Run run) {
   using Core = Wgmma<T, bn, stages, Load::tma, mn_a, mn_b>;

@@ -28,8 +28,8 @@ SHMEM_D_ void barrier_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
-// What it orders is done by TMA and wgmma. An acquire of the cluster would empty the L1 each time
-// and halve the speed (H200, 2026-11).
+// It needs no acquire, because only TMA and wgmma access what it orders. An acquire of the cluster
+// would empty the L1 each time and halve the speed (H200, 2026-11).
 SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
   asm volatile("{\n\t"
                ".reg .pred done;\n"
@@ -47,13 +47,13 @@ SHMEM_D_ void load_box(uint32_t to, const CUtensorMap *map, uint32_t bar, unsign
                "l"(map), "r"(bar), "r"(x), "r"(y)
                : "memory");
 }
-// Between accesses of threads and those of TMA and wgmma.
+// Orders accesses by threads and those by TMA and wgmma.
 SHMEM_D_ void fence_async() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-// A matrix in shared memory, rows of 128 bytes, of which every eight are swizzled; `step` bytes
-// from one block of 64 columns to the next where the rows go along the other dimension than k.
+// Describes a matrix in shared memory: rows of 128 bytes, swizzled by eights, and `step` bytes from
+// one block of 64 columns to the next if the rows do not run along k.
 SHMEM_D_ uint64_t matrix(uint32_t address, uint32_t step) {
   return uint64_t(address & 0x3ffff) >> 4 | uint64_t(step >> 4) << 16 | uint64_t(1024 >> 4) << 32 |
          uint64_t(1) << 62;
@@ -94,8 +94,8 @@ template <int pending> SHMEM_D_ void wgmma_wait() {
                "}"                                                                                 \
                : __VA_ARGS__)
 
-// d = a b, or d += a b: of this warpgroup's 64 rows and n columns, by 32 bytes of k. mn_a, mn_b:
-// the rows in memory go along m, along n.
+// d = a b, or d += a b, for this warpgroup's 64 rows and n columns, by 32 bytes of k. mn_a, mn_b:
+// the rows in memory run along m, or along n.
 template <class T, unsigned n, bool mn_a, bool mn_b>
 SHMEM_D_ void wgmma(float (&d)[n / 2], uint64_t a, uint64_t b, int add) {
   constexpr bool bf16 = std::is_same<T, Bfloat16>::value, f8 = std::is_same<T, Float8>::value;

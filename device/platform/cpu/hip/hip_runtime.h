@@ -37,19 +37,19 @@ namespace hip_cpu {
 
 struct Lane;
 #pragma GCC visibility push(default)
-// The thread of a kernel that this thread of the host runs. Not of the model initial-exec, which
-// asks for a fixed place, lest dlopen fails: in a shared library the first access is a call.
+// The thread of a kernel that this thread of the host runs. The TLS model is not initial-exec, with
+// which dlopen may fail; so in a shared library the first access is a call.
 extern __thread Lane *lane;
 
 // Whether the caller is a thread of a kernel.
 inline bool in_kernel() {
   return lane != nullptr;
 }
-// In the loop of a poll that has not seen what it waits for: the others' turn. Any thread may call
-// it.
+// Called in a polling loop that has not seen what it waits for, to let others run. Any thread may
+// call it.
 void pause();
-// After a poll that has: the next pauses are short again. Nothing breaks without it, but a thread
-// that waits often then takes its naps of up to 1 ms.
+// Called after a poll that has seen it, so that the next pauses are short again. Nothing breaks
+// without it, but a thread that waits often would take its naps of up to 1 ms.
 void progress();
 
 void *dynamic_shared();
@@ -298,7 +298,7 @@ template <class T> T atomicSub(T *p, Same<T> v) {
 template <class T> T atomicSub_system(T *p, Same<T> v) {
   return atomicSub(p, v);
 }
-// The others, of x, which is there, and v.
+// The others, of the present value x and of v.
 #define HIP_CPU_ATOMIC(name, next)                                                                 \
   template <class T> T name(T *p, Same<T> v) {                                                     \
     return atomic_update(p, [v](T x) -> T { return next; });                                       \

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// HIP's host interface on a machine without a GPU: a device is a name for host threads, its memory
-// is shared memory of the process, a handle for other processes is a way to its descriptor. Calls
-// and errors are HIP's; what they do with each other in time is too: streams are threads of their
-// own.
+// HIP's host interface on a machine without a GPU: a device is a number of host threads, its memory
+// is shared memory of the process, and a handle for other processes leads to its descriptor. Calls
+// and errors are HIP's, and so is their order in time: streams have threads of their own.
 //
 // The environment, read at the first call:
 //   SHMEM_CPU_DEVICES      how many devices there are, 1 if unset; 0: every call says
-//   hipErrorNoDevice SHMEM_CPU_NO_PEER      pairs of devices without access to each other:
-//   "0-1,2-3"; 0-0 is a device whose
-//                          memory no other process can map
+//                          hipErrorNoDevice
+//   SHMEM_CPU_NO_PEER      pairs of devices without access to each other: "0-1,2-3"; 0-0 is a
+//                          device whose memory no other process can map
 //   SHMEM_CPU_HOST_ACCESS  0: the devices say that the CPU cannot load and store their memory
 //   SHMEM_CPU_FAIL         calls that fail, see hip_cpu::fail_call:
-//   "hipMalloc:3:hipErrorOutOfMemory,..."
+//                          "hipMalloc:3:hipErrorOutOfMemory,..."
 //
-// What differs from a GPU: a __device__ variable is one for all devices of the process; device
-// memory and the functions of the host are within reach of kernels.
+// What differs from a GPU: all devices of the process share a __device__ variable, and kernels
+// reach all memory and functions of the host.
 #pragma once
 #ifndef __HIP_PLATFORM_CPU__
 #define __HIP_PLATFORM_CPU__
@@ -27,8 +26,8 @@ struct ihipStream_t; // not in a namespace: a C program names it, too
 #pragma GCC visibility push(default)
 namespace hip_cpu {
 
-// The names that a HIP program sees without a qualifier; what else is in hip_cpu would clash
-// (unistd.h has a pause of its own).
+// The names that a HIP program sees without a qualifier. The rest of hip_cpu would clash (unistd.h
+// has a pause of its own).
 inline namespace names {
 
 enum [[nodiscard]] hipError_t : int{
@@ -156,7 +155,8 @@ hipError_t hipHostRegister(void *p, size_t bytes, unsigned flags);
 hipError_t hipHostUnregister(void *p);
 hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned flags);
 hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size, hipDeviceptr_t p);
-// Of memory that HIP does not know: hipSuccess and hipMemoryTypeUnregistered, as from ROCm 7 on.
+// For memory that HIP does not know it gives hipSuccess and hipMemoryTypeUnregistered, as ROCm does
+// from 7 on.
 hipError_t hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void *p);
 hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *p);
 hipError_t hipIpcOpenMemHandle(void **p, hipIpcMemHandle_t handle, unsigned flags);
@@ -233,7 +233,7 @@ hipError_t hipHostMalloc(T **p, size_t bytes, unsigned flags = hipHostMallocDefa
   return hipHostMalloc(reinterpret_cast<void **>(p), bytes, flags);
 }
 
-// A symbol is the variable itself, an address of it works too.
+// A symbol is the variable itself; its address works too.
 #define HIP_SYMBOL(variable) variable
 template <class T> hipError_t hipGetSymbolAddress(void **p, const T &symbol) {
   return hipGetSymbolAddress(p, static_cast<const void *>(&symbol));

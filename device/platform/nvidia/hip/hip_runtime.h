@@ -86,7 +86,7 @@ inline cudaError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attrib
   }
 }
 
-// What HIP has and CUDA not: the name of the architecture.
+// What HIP has and CUDA has not: the name of the architecture.
 struct hipDeviceProp_t : cudaDeviceProp {
   char gcnArchName[256];
 };
