@@ -52,6 +52,16 @@ void check_symmetric(const char *fn, const char *arg, const void *p, size_t byte
   if (uintptr_t(p) % align) fatal("%s: %s = %p: not aligned to %zu bytes", fn, arg, p, align);
 }
 
+void check_arrays(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+                  size_t source_bytes, size_t align, bool in_place) {
+  check_symmetric(fn, "dest", dest, dest_bytes, align);
+  check_symmetric(fn, "source", source, source_bytes, align);
+  auto d = uintptr_t(dest), s = uintptr_t(source);
+  if (in_place && d == s) return;
+  if (dest_bytes && source_bytes && d < s + source_bytes && s < d + dest_bytes)
+    fatal("%s: dest = %p: overlaps source = %p", fn, dest, source);
+}
+
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
   if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }

@@ -108,9 +108,16 @@ template <class C, class T, class F>
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows
 // anything.
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align);
+// The same for dest and source of a collective, which must not overlap; in_place: but may be one.
+void check_arrays(const char *fn, const void *dest, size_t dest_bytes, const void *source,
+                  size_t source_bytes, size_t align, bool in_place);
 inline void check_ready(const char *fn) {
   if (!self.ready) [[unlikely]]
     not_ready(fn);
+}
+inline void check_root(const char *fn, const Team &t, int root) {
+  if (unsigned(root) >= unsigned(t.n)) [[unlikely]]
+    fatal("%s: PE_root = %d: the team has PEs 0 to %d", fn, root, t.n - 1);
 }
 // Ends the program when p is NULL though n is not 0. For SHMEM_CHECK.
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);

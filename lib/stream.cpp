@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
-#include "coll/coll.hpp"
 #include "gpu_hip.hpp"
+#include "rma.hpp"
 #include "signal.hpp"
 #include "tune.hpp"
 #include <algorithm>
@@ -40,7 +40,7 @@ void check_objects(const char *fn, const void *dest, size_t dest_bytes, const vo
                    size_t source_bytes, size_t align, bool in_place) {
   check_object(fn, "dest", dest, dest_bytes, 1);
   check_object(fn, "source", source, source_bytes, 1);
-  if (self.check) coll::check(fn, dest, dest_bytes, source, source_bytes, align, in_place);
+  if (self.check) check_arrays(fn, dest, dest_bytes, source, source_bytes, align, in_place);
 }
 template <class T>
 T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int pe) {
@@ -160,7 +160,7 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
          size_t bytes, size_t align, int root, Stream s) {
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, bytes, s);
-  if (what == Collective::broadcast) coll::check_root(fn, *t, root);
+  if (what == Collective::broadcast) check_root(fn, *t, root);
   const auto n = size_t(t->n);
   check_objects(fn, dest,
                 what == Collective::fcollect || what == Collective::alltoall ? n * bytes : bytes,

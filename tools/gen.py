@@ -278,7 +278,7 @@ def api(types, lines, group, header):
         if "variadic" in f.line.tags:
             continue                            # defined by hand: C has no way to pass "..." on
         prototype = f.prototype("p" + f.name)
-        # GCC sees it of the empty ones and wants it of their aliases.
+        # GCC sees that the empty ones throw nothing, and wants the same of their aliases.
         link = " noexcept" if "link" in f.line.tags else ""
         if link:
             for shown in prototype, f.prototype():
@@ -293,7 +293,7 @@ def api(types, lines, group, header):
     yield "}"
 
 
-# A type that device code does not have as the host has it.
+# A type that is another one in device code than on the host.
 NOT_ON_DEVICE = {"longdouble"}
 
 

@@ -77,7 +77,7 @@ void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *s
                                                    size_t bytes) {
   const size_t all = bytes * size_t(t.n), shown = step ? all : bytes;
   if (self.careful) [[unlikely]] {
-    if (self.check) check(fn, dest, all, source, shown, 1, false);
+    if (self.check) check_arrays(fn, dest, all, source, shown, 1, false);
     if (bytes && move_far(what, fn, t, dest, source, bytes, 0)) return;
   }
   auto *d = static_cast<bytes_t *>(dest);
@@ -106,27 +106,12 @@ stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t
   return far ? gpu::team_stream(t.id) : nullptr;
 }
 
-void check(const char *fn, const void *dest, size_t dest_bytes, const void *source,
-           size_t source_bytes, size_t align, bool in_place) {
-  check_symmetric(fn, "dest", dest, dest_bytes, align);
-  check_symmetric(fn, "source", source, source_bytes, align);
-  auto d = uintptr_t(dest), s = uintptr_t(source);
-  if (in_place && d == s) return;
-  if (dest_bytes && source_bytes && d < s + source_bytes && s < d + dest_bytes)
-    fatal("%s: dest = %p: overlaps source = %p", fn, dest, source);
-}
-
-void check_root(const char *fn, const Team &t, int root) {
-  if (unsigned(root) >= unsigned(t.n))
-    fatal("%s: PE_root = %d: the team has PEs 0 to %d", fn, root, t.n - 1);
-}
-
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too) {
   check_root(fn, t, root);
   if (self.careful) [[unlikely]] {
     if (self.check) {
-      check(fn, dest, bytes, source, bytes, 1, true);
+      check_arrays(fn, dest, bytes, source, bytes, 1, true);
       // It works everywhere, though the specification has no broadcast in place.
       static Note note;
       if (dest == source && bytes && t.me == root)
@@ -186,7 +171,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
     if (self.check) {
       size_t total = 0;
       exchange_value(t, bytes, [&](int, size_t theirs) { total += theirs; });
-      check(fn, dest, total, source, bytes, 1, false);
+      check_arrays(fn, dest, total, source, bytes, 1, false);
     }
     if (move_far(Collective::collect, fn, t, dest, source, bytes, 0)) return;
   }

@@ -59,19 +59,13 @@ void collect(const char *fn, Team &t, void *dest, const void *source,
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 
-// What SHMEM_CHECK looks at in every collective; symmetric addresses are checked where they are
-// used.
-void check(const char *fn, const void *dest, size_t dest_bytes, const void *source,
-           size_t source_bytes, size_t align, bool in_place);
-void check_root(const char *fn, const Team &t, int root);
-
 template <class T>
 inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dst,
                       ptrdiff_t sst, size_t n) {
   if (self.check) {
     check_strided(fn, "source", source, dst, sst, 1, n);
-    check(fn, dest, extent(t.n * n, dst) * sizeof(T), source, extent(t.n * n, sst) * sizeof(T),
-          alignof(T), false);
+    check_arrays(fn, dest, extent(t.n * n, dst) * sizeof(T), source,
+                 extent(t.n * n, sst) * sizeof(T), alignof(T), false);
   }
   if (self.far && n) [[unlikely]]
     if (const stream::Stream own = team_stream(t, dest, source, n)) {

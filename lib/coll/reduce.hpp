@@ -139,7 +139,7 @@ void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) 
 
 template <class Op, Shape shape = Shape::all, class T>
 void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
-  if (self.check) check(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
+  if (self.check) check_arrays(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T), true);
   if constexpr (net::built)
     if (t.nodes) return combine_nodes<Op, shape>(fn, t, dest, source, n);
   if (shape == Shape::all && t.n == 1) {

@@ -66,9 +66,9 @@ private:
   bool open = false; // the last line, of a PE
 };
 
-// What a launcher itself says, alone or among the lines of the PEs. All of it passes but what it
-// tells of a PE that failed, in one or two blocks between rules: there it is read who it was and
-// why.
+// What a launcher itself prints, alone or among the lines of the PEs. All of it passes but what it
+// tells of a PE that failed, in one or two blocks between rules, from which this learns which PE it
+// was and why.
 class Notes {
 public:
   std::string text;         // what came last, as far as it is not sorted
@@ -78,7 +78,7 @@ public:
 
   bool holds() const { return !block.empty() || !text.empty(); }
 
-  // A rule may begin a block: what follows it decides. `over`: nothing follows.
+  // A rule may begin a block; what follows it decides. `over`: nothing follows.
   void sort(Output &out, bool over) {
     size_t end;
     for (; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
@@ -291,7 +291,7 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const sigset_t taken = taken_signals();
   sigset_t outer, blocked = taken;
-  sigaddset(&blocked, SIGPIPE); // who reads what the job says may go, the job goes on
+  sigaddset(&blocked, SIGPIPE); // the job goes on when nobody reads its output any more
   sigprocmask(SIG_BLOCK, &blocked, &outer);
   const int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   const pid_t self = getpid(), launcher = fork();

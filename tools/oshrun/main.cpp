@@ -200,9 +200,9 @@ std::string output_of(const std::string &command) {
   return text;
 }
 
-// Every MPI calls its launcher mpirun. Which one it is shows in the names beside it (10 ms less
-// than to ask it, as the last resort does): Open MPI 4's is a link to orterun, MPICH's one to
-// mpiexec.hydra, and Open MPI 5's starts the prterun beside it.
+// Every MPI calls its launcher mpirun. Which one it is shows in the names beside it (to ask it, the
+// last resort, takes 10 ms more): Open MPI 4's is a link to orterun, MPICH's one to mpiexec.hydra,
+// and Open MPI 5's starts the prterun beside it.
 Kind kind_of(const std::string &path) {
   const size_t slash = path.rfind('/');
   const std::string name = path.substr(slash + 1), beside = path.substr(0, slash + 1);
@@ -332,8 +332,9 @@ Words set_defaults(const Launcher &launcher, const Line &line) {
     for (const char *name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       setenv(name, "1", 1); // containers run as root
     set("OMPI_MCA_rmaps_base_oversubscribe", "1");
-    // It waits so many seconds before it ends the PEs of a job that has failed, and again before
-    // it kills them (2026-11-21: a job of 3 PEs ends 2.1 s after one has died, 0.06 s with 0).
+    // Open MPI waits so many seconds before it ends the PEs of a job that has failed, and again
+    // before it kills them (a job of 3 PEs ends 2.1 s after one has died, and 0.06 s with 0;
+    // 2026-11-21).
     set("OMPI_MCA_odls_base_sigkill_timeout", "0");
     policy = "OMPI_MCA_hwloc_base_binding_policy";
     // It refuses to start even a local job where there is no ssh: name an agent that just fails.

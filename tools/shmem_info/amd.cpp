@@ -14,7 +14,7 @@ namespace info {
 
 namespace {
 
-// The kernel driver's version and its view of the GPUs: all that tells machines apart, and no
+// The kernel driver's version and its view of the GPUs: all that tells machines apart, but no
 // names.
 constexpr const char *driver =
     "uname -srm; cat /sys/module/amdgpu/version /opt/rocm/.info/version 2>/dev/null; "
@@ -62,7 +62,7 @@ int doctor_amd(const char *path, unsigned seconds) {
   char date[32] = "";
   strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
   fprintf(file, "libshmem %s, gpu %s, %s, %d GPUs\n", SHMEM_LIBRARY_VERSION, SHMEM_GPU, date, gpus);
-  setenv("SHMEM_WAIT_LIMIT", "60", 0); // who waits in vain says so
+  setenv("SHMEM_WAIT_LIMIT", "60", 0); // a PE that waits in vain says so
   std::string table;
   for (const Run &r : runs(gpus)) {
     std::string output, command;

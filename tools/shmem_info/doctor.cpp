@@ -47,7 +47,7 @@ void mend(const char *text) {
 std::string first_line(const std::string &text) {
   return text.substr(0, text.find('\n'));
 }
-// What the library said of it, or the end of what was said.
+// What the library said about it, or the end of the output.
 std::string gist(const std::string &text) {
   std::string ours, all;
   size_t lines = 0;
@@ -178,7 +178,7 @@ void check_node(const char *path, const char *how) {
 void check_nodes() {
   const auto &driver = shmem::runtime::driver;
   for (const char *nodes : driver.nodes) {
-    glob_t found; // what is no pattern, is there or not
+    glob_t found; // what is no pattern exists or does not
     if (!nodes || glob(nodes, GLOB_NOMAGIC, nullptr, &found) != 0) continue;
     for (size_t i = 0; i < found.gl_pathc; i++) check_node(found.gl_pathv[i], driver.how);
     globfree(&found);

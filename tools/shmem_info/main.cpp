@@ -96,7 +96,7 @@ void say_memory() {
   begin("memory");
   const size_t limit = shmem::memory_limit(), cores = size_t(count_cores());
   say_bytes("usable", limit);
-  // The same division as at start, where the library refuses more.
+  // The same division as at init, where the library refuses more.
   say("pes_one_a_thread", cores);
   say_bytes("symmetric_size_at_most", limit / cores);
   rlimit space;

@@ -41,7 +41,7 @@ void begin_value(const char *name) {
 std::string quoted(const char *text) {
   std::string out = "\"";
   while (*text) {
-    // What is not UTF-8 may stand in a variable, but not in JSON.
+    // A variable may hold what is not UTF-8, JSON may not.
     wchar_t wide;
     mbstate_t state{};
     const size_t n = mbrtowc(&wide, text, MB_LEN_MAX, &state);
@@ -135,7 +135,7 @@ int run(const std::vector<std::string> &words, std::string *output, unsigned sec
     setpgid(0, 0);
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
-    alarm(seconds); // is kept by exec, and so its end
+    alarm(seconds); // exec keeps it, so it ends the program
     execv(argv[0], argv.data());
     dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
