@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
+#include <shmemx.h>
 #include <sys/eventfd.h>
+#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 namespace shmem::net {
@@ -72,23 +74,56 @@ void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   if (failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
 }
 
-// Ends the job because of it, unless that is happening already: who ends it there is about to say so
+// Ends the job because of a PE, unless that is happening already: who ends it there is about to say so
 // here.
-void report_loss() {
+void report_loss(int pe, const char *what) {
   for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
   if (over()) return;
-  last_word("PE %d, on another node: %s: the job ends", int(failed.load() - peers),
-            ucs_status_string(failure));
+  last_word("PE %d, on %s: %s: the job ends", pe, bootstrap::host_of(pe).name, what);
   end_job(1);
 }
+
+// A cable that is cut breaks no connection. So the first PE of each node asks that of the next whether
+// it is there, four times in SHMEM_NET_TIMEOUT.
+class Watch {
+  static inline std::atomic<bool> answered; // the answer may be late
+  int next = -1;                            // whom this PE asks
+  double asked = 0;
+
+public:
+  Watch() {
+    answered = true;
+    if (self.local != 0 || self.one_node() || self.env.p2p == Env::network) return;
+    next = self.me;
+    do next = (next + 1) % self.n;
+    while (first_of(next) != next);
+  }
+  // Milliseconds until it is to be called again, or -1.
+  int look() {
+    if (next < 0) return -1;
+    const double limit = self.env.net_timeout, now = shmemx_wtime();
+    if (over()) return int(limit * 250) + 1;
+    if (answered && now - asked >= limit / 4) {
+      asked = now;
+      ask_pulse(next, &answered);
+    } else if (!answered && now - asked >= limit) {
+      char text[80];
+      snprintf(text, sizeof text, "no answer for %g seconds (SHMEM_NET_TIMEOUT)", limit);
+      report_loss(next, text);
+    }
+    return int(limit * 250) + 1;
+  }
+};
 
 void *serve(void *) {
   int events;
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
   pollfd fds[2] = {{events, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  Watch watch;
   for (;;) {
     unsigned n = 0;
     ucs_status_t status;
+    const int rest = watch.look();
     {
       std::lock_guard guard(lock);
       while (ucp_worker_progress(worker)) n++;
@@ -103,8 +138,8 @@ void *serve(void *) {
     if (n) ring({nullptr, false});
     if (status == UCS_ERR_BUSY) continue;
     if (stopping) return nullptr;
-    if (failed && !over()) report_loss();
-    if (poll(fds, 2, -1) > 0 && fds[1].revents) {
+    if (failed && !over()) report_loss(int(failed.load() - peers), ucs_status_string(failure));
+    if (poll(fds, 2, rest) > 0 && fds[1].revents) {
       uint64_t times;
       [[maybe_unused]] ssize_t got = read(wake_fd, &times, sizeof times);
     }
@@ -208,7 +243,9 @@ uint32_t sum_of_program() {
   fseek(file, std::max(0l, size - long(sizeof text)), SEEK_SET);
   add(text, fread(text, 1, sizeof text, file));
   fclose(file);
-  return uint32_t((sum ^ uint64_t(size)) >> 16);
+  memcpy(text, &size, sizeof size);
+  add(text, sizeof size);
+  return uint32_t(sum >> 32);
 }
 
 // Registers what is there and is not registered yet.
@@ -227,6 +264,8 @@ void add_memory() {
 }
 
 void make_worker() {
+  // It says in lines of its own, of each PE, what is said here in one; SHMEM_DEBUG shows them.
+  if (!getenv("UCX_LOG_LEVEL") && !self.env.debug) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   ucp_params_t params{};

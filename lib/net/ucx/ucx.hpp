@@ -64,6 +64,8 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 Peer &reach(int pe); // takes the lock itself
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
+// Asks whether a PE is there; answered is set once it has said so.
+void ask_pulse(int pe, std::atomic<bool> *answered);
 // Makes the worker call what answers messages.
 void listen();
 // Another node has ended the job, with this status; the answer may not be out yet.
