@@ -26,8 +26,8 @@ Place join();
 void tell(const char *text);
 // Waits until the leader has told, for about half a second; false when it has not: call again.
 bool hear(char *text, int length);
-// What a PE tells those of other nodes: each calls show, all together, and the leaders then ask for the
-// others' with seen.
+// What a PE tells those of other nodes: each calls show, all together, and the leaders then ask for
+// the others' with seen.
 void show(const void *p, size_t bytes);
 void seen(int pe, void *p, size_t bytes);
 // The name of the node that a PE is on.

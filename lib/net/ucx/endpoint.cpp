@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on first
-// use.
+// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on
+// first use.
 #include "../../exit.hpp"
 #include "../../team.hpp"
 #include "built.h"
@@ -65,8 +65,8 @@ void wake() {
   [[maybe_unused]] ssize_t n = write(wake_fd, &one, sizeof one);
 }
 
-// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under the
-// lock.
+// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
+// the lock.
 void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   Peer *none = nullptr;
   if (over() || failed) return;
@@ -74,8 +74,8 @@ void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   if (failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
 }
 
-// Ends the job because of a PE, unless that is happening already: who ends it there is about to say so
-// here.
+// Ends the job because of a PE, unless that is happening already: who ends it there is about to say
+// so here.
 void report_loss(int pe, const char *what) {
   for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
   if (over()) return;
@@ -83,8 +83,8 @@ void report_loss(int pe, const char *what) {
   end_job(1);
 }
 
-// A cable that is cut breaks no connection. So the first PE of each node asks that of the next whether
-// it is there, four times in SHMEM_NET_TIMEOUT.
+// A cable that is cut breaks no connection. So the first PE of each node asks that of the next
+// whether it is there, four times in SHMEM_NET_TIMEOUT.
 class Watch {
   static inline std::atomic<bool> answered; // the answer may be late
   int next = -1;                            // whom this PE asks
@@ -403,8 +403,8 @@ void stop() {
 
 void progress() {
   if (!worker || !lock.try_lock()) return;
-  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an
-  // abort (2026-11-22).
+  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13
+  // makes an abort (2026-11-22).
   while (!ends && ucp_worker_progress(worker)) {
   }
   lock.unlock();

@@ -326,8 +326,8 @@ void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) 
     }
 }
 
-// Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of such a
-// one (2026-11-22).
+// Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of
+// such a one (2026-11-22).
 void tell_exit(int status) {
   if (!worker) return;
   static std::vector<std::atomic<bool>> answered(size_t(self.n)); // late answers may still come
