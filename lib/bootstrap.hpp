@@ -30,6 +30,11 @@ bool hear(char *text, int length);
 // others' by seen.
 void show(const void *p, size_t bytes);
 void seen(int pe, void *p, size_t bytes);
+// The name of the node that a PE is on.
+struct Host {
+  char name[64];
+};
+Host host_of(int pe);
 // A PE of this node whose process is gone, or -1. It asks the launcher, so it works while not all
 // have come.
 int ended();

@@ -18,8 +18,8 @@ size_t book_bytes();
 void open();
 // The device heap, once each PE has it; near: for processors as host memory is.
 void open_device(bool near);
-// A thread answers the others from start to stop. All have come to leave before any stops: a PE that is
-// gone from then on is no fault.
+// A thread answers the others from start to stop. All have come to leave before any stops: a PE
+// that is gone from then on is no fault.
 void start();
 void leave();
 void stop();
@@ -53,8 +53,8 @@ void quiet();
 // Does what there is to do without waiting.
 void progress();
 
-// Messages between two PEs that both expect them; those of one tag come in order. A tag has 63 bits.
-// `open` counts those that are not done.
+// Messages between two PEs that both expect them; those of one tag come in order. A tag has 63
+// bits. `open` counts those that are not done.
 struct Messages {
   std::atomic<int> open{0};
   ~Messages(); // waits until none is
@@ -63,9 +63,9 @@ struct Messages {
   void wait();
 };
 
-// Atomics are done by a processor of the target's node, in the PE itself, as those of its neighbours are,
-// and as wide as the object: one domain for a variable, whoever touches it. What a network card does to
-// memory is not atomic with what processors do.
+// Atomics are done by a processor of the target's node, in the PE itself, as those of its
+// neighbours are, and as wide as the object: one domain for a variable, whoever touches it. What a
+// network card does to memory is not atomic with what processors do.
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond);
 
 template <class T> class Atomic {

@@ -136,6 +136,18 @@ void seen(int pe, void *p, size_t bytes) {
   PMIX_VALUE_RELEASE(value);
 }
 
+Host host_of(int pe) {
+  Host host{"unknown"};
+  pmix_proc_t who;
+  PMIX_LOAD_PROCID(&who, proc.nspace, pmix_rank_t(pe));
+  pmix_value_t *value = nullptr;
+  if (joined && PMIx_Get(&who, PMIX_HOSTNAME, nullptr, 0, &value) == PMIX_SUCCESS) {
+    snprintf(host.name, sizeof host.name, "%s", value->data.string);
+    PMIX_VALUE_RELEASE(value);
+  }
+  return host;
+}
+
 namespace {
 struct Answer {
   std::mutex mutex;

@@ -20,13 +20,13 @@ def end(what, process, status, seconds, text=""):
     start = time.monotonic()
     out, err = process.communicate(timeout=60)
     took = time.monotonic() - start
-    if not status(process.returncode) or took > seconds or text not in out + err:
-        sys.exit(f"{what}: status {process.returncode} after {took:.1f} s, wanted '{text}':\n{out}{err}")
+    if not status(process.returncode) or took > seconds or text not in out + err or len(err.splitlines()) > 1:
+        sys.exit(f"{what}: status {process.returncode} after {took:.1f} s, wanted '{text}' and at most one line:\n{out}{err}")
 
 
 def processes():
     # Of this test, whose programs nobody else runs.
-    return subprocess.run(["pgrep", "-f", f"{far} sleep"], stdout=subprocess.PIPE).stdout
+    return subprocess.run(["pgrep", "-f", f"^{far} sleep"], stdout=subprocess.PIPE).stdout
 
 
 first = job("exit", "7")
@@ -37,8 +37,17 @@ if first.returncode == 77:
 if first.returncode != 7:
     sys.exit(f"exit 7: status {first.returncode}\n{out}{err}")
 end("exit 0", job("exit", "0"), lambda s: s == 0, 8)
-end("killed", job("die"), lambda s: s not in (0, 77), 8)
+for _ in range(3): # with one line, whoever says it: the node of the PE, or oshrun
+    process = job("die")
+    end("killed", process, lambda s: s not in (0, 77), 5, "signal 9")
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
+
+# What differs between nodes ends init, and one of the two sides names both.
+for what, text in ("SHMEM_SYMMETRIC_SIZE=8M exec $0", "nodes have other settings"), (
+        "cat $0 $0 >/run/far-$$; chmod +x /run/far-$$; exec /run/far-$$", "runs another program than this PE"):
+    process = subprocess.Popen([nodes, "2", oshrun, "-n", "4", "sh", "-c", f"[ $(hostname) = node1 ] && exec $0 exit 0; {what} exit 0",
+                                far], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end(what, process, lambda s: s == 1, 8, text)
 
 # All that is left when the nodes are killed goes with them.
 process = job("sleep")
@@ -52,6 +61,40 @@ for _ in range(50):
     time.sleep(0.1)
 else:
     sys.exit("processes are left after the nodes were killed")
+
+# A link is gone for two seconds, which is no fault, and for good: then all PEs end, whatever becomes of the launcher.
+cut = r"""
+"$0" -n 4 "$1" "$2" & job=$!
+while [ "$(pgrep -cf "^$1 $2")" -lt 4 ]; do sleep 0.1; done
+sleep 1
+ip link set veth2 down
+echo cut
+[ "$2" = talk ] && sleep 2 && ip link set veth2 up
+wait $job
+"""
+
+
+def cut_job(what):
+    return subprocess.Popen([nodes, "2", "sh", "-c", cut, oshrun, far, what], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)
+
+
+out, err = (process := cut_job("talk")).communicate(timeout=60)
+if process.returncode or "talked" not in out:
+    sys.exit(f"link down for 2 s: status {process.returncode}:\n{out}{err}")
+os.environ["SHMEM_NET_TIMEOUT"] = "4"
+process = cut_job("sleep")
+while "cut" not in process.stdout.readline():
+    pass
+start = time.monotonic()
+while processes() and time.monotonic() - start < 12:
+    time.sleep(0.1)
+took = time.monotonic() - start
+process.kill()
+process.communicate()
+if took < 2 or took > 10:
+    sys.exit(f"link down for good: all PEs ended after {took:.1f} s, SHMEM_NET_TIMEOUT=4")
+del os.environ["SHMEM_NET_TIMEOUT"]
 
 # Who connects to what listens, from one of the nodes, and sends garbage.
 # Not the launcher's, which is another program.

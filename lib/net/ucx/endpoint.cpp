@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on first
-// use.
+// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on
+// first use.
 #include "../../exit.hpp"
 #include "../../team.hpp"
 #include "built.h"
@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
+#include <shmemx.h>
 #include <sys/eventfd.h>
+#include <ucs/config/global_opts.h>
 #include <unistd.h>
 
 namespace shmem::net {
@@ -63,8 +65,8 @@ void wake() {
   [[maybe_unused]] ssize_t n = write(wake_fd, &one, sizeof one);
 }
 
-// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under the
-// lock.
+// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
+// the lock.
 void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   Peer *none = nullptr;
   if (over() || failed) return;
@@ -72,31 +74,68 @@ void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   if (failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
 }
 
-// Ends the job because of it, unless that is happening already: who ends it there is about to say so
-// here.
-void report_loss() {
+// Ends the job because of a PE, unless that is happening already: who ends it there is about to say
+// so here.
+void report_loss(int pe, const char *what) {
   for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
   if (over()) return;
-  last_word("PE %d, on another node: %s: the job ends", int(failed.load() - peers),
-            ucs_status_string(failure));
+  last_word("PE %d, on %s: %s: the job ends", pe, bootstrap::host_of(pe).name, what);
   end_job(1);
 }
 
-// While a call waits and progresses, this thread would only be in its way: with 4 PEs on 4 cores a
-// barrier of two nodes took 64 us, and takes 42 so (2026-11-22).
+// While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs on
+// 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other things
+// from time to time.
 std::atomic<uint64_t> polls; // of calls
 void leave_to_callers(uint64_t seen, bool woken) {
-  for (uint64_t now; !woken && (now = polls.load(std::memory_order_relaxed)) != seen; seen = now)
+  uint64_t now;
+  for (int i = 0; i < 1000 && !woken && !failed; i++, seen = now) {
+    if ((now = polls.load(std::memory_order_relaxed)) == seen) return;
     usleep(100);
+  }
 }
+
+// A cable that is cut breaks no connection. So the first PE of each node asks that of the next
+// whether it is there, four times in SHMEM_NET_TIMEOUT.
+class Watch {
+  static inline std::atomic<bool> answered; // the answer may be late
+  int next = -1;                            // whom this PE asks
+  double asked = 0;
+
+public:
+  Watch() {
+    answered = true;
+    if (self.local != 0 || self.one_node() || self.env.p2p == Env::network) return;
+    next = self.me;
+    do next = (next + 1) % self.n;
+    while (first_of(next) != next);
+  }
+  // Milliseconds until it is to be called again, or -1.
+  int look() {
+    if (next < 0) return -1;
+    const double limit = self.env.net_timeout, now = shmemx_wtime();
+    if (over()) return int(limit * 250) + 1;
+    if (answered && now - asked >= limit / 4) {
+      asked = now;
+      ask_pulse(next, &answered);
+    } else if (!answered && now - asked >= limit) {
+      char text[80];
+      snprintf(text, sizeof text, "no answer for %g seconds (SHMEM_NET_TIMEOUT)", limit);
+      report_loss(next, text);
+    }
+    return int(limit * 250) + 1;
+  }
+};
 
 void *serve(void *) {
   int events;
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
   pollfd fds[2] = {{events, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  Watch watch;
   for (;;) {
     unsigned n = 0;
     ucs_status_t status;
+    const int rest = watch.look();
     {
       std::lock_guard guard(lock);
       while (ucp_worker_progress(worker)) n++;
@@ -111,10 +150,10 @@ void *serve(void *) {
     if (n) ring({nullptr, false});
     if (status == UCS_ERR_BUSY) continue;
     if (stopping) return nullptr;
-    if (failed && !over()) report_loss();
+    if (failed && !over()) report_loss(int(failed.load() - peers), ucs_status_string(failure));
     const uint64_t seen = polls.load(std::memory_order_relaxed);
     fds[1].revents = 0;
-    poll(fds, 2, -1);
+    poll(fds, 2, rest);
     leave_to_callers(seen, fds[1].revents);
     if (fds[1].revents) {
       uint64_t times;
@@ -220,7 +259,9 @@ uint32_t sum_of_program() {
   fseek(file, std::max(0l, size - long(sizeof text)), SEEK_SET);
   add(text, fread(text, 1, sizeof text, file));
   fclose(file);
-  return uint32_t((sum ^ uint64_t(size)) >> 16);
+  memcpy(text, &size, sizeof size);
+  add(text, sizeof size);
+  return uint32_t(sum >> 32);
 }
 
 // Registers what is there and is not registered yet.
@@ -239,6 +280,8 @@ void add_memory() {
 }
 
 void make_worker() {
+  // It says in lines of its own, of each PE, what is said here in one; SHMEM_DEBUG shows them.
+  if (!getenv("UCX_LOG_LEVEL") && !self.env.debug) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
   ucp_params_t params{};
@@ -378,8 +421,8 @@ void progress() {
   if (!worker) return;
   polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!lock.try_lock()) return;
-  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an
-  // abort (2026-11-22).
+  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13
+  // makes an abort (2026-11-22).
   while (!ends && ucp_worker_progress(worker)) {
   }
   lock.unlock();

@@ -16,7 +16,7 @@ namespace shmem::net {
 namespace {
 
 // What is asked of a PE, and its answer. Data follows a put's question and a get's answer.
-enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, end_of_job };
+enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, pulse, end_of_job };
 struct Question {
   uint64_t id = 0, clock = 0; // of who waits for the answer, or of a store, see below
   Kind kind = atomic_op;
@@ -38,11 +38,11 @@ constexpr uint64_t store_id = uint64_t(1) << 63;
 constexpr size_t piece = 64 << 10; // of data in a message
 
 struct Waiting {
-  uint64_t value;
-  Peer *peer; // whose keys come
-  void *data; // where data goes
-  size_t bytes;
-  std::atomic<bool> done;
+  uint64_t value = 0;
+  Peer *peer = nullptr; // whose keys come
+  void *data = nullptr; // where data goes
+  size_t bytes = 0;
+  std::atomic<bool> *done = nullptr;
 };
 std::unordered_map<uint64_t, Waiting *> waiting; // under the lock
 uint64_t last_id;
@@ -217,19 +217,20 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   w->value = a.value;
   if (w->peer) unpack_keys(*w->peer, follows, length);
   if (w->data) memcpy(w->data, follows, length);
-  w->done.store(true, std::memory_order_release);
+  w->done->store(true, std::memory_order_release);
   return UCS_OK;
 }
 
 uint64_t ask(int pe, Question q, Peer *peer = nullptr, void *data = nullptr, size_t bytes = 0) {
-  Waiting w{0, peer, data, bytes, false};
+  std::atomic<bool> done{false};
+  Waiting w{0, peer, data, bytes, &done};
   {
     std::lock_guard guard(lock);
     q.id = ++last_id;
     waiting.emplace(q.id, &w);
     message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
   }
-  wait_for([&] { return !w.done.load(std::memory_order_acquire); });
+  wait_for([&] { return !done.load(std::memory_order_acquire); });
   return w.value;
 }
 
@@ -268,6 +269,16 @@ Peer &reach(int pe) {
   if (!peer.known.load(std::memory_order_acquire)) [[unlikely]]
     ask(pe, {.kind = keys}, &peer);
   return peer;
+}
+
+void ask_pulse(int pe, std::atomic<bool> *answered) {
+  static Waiting w{}; // one at a time
+  std::lock_guard guard(lock);
+  w.done = answered;
+  *answered = false;
+  const Question q{.id = ++last_id, .kind = pulse};
+  waiting.emplace(q.id, &w);
+  message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
 }
 
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
@@ -315,29 +326,29 @@ void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) 
     }
 }
 
-// Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of such a
-// one (2026-11-22).
+// Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of
+// such a one (2026-11-22).
 void tell_exit(int status) {
   if (!worker) return;
-  std::vector<std::unique_ptr<Waiting>> told;
+  static std::vector<std::atomic<bool>> answered(size_t(self.n)); // late answers may still come
+  std::vector<int> told;
   {
     std::lock_guard guard(lock);
     Question q{.kind = end_of_job, .value = uint64_t(uint32_t(status))};
     for (int pe = 0; pe < self.n; pe++)
       if (first_of(pe) == pe && pe != self.node_first) {
         q.id = ++last_id;
-        waiting.emplace(q.id, told.emplace_back(new Waiting{}).get());
+        waiting.emplace(q.id, new Waiting{.done = &answered[size_t(pe)]});
         message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+        told.push_back(pe);
       }
   }
   for (int tries = 0; tries < 1000; tries++) {
     progress();
-    bool all = true;
-    for (const auto &w : told) all = all && w->done;
-    if (all) break;
+    if (std::all_of(told.begin(), told.end(), [&](int pe) { return answered[size_t(pe)].load(); }))
+      return;
     usleep(1000);
   }
-  for (auto &w : told) (void)w.release(); // a late answer may still come; the process ends
 }
 
 void Messages::send(int pe, uint64_t tag, const void *p, size_t bytes) {

@@ -32,8 +32,8 @@ void flush(Peer &peer) {
   if (!UCS_PTR_IS_PTR(request)) peer.done = std::exchange(peer.flushing, 0);
 }
 
-// Whether something is not done of what was begun up to then. One endpoint's flush after the other's,
-// and at most one on its way: what other threads begin meanwhile is not waited for.
+// Whether something is not done of what was begun up to then. One endpoint's flush after the
+// other's, and at most one on its way: what other threads begin meanwhile is not waited for.
 bool completes(uint64_t until) {
   std::lock_guard guard(lock);
   bool left = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the files of this folder share: one worker, whose lock is ours, because not every UCX is
-// built for several threads, and the peers. endpoint.cpp brings them up and down and makes progress,
-// transfer.cpp puts, gets and completes, message.cpp asks other PEs, answers them, and passes the
-// messages of collectives.
+// built for several threads, and the peers. endpoint.cpp brings them up and down and makes
+// progress, transfer.cpp puts, gets and completes, message.cpp asks other PEs, answers them, and
+// passes the messages of collectives.
 #pragma once
 #include "../../log.hpp"
 #include "../../net.hpp"
@@ -41,8 +41,8 @@ extern ucp_worker_h worker;
 extern ucp_mem_h memory[regions];
 extern std::mutex lock; // of the worker
 extern Peer *peers;
-// A region is for the GPU to read and write, and one that UCX does not: it goes by messages, and a copy
-// by the GPU on either side.
+// A region is for the GPU to read and write, and one that UCX does not: it goes by messages, and a
+// copy by the GPU on either side.
 extern bool far[regions];
 extern bool ucx_knows_gpu;
 
@@ -55,8 +55,8 @@ int first_of(int pe); // the first PE of its node
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
 uint64_t tick(Peer &peer); // of the clock, for something begun there that quiet is to complete
-// For UCX's calls: counts one more, and one less once it is done. What is begun may be done at once,
-// without a request; then began counts.
+// For UCX's calls: counts one more, and one less once it is done. What is begun may be done at
+// once, without a request; then began counts.
 ucp_request_param_t counted(std::atomic<int> *count);
 void done(void *request, ucs_status_t status, void *count); // its callback
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
@@ -64,6 +64,8 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 Peer &reach(int pe); // takes the lock itself
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
+// Asks whether a PE is there; answered is set once it has said so.
+void ask_pulse(int pe, std::atomic<bool> *answered);
 // Makes the worker call what answers messages.
 void listen();
 // Another node has ended the job, with this status; the answer may not be out yet.
