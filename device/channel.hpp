@@ -31,7 +31,7 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
 }
 
 template <class T> SHMEM_D_ T *at_peer(T *p, int pe) { // of the heap
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~uintptr_t(1)));
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~closer));
 }
 
 template <class Scope>

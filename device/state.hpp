@@ -39,6 +39,52 @@ struct Channels {
   int teams, count, with_lines;
 };
 
+// How kernels reach PEs that are not mapped. They post requests in host memory, and a thread of the
+// library does them there as the host's routines do, in the order of their tickets. A ticket says
+// where a request lies, and which lap of the ring it belongs to.
+struct alignas(64) Request {
+  enum What : uint8_t { // the first are those of Amo
+    put = 8,            // from `local` of the own heap: n blocks of bytes, dst and sst apart
+    get,                // the same way back
+    put_words,          // `bytes` of word
+    get_words,          // into the reply
+    fence               // all before is done before any behind it begins
+  };
+  uint32_t lap; // counts from 1; with pe in one store, which comes last
+  int32_t pe;
+  uint8_t what, bytes;
+  uint16_t unused;
+  uint32_t reply; // the number of the reply that is wanted, which says its place, too; or 0
+  uint64_t at;    // bytes from the start of the heap: the object at the peer
+  union {
+    uint64_t word[5]; // of an atomic: value and cond
+    struct {
+      uint64_t local, bytes, n, dst, sst;
+    } move;
+  };
+};
+// What came of a request for words, where the thread that posted it looks.
+struct alignas(64) Reply {
+  uint32_t number; // stored last
+  uint32_t unused;
+  uint64_t word[7];
+};
+static_assert(sizeof(Request) == 64 && sizeof(Reply) == 64);
+inline constexpr unsigned ring_size =
+    1024;                                 // requests, and replies: a power of two, at least a wave
+struct Tickets {                          // in device memory
+  alignas(line) uint64_t posted;          // the next request's
+  alignas(line) uint64_t seen;            // as much of `done` as some thread has seen
+  alignas(line) uint64_t asked;           // the next reply's
+  alignas(line) uint32_t read[ring_size]; // how often the reply in each place has been read
+};
+struct Ring {
+  Request *requests; // NULL where all PEs are mapped
+  Reply *replies;
+  uint64_t *done; // the requests up to this ticket are done, and their places free
+  Tickets *tickets;
+};
+
 // A handle of a team or of a context of it carries the team's id in the bits above an address of
 // x86-64, so a kernel finds the team with one load. The predefined handles are small: id 0, the
 // world.
@@ -54,7 +100,8 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams
+    many_teams,
+    not_mapped
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
@@ -66,6 +113,8 @@ struct Report {
   char routine[64], argument[16];
 };
 
+inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
+
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
   size_t size;
@@ -76,13 +125,15 @@ struct State {
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;
+  Ring ring;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
-  // kernel must look closer: for every pe under SHMEM_CHECK, for those that do not exist always.
+  // kernel must look closer: for every pe under SHMEM_CHECK, always for those that do not exist, and
+  // for those that are not mapped, which have nothing else set but bit 1.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 120 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 152 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

@@ -59,6 +59,11 @@ size_t channels_at() {
   return arrived_bytes() + epoch_bytes() + line;
 }
 
+// Whether kernels load and store in the memory of that PE.
+bool kernels_map(int pe) {
+  return pe == self.me || (local_of(pe) >= 0 && self.env.p2p == Env::mapped);
+}
+
 void fill(const Flags &flags) {
   state = {};
   state.base = self.device.base;
@@ -71,11 +76,20 @@ void fill(const Flags &flags) {
   state.channels.at = uintptr_t(flags.own) + channels_at();
   state.me = self.me;
   state.n = self.n;
+  bool ring = false;
   for (int pe = 0; pe < device::max_pes; pe++) {
     const bool there = pe < self.n;
-    state.delta[pe] = (there ? uintptr_t(self.device.delta[pe]) : 0) | (self.check || !there);
+    if (there && !kernels_map(pe)) {
+      state.delta[pe] = device::closer | device::away;
+      ring = true;
+      continue;
+    }
+    state.delta[pe] = (there ? uintptr_t(self.device.delta[local_of(pe)]) : 0) |
+                      (self.check || !there ? device::closer : 0);
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
+  if constexpr (net::built)
+    if (ring) state.ring = open_ring();
   if (self.check || self.env.wait_limit > 0) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
@@ -111,6 +125,7 @@ void unpublish() {
     state = {};
   }
   publish_to_all();
+  if constexpr (net::built) close_ring();
   close_reports();
   MUST(hipFree(teams), "hipFree");
   teams = nullptr;
