@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How PEs are reached that are not mapped, because they are on other nodes. Chosen at build time:
-// one of the files in net/.
+// net/none.cpp or the folder net/ucx.
 #pragma once
 #include "bootstrap.hpp"
 #include "state.hpp"
@@ -32,14 +32,19 @@ template <class T> struct Remote {
   int pe;
 };
 
-// Put and get. later: done at the next quiet, else when they return (put: source may change).
-void put(void *dest, int pe, const void *source, size_t bytes, bool later);
-void get(void *dest, const void *source, int pe, size_t bytes, bool later);
-// n blocks of bytes, which start so many bytes from each other. Done as put and get are.
-void put_blocks(void *dest, int pe, size_t dst, const void *source, size_t sst, size_t bytes,
-                size_t n);
-void get_blocks(void *dest, size_t dst, const void *source, int pe, size_t sst, size_t bytes,
-                size_t n);
+// n blocks of bytes, which start so many bytes from each other there and here.
+struct Blocks {
+  size_t bytes, n = 1, there = 0, here = 0;
+};
+enum class Way : uint8_t { put, get };
+// later: done at the next quiet, else when it returns (of a put: here may change).
+void move(Way way, void *there, int pe, void *here, const Blocks &blocks, bool later);
+inline void put(Remote<void> dest, const void *source, const Blocks &blocks, bool later) {
+  move(Way::put, dest.p, dest.pe, const_cast<void *>(source), blocks, later);
+}
+inline void get(void *dest, Remote<const void> source, const Blocks &blocks, bool later) {
+  move(Way::get, const_cast<void *>(source.p), source.pe, dest, blocks, later);
+}
 // All that this PE has begun is done where it is to be seen.
 void quiet();
 // Does what there is to do without waiting.

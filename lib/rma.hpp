@@ -52,10 +52,10 @@ template <class T>
 }
 
 template <class T> inline void move(net::Remote<T> d, const T *s, size_t n, auto, bool later) {
-  net::put(d.p, d.pe, s, n * sizeof(T), later);
+  net::put({d.p, d.pe}, s, {n * sizeof(T)}, later);
 }
 template <class T> inline void move(T *d, net::Remote<const T> s, size_t n, auto, bool later) {
-  net::get(d, s.p, s.pe, n * sizeof(T), later);
+  net::get(d, {s.p, s.pe}, {n * sizeof(T)}, later);
 }
 
 template <class C, class T>
@@ -86,7 +86,7 @@ template <class C, class T> inline void p(const char *fn, C c, T *dest, T value,
       if constexpr (sizeof(T) <= 8)
         net::Atomic<T>(d).store(value);
       else
-        net::put(d.p, d.pe, &value, sizeof value, false);
+        net::put({d.p, d.pe}, &value, {sizeof value}, false);
     } else {
       if (way.careful() && gpu::is_far(d)) return gpu::copy(d, &value, sizeof(T));
       if constexpr (sizeof(T) <= 8)
@@ -101,7 +101,7 @@ template <class C, class T> inline T g(const char *fn, C c, const T *source, int
   return access_read(fn, "source", c, source, pe, [](auto s, auto way) {
     T value;
     if constexpr (!std::is_same_v<decltype(s), const T *>) {
-      net::get(&value, s.p, s.pe, sizeof value, false);
+      net::get(&value, {s.p, s.pe}, {sizeof value}, false);
     } else {
       if (way.careful() && gpu::is_far(s)) {
         gpu::copy(&value, s, sizeof(T));
@@ -124,7 +124,7 @@ inline void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, p
     if constexpr (std::is_same_v<decltype(d), T *>)
       copy_strided(d, source, dst, sst, nelems);
     else
-      net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), sizeof(T), nelems);
+      net::put({d.p, d.pe}, source, {sizeof(T), nelems, dst * sizeof(T), sst * sizeof(T)}, false);
   });
 }
 template <class C, class T>
@@ -135,7 +135,7 @@ inline void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, p
     if constexpr (std::is_same_v<decltype(s), const T *>)
       copy_strided(dest, s, dst, sst, nelems);
     else
-      net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), sizeof(T), nelems);
+      net::get(dest, {s.p, s.pe}, {sizeof(T), nelems, sst * sizeof(T), dst * sizeof(T)}, false);
   });
 }
 
@@ -148,8 +148,8 @@ inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
            if constexpr (std::is_same_v<decltype(d), T *>)
              copy_blocks(d, source, dst, sst, bsize, nblocks);
            else
-             net::put_blocks(d.p, d.pe, dst * sizeof(T), source, sst * sizeof(T), bsize * sizeof(T),
-                             nblocks);
+             net::put({d.p, d.pe}, source,
+                      {bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)}, false);
          });
 }
 template <class C, class T>
@@ -161,8 +161,8 @@ inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
            if constexpr (std::is_same_v<decltype(s), const T *>)
              copy_blocks(dest, s, dst, sst, bsize, nblocks);
            else
-             net::get_blocks(dest, dst * sizeof(T), s.p, s.pe, sst * sizeof(T), bsize * sizeof(T),
-                             nblocks);
+             net::get(dest, {s.p, s.pe},
+                      {bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)}, false);
          });
 }
 

@@ -39,7 +39,7 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
 inline void push_to(const char *fn, const Team &t, int i, void *dest, const void *source,
                     size_t bytes) {
   if constexpr (net::built)
-    if (local_of(t.pe(i)) < 0) return net::put(dest, t.pe(i), source, bytes, true);
+    if (local_of(t.pe(i)) < 0) return net::put({dest, t.pe(i)}, source, {bytes}, true);
   copy(at(fn, "dest", static_cast<char *>(dest), bytes, t.pe(i)), source, bytes);
 }
 inline void arrive(Team &t) {
@@ -75,7 +75,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
     const T *s = source + ptrdiff_t(i * n) * sst;
     if constexpr (net::built)
       if (local_of(t.pe(i)) < 0) {
-        net::put_blocks(d, t.pe(i), dst * sizeof(T), s, sst * sizeof(T), sizeof(T), n);
+        net::put({d, t.pe(i)}, s, {sizeof(T), n, dst * sizeof(T), sst * sizeof(T)}, false);
         continue;
       }
     copy_strided(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, n);

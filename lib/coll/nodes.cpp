@@ -111,7 +111,7 @@ void coll::broadcast_nodes(const char *fn, Team &t, void *dest, const void *sour
   if (t.me == root) {
     const int n = int(nodes.first.size());
     for (int k = 1; k < n; k++)
-      net::put(dest, nodes.first[size_t((nodes.me + k) % n)], source, bytes, true);
+      net::put({dest, nodes.first[size_t((nodes.me + k) % n)]}, source, {bytes}, true);
     net::quiet();
   }
   sync(t);

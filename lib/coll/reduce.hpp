@@ -94,7 +94,8 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
     // Nobody waits on these buffers, so memcpy does where the CPU reaches the source.
     auto fetch = [&](T *to, int i) {
       if constexpr (net::built)
-        if (local_of(t.pe(i)) < 0) return net::get(to, source + b, t.pe(i), m * sizeof(T), false);
+        if (local_of(t.pe(i)) < 0)
+          return net::get(to, {source + b, t.pe(i)}, {m * sizeof(T)}, false);
       if (far)
         copy(to, theirs(i), m * sizeof(T));
       else
@@ -102,7 +103,8 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n,
     };
     auto push = [&](int i) {
       if constexpr (net::built)
-        if (local_of(t.pe(i)) < 0) return net::put(dest + b, t.pe(i), acc, m * sizeof(T), false);
+        if (local_of(t.pe(i)) < 0)
+          return net::put({dest + b, t.pe(i)}, acc, {m * sizeof(T)}, false);
       copy(at(fn, "dest", dest, n, t.pe(i)) + b, acc, m * sizeof(T));
     };
     if constexpr (scan) {

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on first
+// use.
+#include "../../exit.hpp"
+#include "../../team.hpp"
+#include "built.h"
+#include "ucx.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace shmem::net {
+
+ucp_context_h context;
+ucp_worker_h worker;
+ucp_mem_h memory[regions];
+std::mutex lock;
+Peer *peers;
+
+namespace {
+
+constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
+
+// What a PE tells all others, once a node in the segment.
+struct Entry {
+  char version[16];
+  uint64_t heap, data; // bytes
+  int first;           // PE of its node
+  int node;            // filled by who reads it
+  int length;
+  char address[212];
+};
+static_assert(sizeof(Entry) == 256);
+
+Entry *book() {
+  return static_cast<Entry *>(self.book);
+}
+
+std::atomic<bool> leaving; // a connection that ends is no fault
+std::atomic<bool> ends;    // another node has ended the job, with this status
+int ending;
+// The first peer whose connection has failed, and how.
+std::atomic<Peer *> failed;
+ucs_status_t failure;
+int wake_fd = -1; // wakes the thread that answers
+std::atomic<bool> stopping;
+pthread_t server;
+
+void wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t n = write(wake_fd, &one, sizeof one);
+}
+
+// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under the
+// lock.
+void lost(void *arg, ucp_ep_h, ucs_status_t status) {
+  Peer *none = nullptr;
+  if (over() || failed) return;
+  failure = status;
+  if (failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
+}
+
+// Ends the job because of it, unless that is happening already: who ends it there is about to say so
+// here.
+void report_loss() {
+  for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
+  if (over()) return;
+  last_word("PE %d, on another node: %s: the job ends", int(failed.load() - peers),
+            ucs_status_string(failure));
+  end_job(1);
+}
+
+void *serve(void *) {
+  int events;
+  must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
+  pollfd fds[2] = {{events, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  for (;;) {
+    unsigned n = 0;
+    ucs_status_t status;
+    {
+      std::lock_guard guard(lock);
+      while (ucp_worker_progress(worker)) n++;
+      status = ucp_worker_arm(worker);
+    }
+    if (ends && status != UCS_ERR_BUSY) { // the answer is out
+      leaving = true;
+      claim_exit(ending);
+      return nullptr;
+    }
+    // Who sleeps until an object of its own changes hears nothing of what is stored from here.
+    if (n) ring({nullptr, false});
+    if (status == UCS_ERR_BUSY) continue;
+    if (stopping) return nullptr;
+    if (failed && !over()) report_loss();
+    if (poll(fds, 2, -1) > 0 && fds[1].revents) {
+      uint64_t times;
+      [[maybe_unused]] ssize_t got = read(wake_fd, &times, sizeof times);
+    }
+  }
+}
+
+} // namespace
+
+bool over() {
+  return leaving || ends || self.exiting || self.job->exit || self.job->dead;
+}
+
+void ended_elsewhere(int status) {
+  ending = status;
+  ends = true;
+}
+
+void done(void *request, ucs_status_t status, void *count) {
+  // Of a peer that is lost nothing is ever done: who waits for it does so until the job ends.
+  if (count && (status == UCS_OK || over()))
+    static_cast<std::atomic<int> *>(count)->fetch_sub(1, std::memory_order_release);
+  ucp_request_free(request);
+}
+ucp_request_param_t counted(std::atomic<int> *count) {
+  ucp_request_param_t p{};
+  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  p.cb.send = done;
+  p.user_data = count;
+  if (count) count->fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
+  if (UCS_PTR_IS_ERR(request) && !over() && !failed) must(UCS_PTR_STATUS(request), what);
+  if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
+    count->fetch_sub(1, std::memory_order_release);
+}
+
+ucp_ep_h endpoint(int pe) {
+  Peer &peer = peers[pe];
+  if (peer.ep) return peer.ep;
+  ucp_ep_params_t p{};
+  p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                 UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  p.address = reinterpret_cast<const ucp_address_t *>(book()[pe].address);
+  p.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  p.err_handler = {lost, &peer};
+  const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
+  if (status != UCS_OK)
+    fatal("PE %d, on another node, cannot be reached: %s: UCX_NET_DEVICES and UCX_TLS choose the "
+          "ways",
+          pe, ucs_status_string(status));
+  return peer.ep;
+}
+
+void check(const bootstrap::Place &place) {
+  if (place.elsewhere < 0) return;
+  if (place.n > max_far_pes)
+    fatal_all("%d PEs on several nodes: this build takes at most %d", place.n, max_far_pes);
+  if (place.stride == 0)
+    fatal_all("the PEs of this node are not at equal distances: place them by slot or by node");
+}
+
+size_t book_bytes() {
+  return self.one_node() ? 0 : size_t(self.n) * sizeof(Entry);
+}
+
+int first_of(int pe) {
+  return book()[pe].first;
+}
+int node_of(int pe) {
+  return book()[pe].node;
+}
+
+namespace {
+
+void make_worker() {
+  ucp_config_t *config;
+  must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+  params.features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.estimated_num_eps = size_t(self.n);
+  must(ucp_init(&params, config, &context), "ucp_init");
+  ucp_config_release(config);
+  ucp_worker_params_t w{};
+  w.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  w.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  must(ucp_worker_create(context, &w, &worker), "ucp_worker_create");
+  listen();
+  for (int i = 0; i < regions; i++) {
+    if (registered[i]->size == 0) continue;
+    ucp_mem_map_params_t m{};
+    m.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                   UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    m.address = reinterpret_cast<void *>(registered[i]->base);
+    m.length = registered[i]->size;
+    m.flags = UCP_MEM_MAP_NONBLOCK;
+    must(ucp_mem_map(context, &m, &memory[i]), "ucp_mem_map of the symmetric memory");
+  }
+}
+
+void show_address() {
+  ucp_worker_attr_t attr{};
+  attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY; // what is on this node is mapped
+  must(ucp_worker_query(worker, &attr), "ucp_worker_query");
+  Entry mine{};
+  if (attr.address_length > sizeof mine.address)
+    fatal_all("the address of a PE takes %zu bytes, there are %zu: name fewer interfaces in "
+              "UCX_NET_DEVICES",
+              attr.address_length, sizeof mine.address);
+  snprintf(mine.version, sizeof mine.version, "%s", SHMEM_LIBRARY_VERSION);
+  mine.heap = self.heap.size;
+  mine.data = self.data.size;
+  mine.first = self.node_first;
+  mine.length = int(attr.address_length);
+  memcpy(mine.address, attr.address, attr.address_length);
+  ucp_worker_release_address(worker, attr.address);
+  bootstrap::show(&mine, sizeof mine);
+}
+
+void read_book() {
+  const Entry *all = book();
+  int nodes = 0;
+  for (int pe = 0; pe < self.n; pe++) {
+    Entry &e = book()[pe];
+    bootstrap::seen(pe, &e, sizeof e);
+    e.node = e.first == pe ? nodes++ : all[e.first].node;
+    if (strncmp(e.version, SHMEM_LIBRARY_VERSION, sizeof e.version) != 0)
+      fatal("PE %d has version %.16s of this library, this PE %s", pe, e.version,
+            SHMEM_LIBRARY_VERSION);
+    if (e.data != self.data.size)
+      fatal("static data of %zu bytes, but %zu in PE %d: all PEs must run the same program",
+            self.data.size, size_t(e.data), pe);
+    if (e.heap != self.heap.size)
+      fatal("a symmetric heap of %zu bytes, but %zu in PE %d, whose node has other settings or "
+            "another amount of memory: set SHMEM_SYMMETRIC_SIZE",
+            self.heap.size, size_t(e.heap), pe);
+  }
+}
+
+} // namespace
+
+void open() {
+  if (self.one_node()) return;
+  peers = static_cast<Peer *>(calloc(size_t(self.n), sizeof(Peer)));
+  if (!peers) fatal("no memory for %d peers", self.n);
+  make_worker();
+  show_address();
+  auto &ready = self.job->book_ready;
+  if (self.local == 0) {
+    read_book();
+    ready.store(1, std::memory_order_release);
+  }
+  while (!ready.load(std::memory_order_acquire)) usleep(100);
+}
+
+void start() {
+  if (!worker) return;
+  leaving = stopping = false;
+  wake_fd = eventfd(0, EFD_CLOEXEC);
+  if (int error = start_thread(&server, serve))
+    fatal("starting the thread that answers other nodes: %s", strerror(error));
+}
+
+void leave() {
+  if (!worker) return;
+  quiet();
+  shmem::sync(*self.world);
+  leaving = true;
+}
+
+void stop() {
+  if (!worker) return;
+  // The messages of the last barrier are out.
+  std::atomic<int> count{0};
+  {
+    std::lock_guard guard(lock);
+    const ucp_request_param_t p = counted(&count);
+    began(ucp_worker_flush_nbx(worker, &p), &count, "ucp_worker_flush");
+  }
+  wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
+  stopping = true;
+  wake();
+  pthread_join(server, nullptr);
+  close(wake_fd);
+}
+
+void progress() {
+  if (!worker || !lock.try_lock()) return;
+  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an
+  // abort (2026-11-22).
+  while (!ends && ucp_worker_progress(worker)) {
+  }
+  lock.unlock();
+}
+
+} // namespace shmem::net

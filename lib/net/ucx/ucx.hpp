@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// What the files of this folder share: one worker, whose lock is ours, because not every UCX is
+// built for several threads, and the peers. endpoint.cpp brings them up and down and makes progress,
+// transfer.cpp puts, gets and completes, message.cpp asks other PEs, answers them, and passes the
+// messages of collectives.
+#pragma once
+#include "../../log.hpp"
+#include "../../net.hpp"
+#include "../../sync.hpp"
+#include <mutex>
+#include <ucp/api/ucp.h>
+
+namespace shmem::net {
+
+// What is registered, and named in messages by its number here.
+inline const Region *const registered[] = {&self.heap, &self.data};
+inline constexpr int regions = int(std::size(registered));
+inline int region_of(const void *p) {
+  int i = 0;
+  while (i < regions - 1 && !registered[i]->has(p)) i++;
+  return i;
+}
+
+// A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
+struct Peer {
+  ucp_ep_h ep;
+  ucp_rkey_h key[regions];
+  uint64_t base[regions];
+  std::atomic<bool> known; // keys and bases
+  // By the clock of what this PE begins: its last transfer there, up to which they are done, and up
+  // to which they will be with the flush that is on its way, if any. Then the last store that is a
+  // message, and up to which those are answered.
+  uint64_t moved, done, flushing;
+  uint64_t stored, answered;
+  bool listed; // among the busy
+  bool busy() const { return done < moved || answered < stored; }
+};
+
+extern ucp_context_h context;
+extern ucp_worker_h worker;
+extern ucp_mem_h memory[regions];
+extern std::mutex lock; // of the worker
+extern Peer *peers;
+
+inline void must(ucs_status_t status, const char *what) {
+  if (status != UCS_OK) fatal("%s: %s", what, ucs_status_string(status));
+}
+// The job ends, or this PE leaves it: peers may be gone, and that is no fault.
+bool over();
+int first_of(int pe); // the first PE of its node
+// The rest is under the lock.
+ucp_ep_h endpoint(int pe);
+uint64_t tick(Peer &peer); // of the clock, for something begun there that quiet is to complete
+// For UCX's calls: counts one more, and one less once it is done. What is begun may be done at once,
+// without a request; then began counts.
+ucp_request_param_t counted(std::atomic<int> *count);
+void done(void *request, ucs_status_t status, void *count); // its callback
+void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
+// Another PE's base addresses and keys of memory.
+Peer &reach(int pe); // takes the lock itself
+// Makes the worker call what answers messages.
+void listen();
+// Another node has ended the job, with this status; the answer may not be out yet.
+void ended_elsewhere(int status);
+
+// Until f() is false, which others make so. Without the lock.
+template <class F> void wait_for(F &&f) {
+  wait_while({nullptr, false}, [&] {
+    progress();
+    return f();
+  });
+}
+
+} // namespace shmem::net
