@@ -22,7 +22,8 @@ SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
   return unsigned(reinterpret_cast<uintptr_t>(ctx) >> id_shift);
 }
 SHMEM_D_ Team team_of(unsigned id) {
-  return id ? arch::load_global(&state.teams[id]) : Team{state.me, state.n, 0, 1, 0};
+  return id ? arch::load_global(&state.teams[id])
+            : Team{state.me, state.n, 0, 1, 0, state.ring.requests != nullptr};
 }
 
 SHMEM_D_ int world_pe(World, int pe) {
@@ -71,8 +72,6 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                       : bytes > state.size - from              ? Report::past_end
                       : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
                                                                : Report::none;
-  // Of a library that reaches them, a module that does not.
-  if (!ring_built && !kind && delta & away) kind = Report::not_mapped;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return delta - closer;
 }

@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: MIT
 // How kernels of PEs wait for each other. A flag is an epoch that a member stores at another one;
-// it only grows. Here is the loop in which every wait of the device for a peer polls, too.
+// it only grows.
 #pragma once
-#include "address.hpp"
-#include "scope.hpp"
+#include "ring.hpp"
 
 namespace shmem::device {
-
-// Counts polls against SHMEM_WAIT_LIMIT. The clock is read every 256th time.
-struct Patience {
-  uint64_t end = 0;
-  uint32_t polls = 0;
-  SHMEM_D_ bool over() {
-    if (!state.wait_limit || ++polls % 256) return false;
-    const uint64_t now = arch::clock();
-    if (!end) end = now + state.wait_limit;
-    return now >= end;
-  }
-};
-// Polls until done(); late() reports and does not return.
-template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late) {
-  Patience patience;
-  while (!done()) {
-    if (patience.over()) late();
-    arch::pause();
-  }
-}
 
 // What members of a team are to the two below, and those of a product in gemm/members.hpp: n, me,
 // which PE one is, and where a flag of it lies as an address here.
@@ -39,9 +18,18 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
 // By the threads of a scope: this member's flag, which lies at `mine` here, at each of the others.
 // The caller has released what it stands for.
 template <class Members, class Scope>
-SHMEM_D_ void set_flags(const Members &members, uint64_t *mine, uint64_t epoch, Scope scope) {
-  for (int i = int(scope.rank()); i < members.n; i += int(scope.size()))
-    if (i != members.me) arch::store(flag_at(members, mine, i), epoch);
+SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members, uint64_t *mine,
+                        uint64_t epoch, Scope scope) {
+  for (int i = int(scope.rank()); i < members.n; i += int(scope.size())) {
+    if (i == members.me) continue;
+    // Members of a product are all mapped.
+    if constexpr (ring_built && std::is_same_v<Members, Team>)
+      if (is_away(pe_of(members, i))) {
+        ring::flag(fn, mine, epoch, pe_of(members, i));
+        continue;
+      }
+    arch::store(flag_at(members, mine, i), epoch);
+  }
 }
 // Until flag(i) of each of the others is at least epoch. The caller says by arch::polled that it
 // loads what they stored before.

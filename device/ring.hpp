@@ -6,8 +6,9 @@
 // Lanes that call together take tickets in a row. So nobody waits for a place, or a reply, of a lane
 // that waits in step with it, as long as there are more of them than a wave has lanes.
 #pragma once
-#include "flags.hpp"
 #include "kinds.hpp"
+#include "poll.hpp"
+#include "scope.hpp"
 
 namespace shmem::device::ring {
 
@@ -183,6 +184,21 @@ SHMEM_D_ T fetch_amo(const char *fn, Amo op, const T *dest, int pe, T value, T c
       },
       [&](const uint64_t *from) { seen = arch::Bits<T>(arch::load(from)); });
   return arch::from_bits<T>(seen);
+}
+
+// What lies at p in this PE's flags, at the same place of another's: n words, each stored whole. A fence
+// comes before the flag of something.
+SHMEM_D_ uint64_t in_flags(const void *p) {
+  return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(state.arrived);
+}
+SHMEM_D_ void flag(const char *fn, const uint64_t *p, uint64_t value, int pe) {
+  post(fn, pe, in_flags(p), Request::flags, 8, 0, [&](uint64_t *w) { arch::store(w, value); });
+}
+SHMEM_D_ void flags(const char *fn, const uint64_t *p, const uint64_t (&words)[4], int pe) {
+  post(fn, pe, in_flags(p), Request::flags, 32, 0, [&](uint64_t *w) {
+    arch::store(w, words[0]), arch::store(w + 1, words[1]);
+    arch::store(w + 2, words[2]), arch::store(w + 3, words[3]);
+  });
 }
 
 // What was posted before, by whatever thread of this GPU that this one has met, is done before what

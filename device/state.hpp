@@ -25,6 +25,7 @@ constexpr size_t full_waves(size_t threads) {
 struct Team {
   int me, n, start, stride;
   uint64_t base; // epochs of its collectives begin here, see Channels
+  bool away;     // some of its members are not mapped
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
@@ -48,6 +49,7 @@ struct alignas(64) Request {
     get,                // the same way back
     put_words,          // `bytes` of word
     get_words,          // into the reply
+    flags,              // `bytes` of word, by words, at `at` from the start of State::arrived
     fence               // all before is done before any behind it begins
   };
   uint32_t lap; // counts from 1; with pe in one store, which comes last
@@ -100,8 +102,7 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams,
-    not_mapped
+    many_teams
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
@@ -141,6 +142,7 @@ struct Module {
   int (*publish)(const State *); // 0 or a hipError_t
   size_t state_bytes;            // as the module was compiled
   Module *next;
+  bool ring; // its kernels reach PEs that are not mapped
 };
 
 } // namespace shmem::device

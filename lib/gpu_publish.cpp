@@ -7,6 +7,7 @@
 #include "team.hpp"
 #include <algorithm>
 #include <mutex>
+#include <vector>
 
 namespace shmem::gpu {
 
@@ -14,7 +15,8 @@ namespace {
 
 std::mutex modules_mutex; // guards state too: a module may come at any time, from any thread
 device::Module *modules;
-device::State state; // all zero while there is no device heap
+std::vector<uintptr_t> peer_flags; // of the PEs that this one has mapped, though kernels may not
+device::State state;               // all zero while there is no device heap
 device::Team *teams;
 
 void publish_to(device::Module *module) {
@@ -22,6 +24,10 @@ void publish_to(device::Module *module) {
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
           module->state_bytes, sizeof state);
+  if (state.ring.requests && !module->ring)
+    fatal(
+        "a module of device code reaches PEs of this node only, and the job has others: compile it "
+        "without SHMEM_ONE_NODE, against this version of the library");
   if (int error = module->publish(&state))
     fatal("GPU %d: showing the job to a module of device code: %s", chosen,
           hipGetErrorString(hipError_t(error)));
@@ -88,6 +94,7 @@ void fill(const Flags &flags) {
                       (self.check || !there ? device::closer : 0);
     state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
   }
+  peer_flags.assign(flags.peer, flags.peer + self.n_local);
   if constexpr (net::built)
     if (ring) state.ring = open_ring();
   if (self.check || self.env.wait_limit > 0) state.report = open_reports();
@@ -132,10 +139,21 @@ void unpublish() {
 }
 
 device::Team kernel_team(const Team &t) {
-  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32};
+  bool away = false;
+  for (int i = 0; i < t.n; i++) away |= !kernels_map(t.pe(i));
+  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, away};
 }
 const device::Channels &channels() {
   return state.channels;
+}
+
+bool store_flags(int pe, uint64_t at, const uint64_t *words, size_t n) {
+  const int local = local_of(pe);
+  if (local < 0) return false;
+  auto *to = reinterpret_cast<uint64_t *>(peer_flags[size_t(local)] + at);
+  if (runtime::hardware) return copy(to, words, n * sizeof *words), true;
+  for (size_t i = 0; i < n; i++) __atomic_store_n(to + i, words[i], __ATOMIC_RELEASE);
+  return true;
 }
 
 void show_team(const Team &t) {

@@ -46,9 +46,6 @@ const char *comparison(int cmp) {
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",
         r.routine, (unsigned long long)r.seen, self.env.coll_teams, where);
-  case device::Report::not_mapped:
-    fatal("%s: PE %d is on another node, or SHMEM_P2P is 0, and kernels do not reach it so; %s",
-          r.routine, r.pe, where);
   case device::Report::wait_limit:
     fatal("%s: %s = %p: waited longer than SHMEM_WAIT_LIMIT for a value %s %lld (0x%llx) and last "
           "saw %lld (0x%llx); %s",

@@ -92,6 +92,10 @@ void serve_one(const Request &q) {
     api::get(name, all, reinterpret_cast<char *>(words), at, q.bytes, q.pe);
     return answer(q, words, sizeof words);
   }
+  case Request::flags:
+    if (!store_flags(q.pe, q.at, q.word, q.bytes / sizeof *q.word))
+      not_mapped("a collective of kernels", q.pe);
+    return;
   case Request::fence:
     gpu::finish();
     if constexpr (net::built) net::quiet();

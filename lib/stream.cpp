@@ -47,7 +47,9 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
   check_object(fn, arg, p, bytes, align);
-  return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[pe]));
+  const int local = local_of(pe);
+  if (local < 0) not_mapped(fn, pe);
+  return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[local]));
 }
 
 void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote remote, Stream s) {
@@ -81,8 +83,10 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
 }
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
-  c->algorithm = choice.algorithm;
-  c->blocks = choice.blocks;
+  // Of members that are not mapped no source can be read; and only some channels have lines.
+  const bool lines = c->team.away && what <= Collective::scan;
+  c->algorithm = lines ? Algorithm::lines : choice.algorithm;
+  c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
 }
 
