@@ -24,7 +24,7 @@ namespace shmem {
 void choose_spans() {
   const Region &main = self.device_main ? self.device : self.heap;
   const Span all{main.base, main.size};
-  self.careful = self.check || self.far || !self.one_node() || self.env.p2p == Env::network;
+  self.careful = self.check || self.far || !self.one_node();
   self.word = self.check || (self.far && self.device_main) ? Span{} : all;
   self.read = self.oversubscribed ? Span{} : self.word;
   self.fast = self.check || self.far ? Span{} : all;

@@ -7,7 +7,6 @@
 #include "team.hpp"
 #include <algorithm>
 #include <mutex>
-#include <vector>
 
 namespace shmem::gpu {
 
@@ -15,8 +14,7 @@ namespace {
 
 std::mutex modules_mutex; // guards state too: a module may come at any time, from any thread
 device::Module *modules;
-std::vector<uintptr_t> peer_flags; // of the PEs that this one has mapped, though kernels may not
-device::State state;               // all zero while there is no device heap
+device::State state; // all zero while there is no device heap
 device::Team *teams;
 
 void publish_to(device::Module *module) {
@@ -65,11 +63,6 @@ size_t channels_at() {
   return arrived_bytes() + epoch_bytes() + line;
 }
 
-// Whether kernels load and store in the memory of that PE.
-bool kernels_map(int pe) {
-  return pe == self.me || (local_of(pe) >= 0 && self.env.p2p == Env::mapped);
-}
-
 void fill(const Flags &flags) {
   state = {};
   state.base = self.device.base;
@@ -82,21 +75,16 @@ void fill(const Flags &flags) {
   state.channels.at = uintptr_t(flags.own) + channels_at();
   state.me = self.me;
   state.n = self.n;
-  bool ring = false;
   for (int pe = 0; pe < device::max_pes; pe++) {
     const bool there = pe < self.n;
-    if (there && !kernels_map(pe)) {
-      state.delta[pe] = device::closer | device::away;
-      ring = true;
-      continue;
-    }
-    state.delta[pe] = (there ? uintptr_t(self.device.delta[local_of(pe)]) : 0) |
-                      (self.check || !there ? device::closer : 0);
-    state.flag_delta[pe] = there ? flags.peer[pe] - uintptr_t(flags.own) : 0;
+    const int i = there ? local_of(pe) : -1;
+    state.delta[pe] = i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
+                      : there ? device::closer | device::away
+                              : device::closer;
+    state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
-  peer_flags.assign(flags.peer, flags.peer + self.n_local);
   if constexpr (net::built)
-    if (ring) state.ring = open_ring();
+    if (!self.one_node()) state.ring = open_ring();
   if (self.check || self.env.wait_limit > 0) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
@@ -140,20 +128,11 @@ void unpublish() {
 
 device::Team kernel_team(const Team &t) {
   bool away = false;
-  for (int i = 0; i < t.n; i++) away |= !kernels_map(t.pe(i));
+  for (int i = 0; i < t.n; i++) away |= local_of(t.pe(i)) < 0;
   return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, away};
 }
 const device::Channels &channels() {
   return state.channels;
-}
-
-bool store_flags(int pe, uint64_t at, const uint64_t *words, size_t n) {
-  const int local = local_of(pe);
-  if (local < 0) return false;
-  auto *to = reinterpret_cast<uint64_t *>(peer_flags[size_t(local)] + at);
-  if (runtime::hardware) return copy(to, words, n * sizeof *words), true;
-  for (size_t i = 0; i < n; i++) __atomic_store_n(to + i, words[i], __ATOMIC_RELEASE);
-  return true;
 }
 
 void show_team(const Team &t) {

@@ -150,8 +150,8 @@ void test() {
   const unsigned last = launches - 1;
   for (unsigned t = 0; t < all; t++) {
     for (unsigned i = 0; i < puts; i++) {
-      const uint64_t want = (uint64_t(last) << 40) + (uint64_t(i) << 32) +
-                            (uint64_t(unsigned(from)) << 24) + t;
+      const uint64_t want =
+          (uint64_t(last) << 40) + (uint64_t(i) << 32) + (uint64_t(unsigned(from)) << 24) + t;
       CHECK(seen.words[i][t] == want, "word %u of thread %u is %lx, not %lx", i, t,
             (unsigned long)seen.words[i][t], (unsigned long)want);
     }
@@ -189,19 +189,14 @@ void speed() {
   uint64_t *const words = shared->words[0];
   for (unsigned w : {1u, 16u, 128u}) {
     const unsigned n = 200000 / w;
-    timed("p", w, n, [&] {
-      hipLaunchKernelGGL(rate, dim3(w), dim3(1), 0, stream, words, n, to);
-    });
-    timed("put_nbi of 8 bytes", w, n, [&] {
-      hipLaunchKernelGGL(rate_nbi, dim3(w), dim3(1), 0, stream, words, words, n, to);
-    });
-    timed("fetch_add", w, n / 50, [&] {
-      hipLaunchKernelGGL(fetch, dim3(w), dim3(1), 0, stream, words, n / 50, to);
-    });
+    timed("p", w, n, [&] { hipLaunchKernelGGL(rate, dim3(w), dim3(1), 0, stream, words, n, to); });
+    timed("put_nbi of 8 bytes", w, n,
+          [&] { hipLaunchKernelGGL(rate_nbi, dim3(w), dim3(1), 0, stream, words, words, n, to); });
+    timed("fetch_add", w, n / 50,
+          [&] { hipLaunchKernelGGL(fetch, dim3(w), dim3(1), 0, stream, words, n / 50, to); });
   }
-  timed("p and quiet", 1, 5000, [&] {
-    hipLaunchKernelGGL(latency, dim3(1), dim3(1), 0, stream, words, 5000, to);
-  });
+  timed("p and quiet", 1, 5000,
+        [&] { hipLaunchKernelGGL(latency, dim3(1), dim3(1), 0, stream, words, 5000, to); });
   shmem_barrier_all();
   if (me == 0) { // the host's own, for comparison
     const double start = shmemx_wtime();
