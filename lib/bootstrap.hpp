@@ -9,11 +9,17 @@ namespace shmem::bootstrap {
 struct Place {
   int me, n;          // in the job
   int local, n_local; // on this node
+  int machine; // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0
   int first,
       stride;    // the PEs of this node are first + i * stride, or stride is 0: in no such order
   int elsewhere; // a PE on another node, or -1
 };
 
+// The same as if each PE were a node of its own.
+inline Place alone(Place p) {
+  if (p.n == 1) return p;
+  return {p.me, p.n, 0, 1, p.machine, p.me, 1, p.me == 0 ? 1 : 0};
+}
 bool launched(); // is there a launcher to ask?
 Place join();
 // Each node has a leader, local rank 0: it tells the others of its node a short text.

@@ -54,13 +54,14 @@ void join_job() {
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
+  char message[256];
+  if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
+  if (self.env.p2p == Env::network) place = bootstrap::alone(place);
   self.local = place.local;
   self.n_local = place.n_local;
   self.node_first = place.first;
   self.node_stride = place.stride;
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
-  char message[256];
-  if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
   net::check(place);
   segment::join(place);
   net::open();

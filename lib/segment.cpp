@@ -118,7 +118,7 @@ void join(const bootstrap::Place &place) {
   };
   size_t heap;
   if (place.local == 0) {
-    heap = heap_bytes(n);
+    heap = heap_bytes(place.machine);
     layout(heap);
     create(n, self.job_bytes);
     struct stat st;

@@ -88,7 +88,7 @@ bool launched() {
 }
 
 Place join() {
-  if (!launched()) return {0, 1, 0, 1, 0, 1, -1};
+  if (!launched()) return {0, 1, 0, 1, 1, 0, 1, -1};
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
@@ -98,6 +98,7 @@ Place join() {
   place.n = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
   place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
   place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
+  place.machine = place.n_local;
   place.first = 0, place.stride = 1, place.elsewhere = -1;
   if (place.n_local < place.n) find_node(&place);
   PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(place.first));

@@ -5,6 +5,7 @@
 #include "../../team.hpp"
 #include "built.h"
 #include "ucx.hpp"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,15 +26,22 @@ namespace {
 constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
 
 // What a PE tells all others, once a node in the segment.
+struct Version {
+  uint8_t part[3];
+  bool operator==(const Version &) const = default;
+};
 struct Entry {
-  char version[16];
-  uint64_t heap, data; // bytes
+  Version library, ucx;
+  uint16_t length;     // of the address
+  uint32_t heap, data; // pages
+  uint32_t program;    // a sum of the executable
   int first;           // PE of its node
   int node;            // filled by who reads it
-  int length;
-  char address[212];
+  char address[228];
 };
 static_assert(sizeof(Entry) == 256);
+
+Entry mine;
 
 Entry *book() {
   return static_cast<Entry *>(self.book);
@@ -140,7 +148,9 @@ ucp_ep_h endpoint(int pe) {
   p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                  UCP_EP_PARAM_FIELD_ERR_HANDLER;
   p.address = reinterpret_cast<const ucp_address_t *>(book()[pe].address);
-  p.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  // UCX tells of no lost peer over shared memory; on one machine the launcher does.
+  p.err_mode =
+      self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   p.err_handler = {lost, &peer};
   const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
   if (status != UCS_OK)
@@ -171,6 +181,35 @@ int node_of(int pe) {
 
 namespace {
 
+Version library_version() {
+  Version v{};
+  sscanf(SHMEM_LIBRARY_VERSION, "%hhu.%hhu.%hhu", &v.part[0], &v.part[1], &v.part[2]);
+  return v;
+}
+Version ucx_version() {
+  unsigned a, b, c;
+  ucp_get_version(&a, &b, &c);
+  return {uint8_t(a), uint8_t(b), uint8_t(c)};
+}
+
+// Of the file's first and last page, in which are its build id and its sections, and its size.
+uint32_t sum_of_program() {
+  uint64_t sum = 14695981039346656037u; // FNV-1a
+  auto add = [&](const unsigned char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) sum = (sum ^ p[i]) * 1099511628211u;
+  };
+  FILE *file = fopen("/proc/self/exe", "re");
+  if (!file) return 0;
+  unsigned char text[page];
+  add(text, fread(text, 1, sizeof text, file));
+  fseek(file, 0, SEEK_END);
+  const long size = ftell(file);
+  fseek(file, std::max(0l, size - long(sizeof text)), SEEK_SET);
+  add(text, fread(text, 1, sizeof text, file));
+  fclose(file);
+  return uint32_t((sum ^ uint64_t(size)) >> 16);
+}
+
 void make_worker() {
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -199,22 +238,46 @@ void make_worker() {
 
 void show_address() {
   ucp_worker_attr_t attr{};
-  attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
-  attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY; // what is on this node is mapped
+  attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS;
+  if (self.env.p2p == Env::mapped) { // what is on this node is mapped
+    attr.field_mask |= UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+    attr.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+  }
   must(ucp_worker_query(worker, &attr), "ucp_worker_query");
-  Entry mine{};
+  debug("UCX: an address of %zu bytes", attr.address_length);
   if (attr.address_length > sizeof mine.address)
-    fatal_all("the address of a PE takes %zu bytes, there are %zu: name fewer interfaces in "
-              "UCX_NET_DEVICES",
+    fatal_all("UCX's address of a PE takes %zu bytes, there is room for %zu: name fewer interfaces "
+              "in UCX_NET_DEVICES, or transports in UCX_TLS",
               attr.address_length, sizeof mine.address);
-  snprintf(mine.version, sizeof mine.version, "%s", SHMEM_LIBRARY_VERSION);
-  mine.heap = self.heap.size;
-  mine.data = self.data.size;
+  mine.library = library_version();
+  mine.ucx = ucx_version();
+  mine.heap = uint32_t(self.heap.size / page);
+  mine.data = uint32_t(self.data.size / page);
+  mine.program = sum_of_program();
   mine.first = self.node_first;
-  mine.length = int(attr.address_length);
+  mine.length = uint16_t(attr.address_length);
   memcpy(mine.address, attr.address, attr.address_length);
   ucp_worker_release_address(worker, attr.address);
   bootstrap::show(&mine, sizeof mine);
+}
+
+// Every node's first PE reads all, so each pair that differs is met by both sides.
+void compare(int pe, const Entry &e) {
+  auto versions = [=](const char *what, Version theirs, Version ours) {
+    if (theirs == ours) return;
+    fatal("PE %d has %s %d.%d.%d, this PE %d.%d.%d: all nodes need the same", pe, what,
+          theirs.part[0], theirs.part[1], theirs.part[2], ours.part[0], ours.part[1], ours.part[2]);
+  };
+  versions("libshmem", e.library, mine.library);
+  versions("UCX", e.ucx, mine.ucx);
+  if (e.data != mine.data || e.program != mine.program)
+    fatal("PE %d runs another program than this PE, or another build of it (static data of %zu and "
+          "%zu bytes): all PEs must run the same one",
+          pe, e.data * page, mine.data * page);
+  if (e.heap != mine.heap)
+    fatal("PE %d has a symmetric heap of %zu bytes, this PE one of %zu: nodes have other settings "
+          "or other amounts of memory: set SHMEM_SYMMETRIC_SIZE",
+          pe, e.heap * page, mine.heap * page);
 }
 
 void read_book() {
@@ -224,16 +287,7 @@ void read_book() {
     Entry &e = book()[pe];
     bootstrap::seen(pe, &e, sizeof e);
     e.node = e.first == pe ? nodes++ : all[e.first].node;
-    if (strncmp(e.version, SHMEM_LIBRARY_VERSION, sizeof e.version) != 0)
-      fatal("PE %d has version %.16s of this library, this PE %s", pe, e.version,
-            SHMEM_LIBRARY_VERSION);
-    if (e.data != self.data.size)
-      fatal("static data of %zu bytes, but %zu in PE %d: all PEs must run the same program",
-            self.data.size, size_t(e.data), pe);
-    if (e.heap != self.heap.size)
-      fatal("a symmetric heap of %zu bytes, but %zu in PE %d, whose node has other settings or "
-            "another amount of memory: set SHMEM_SYMMETRIC_SIZE",
-            self.heap.size, size_t(e.heap), pe);
+    compare(pe, e);
   }
 }
 
