@@ -127,9 +127,7 @@ void unpublish() {
 }
 
 device::Team kernel_team(const Team &t) {
-  bool away = false;
-  for (int i = 0; i < t.n; i++) away |= local_of(t.pe(i)) < 0;
-  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, away};
+  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, t.nodes != nullptr};
 }
 const device::Channels &channels() {
   return state.channels;
