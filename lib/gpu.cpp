@@ -7,6 +7,7 @@
 #include "env.hpp"
 #include "gpu_hip.hpp"
 #include "gpu_topology.hpp"
+#include "net.hpp"
 #include "team.hpp"
 #include "tune.hpp"
 #include <algorithm>
@@ -47,7 +48,7 @@ bool near;
 // An allocation of this PE, and where the others' are mapped here.
 struct Mapped {
   char *raw, *own;             // as allocated, and its aligned start
-  std::vector<uintptr_t> peer; // the others' aligned starts
+  std::vector<uintptr_t> peer; // of each PE of the node: its aligned start
   std::vector<char *> opened;
 };
 Mapped heap, flags;
@@ -65,7 +66,7 @@ struct Export {
   size_t start; // of the heap in its allocation
 };
 
-// Where each PE has its heap, and how fast this PE's GPU reaches it, MB/s, once that was asked.
+// Where each PE of the node has its heap, and how fast this PE's GPU reaches it, MB/s, once that was asked.
 struct Seat {
   Gpu gpu;
   double rate;
@@ -98,30 +99,33 @@ int device_here(const Gpu &theirs) {
 // Several PEs on one GPU share it, and the size is one on all PEs. One that the user asked for is
 // taken or refused.
 size_t heap_bytes(const Gpu &mine) {
-  seats.resize(size_t(self.n));
+  seats.resize(size_t(self.n_local));
+  exchange_value(*self.shared, mine, [&](int i, const Gpu &p) { seats[i].gpu = p; });
   near = true;
-  exchange_value(*self.world, mine,
-                 [&](int pe, const Gpu &p) { seats[pe].gpu = p, near &= p.near; });
+  exchange_value(*self.world, mine.near, [&](int, bool theirs) { near &= theirs; });
   self.device_main = self.env.heap == Env::device ||
                      (self.env.heap == Env::anywhere && runtime::heap_on_device(near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
-  size_t least = ~size_t(0), sharers = 0;
-  Gpu tight{};
-  for (int pe = 0; pe < self.n; pe++) {
-    const Gpu &there = seats[pe].gpu;
-    const auto pes = size_t(std::count_if(seats.begin(), seats.end(),
-                                          [&](const Seat &s) { return same_gpu(s.gpu, there); }));
-    size_t share = there.free / pes;
-    share -= std::min(share, max_align + flag_bytes());
-    if (share < least) least = share, sharers = pes, tight = there;
-  }
-  if (text && want > least)
+  struct Share {
+    size_t bytes, sharers;
+    Gpu gpu;
+  } share{0, 0, mine}, least{};
+  share.sharers = size_t(std::count_if(seats.begin(), seats.end(),
+                                       [&](const Seat &s) { return same_gpu(s.gpu, mine); }));
+  share.bytes = mine.free / share.sharers;
+  share.bytes -= std::min(share.bytes, max_align + flag_bytes());
+  exchange_value(*self.world, share, [&](int pe, const Share &theirs) {
+    if (pe == 0 || theirs.bytes < least.bytes) least = theirs;
+  });
+  const Gpu &tight = least.gpu;
+  if (text && want > least.bytes)
     fatal_all("SHMEM_%s = \"%s\": %zu PEs on GPU %d (%s), which has %zu MiB free: ask for at most "
               "%zum a PE",
-              name, text, sharers, tight.device, tight.bus, tight.free >> 20, least >> 20);
+              name, text, least.sharers, tight.device, tight.bus, tight.free >> 20,
+              least.bytes >> 20);
   // By default memory is left for the program's own, because a GPU commits it at once.
-  return (text ? want : std::min(want, least / 4)) & ~(page - 1);
+  return (text ? want : std::min(want, least.bytes / 4)) & ~(page - 1);
 }
 
 void allocate(size_t bytes) {
@@ -141,8 +145,8 @@ void allocate(size_t bytes) {
 // What the others share.
 void close_peers() {
   for (Mapped *m : {&heap, &flags})
-    for (int pe = 0; pe < self.n; pe++)
-      if (m->opened[pe]) MUST(hipIpcCloseMemHandle(m->opened[pe]), "hipIpcCloseMemHandle");
+    for (char *opened : m->opened)
+      if (opened) MUST(hipIpcCloseMemHandle(opened), "hipIpcCloseMemHandle");
 }
 // The job goes on without: what this PE has, which nobody else has mapped. A later init does not
 // try again.
@@ -171,9 +175,10 @@ void refuse(const char *format, ...) {
   if (env_text("HEAP") || env_text("DEVICE_SIZE")) fatal("%s", refused);
 }
 
-// Maps what PE pe has exported; null if that is refused.
-char *map_export(int pe, const hipIpcMemHandle_t &handle, const char *what) {
-  const Gpu &theirs = seats[pe].gpu, &mine = seats[self.me].gpu;
+// Maps what this PE of the node has exported; null if that is refused.
+char *map_export(int local, const hipIpcMemHandle_t &handle, const char *what) {
+  const Gpu &theirs = seats[local].gpu, &mine = seats[self.local].gpu;
+  const int pe = self.pe_of(local);
   const int peer = device_here(theirs);
   int can = 1;
   const auto link = [&] {
@@ -220,24 +225,24 @@ bool exchange_handles() {
   for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
                                  std::tuple(&mine.flags, &flags, "flags")}) {
     // A PE alone shares nothing, and has its heap where the system refuses to share.
-    hipError_t error = self.n > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
+    hipError_t error = self.n_local > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
-    m->peer.resize(size_t(self.n));
-    m->opened.resize(size_t(self.n));
-    m->peer[self.me] = uintptr_t(m->own);
+    m->peer.resize(size_t(self.n_local));
+    m->opened.resize(size_t(self.n_local));
+    m->peer[self.local] = uintptr_t(m->own);
   }
   if (!all_share()) return drop(), false;
   // Copied out first: opening a handle takes long, and the others wait for nobody.
-  std::vector<Export> all(size_t(self.n));
-  exchange_value(*self.world, mine, [&](int pe, const Export &theirs) { all[pe] = theirs; });
-  for (int pe = 0; pe < self.n && !*refused; pe++) {
-    if (pe == self.me) continue;
-    heap.opened[pe] = map_export(pe, all[pe].heap, "symmetric heap");
-    heap.peer[pe] = uintptr_t(heap.opened[pe]) + all[pe].start;
+  std::vector<Export> all(size_t(self.n_local));
+  exchange_value(*self.shared, mine, [&](int i, const Export &theirs) { all[i] = theirs; });
+  for (int i = 0; i < self.n_local && !*refused; i++) {
+    if (i == self.local) continue;
+    heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
+    heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
     if (*refused) break;
-    flags.opened[pe] = map_export(pe, all[pe].flags, "flags");
-    flags.peer[pe] = uintptr_t(flags.opened[pe]);
+    flags.opened[i] = map_export(i, all[i].flags, "flags");
+    flags.peer[i] = uintptr_t(flags.opened[i]);
   }
   if (all_share()) return true;
   close_peers();
@@ -260,19 +265,21 @@ void copies_arrive() {
 struct Trial {
   const Mapped &m;
   const char *what;
-  size_t first, last; // words; a mark for each PE behind the first
-  uint64_t *word(int pe, size_t i) const { return reinterpret_cast<uint64_t *>(m.peer[pe]) + i; }
+  size_t first, last; // words; a mark for each PE of the node behind the first
+  uint64_t *word(int local, size_t i) const {
+    return reinterpret_cast<uint64_t *>(m.peer[local]) + i;
+  }
 };
-uint64_t sign(int pe, uint64_t salt) {
-  return (uint64_t(pe) + 1) * 0x9e3779b97f4a7c15 ^ salt;
+uint64_t sign(int local, uint64_t salt) {
+  return (uint64_t(local) + 1) * 0x9e3779b97f4a7c15 ^ salt;
 }
-void expect(const Trial &t, int pe, size_t word, uint64_t want) {
+void expect(const Trial &t, int local, size_t word, uint64_t want) {
   uint64_t seen;
-  copy_now(&seen, t.word(pe, word), 8);
+  copy_now(&seen, t.word(local, word), 8);
   if (seen != want)
     fatal("the %s of PE %d is mapped wrongly for this PE's GPU %d: word %zu reads 0x%016lx, not "
           "0x%016lx",
-          t.what, pe, chosen, word, seen, want);
+          t.what, self.pe_of(local), chosen, word, seen, want);
 }
 
 void try_out(size_t heap_bytes) {
@@ -282,24 +289,24 @@ void try_out(size_t heap_bytes) {
   };
   for (const Trial &t : trials)
     for (size_t at : {t.first, t.last}) {
-      const uint64_t mine = sign(self.me, at);
-      copy_now(t.word(self.me, at), &mine, 8);
+      const uint64_t mine = sign(self.local, at);
+      copy_now(t.word(self.local, at), &mine, 8);
     }
   copies_arrive();
   for (const Trial &t : trials)
-    for (int pe = 0; pe < self.n; pe++) {
-      for (size_t at : {t.first, t.last}) expect(t, pe, at, sign(pe, at));
-      const uint64_t mark = sign(self.me, 3);
-      copy_now(t.word(pe, t.first + 1 + size_t(self.me)), &mark, 8);
+    for (int i = 0; i < self.n_local; i++) {
+      for (size_t at : {t.first, t.last}) expect(t, i, at, sign(i, at));
+      const uint64_t mark = sign(self.local, 3);
+      copy_now(t.word(i, t.first + 1 + size_t(self.local)), &mark, 8);
     }
   copies_arrive();
-  std::vector<uint64_t> marks(size_t(self.n));
+  std::vector<uint64_t> marks(size_t(self.n_local));
   for (const Trial &t : trials) {
-    copy_now(marks.data(), t.word(self.me, t.first + 1), size_t(self.n) * 8);
-    for (int pe = 0; pe < self.n; pe++)
-      if (marks[pe] != sign(pe, 3))
+    copy_now(marks.data(), t.word(self.local, t.first + 1), marks.size() * 8);
+    for (int i = 0; i < self.n_local; i++)
+      if (marks[i] != sign(i, 3))
         fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
-              t.what, chosen, pe, marks[pe]);
+              t.what, chosen, self.pe_of(i), marks[i]);
   }
 }
 
@@ -312,7 +319,7 @@ bool choose() {
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
   exchange_value(*self.world, mine, [&](int pe, uint64_t theirs) {
     if (!theirs && without < 0) without = pe;
-    turn += pe < self.me && theirs == mine;
+    turn += pe < self.me && theirs == mine && local_of(pe) >= 0;
   });
   if (without >= 0) {
     if (self.env.heap == Env::device)
@@ -359,13 +366,13 @@ bool map(Region &device) {
   mine.near = runtime::shares_memory(chosen);
   MUST(hipMemGetInfo(&mine.free, &total), "hipMemGetInfo");
   const size_t bytes = heap_bytes(mine);
-  const size_t room = std::max(bytes, (size_t(self.n) + 2) * 8); // for the trial
+  const size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
   allocate(room);
   if (!exchange_handles()) return false;
   usual_rate = runtime::link_rate(chosen);
   try_out(room);
-  auto *delta = new ptrdiff_t[size_t(self.n)];
-  for (int pe = 0; pe < self.n; pe++) delta[pe] = ptrdiff_t(heap.peer[pe] - uintptr_t(heap.own));
+  auto *delta = new ptrdiff_t[size_t(self.n_local)];
+  for (int i = 0; i < self.n_local; i++) delta[i] = ptrdiff_t(heap.peer[i] - uintptr_t(heap.own));
   device = {{uintptr_t(heap.own), bytes}, delta};
   debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
         chosen, mine.bus, near ? ", as near as host memory" : "");
@@ -375,9 +382,9 @@ bool map(Region &device) {
 } // namespace
 
 double rate_to(int pe) {
-  if (seats.empty() || usual_rate == 0) return 0;
-  Seat &there = seats[pe];
-  const char *const bus = seats[self.me].gpu.bus;
+  if (seats.empty() || usual_rate == 0 || local_of(pe) < 0) return 0;
+  Seat &there = seats[local_of(pe)];
+  const char *const bus = seats[self.local].gpu.bus;
   // PEs on one GPU, or its partitions, share its memory: of an MI300X's 5,300 GB/s eight read and
   // write 330 each.
   if (!strcmp(bus, there.gpu.bus)) return 330e3;
@@ -396,13 +403,6 @@ void open() {
   static bool is_main;
   const bool main = self.env.heap == Env::device;
   if (given_up || (!main && self.env.device_size == 0)) return;
-  if (!self.one_node()) {
-    if (main)
-      fatal_all(
-          "SHMEM_HEAP = \"device\": PEs of several nodes reach each other's host memory only, in "
-          "this version");
-    return debug("no device heap: the PEs are on several nodes");
-  }
   if (self.n > max_device_pes) {
     if (main)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
@@ -412,6 +412,9 @@ void open() {
   if (!heap.raw) {
     if (!map(mapped)) return;
     is_main = self.device_main;
+    self.device = mapped;
+    self.flags = {{uintptr_t(flags.own), flag_bytes()}, nullptr};
+    if constexpr (net::built) net::open_device(near);
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");

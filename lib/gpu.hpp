@@ -38,11 +38,11 @@ void forget_team(int id);
 device::Team kernel_team(const Team &t); // as kernels take it
 const device::Channels &channels();      // of their collectives
 
-// The PE on whose device heap p lies, by its address here, or -1.
+// The PE of this node on whose device heap p lies, by its address here, or -1.
 inline int owner(const void *p) {
-  for (int pe = 0; pe < self.n && self.device.size; pe++)
-    if (uintptr_t(p) - self.device.base - uintptr_t(self.device.delta[pe]) < self.device.size)
-      return pe;
+  for (int i = 0; i < self.n_local && self.device.size; i++)
+    if (uintptr_t(p) - self.device.base - uintptr_t(self.device.delta[i]) < self.device.size)
+      return self.pe_of(i);
   return -1;
 }
 // Device memory, here or of a peer, that is for the GPU to read and write.

@@ -176,7 +176,9 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++) {
-      signals.delta[i] = w->copies.delta[i] = self.device.delta[t->pe(i)];
+      const int local = local_of(t->pe(i));
+      if (local < 0) not_mapped(fn, t->pe(i));
+      signals.delta[i] = w->copies.delta[i] = self.device.delta[local];
       signals.pe[i] = t->pe(i);
     }
     {

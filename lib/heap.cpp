@@ -81,10 +81,7 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
   note("%s: no %zu bytes, aligned to %zu, on %s: %zu of its %zu are free, the largest block has "
        "%zu%s; %s sets its size",
        fn, size, alignment, heap.name, all - heap.alloc.bytes_used(), all,
-       heap.alloc.largest_free(),
-       all               ? ""
-       : self.one_node() ? " (is there a GPU?)"
-                         : " (PEs on several nodes have none yet)",
+       heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
        device_size ? "SHMEM_DEVICE_SIZE" : "SHMEM_SYMMETRIC_SIZE");
 }
 

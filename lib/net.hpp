@@ -2,6 +2,7 @@
 // How PEs are reached that are not mapped, because they are on other nodes. Chosen at build time:
 // net/none.cpp or the folder net/ucx.
 #pragma once
+#include "../device/kinds.hpp"
 #include "bootstrap.hpp"
 #include "state.hpp"
 #include <bit>
@@ -15,6 +16,8 @@ void check(const bootstrap::Place &place);
 size_t book_bytes();
 // With the segment: makes the addresses of all PEs known. Collective, once a process.
 void open();
+// The device heap, once each PE has it; near: for processors as host memory is.
+void open_device(bool near);
 // A thread answers the others from start to stop. All have come to leave before any stops: a PE that is
 // gone from then on is no fault.
 void start();
@@ -63,8 +66,7 @@ struct Messages {
 // Atomics are done by a processor of the target's node, in the PE itself, as those of its neighbours are,
 // and as wide as the object: one domain for a variable, whoever touches it. What a network card does to
 // memory is not atomic with what processors do.
-enum class Op : uint8_t { load, store, swap, compare_swap, add, bit_and, bit_or, bit_xor };
-uint64_t atomic(void *p, int pe, Op op, size_t bytes, uint64_t value, uint64_t cond);
+uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond);
 
 template <class T> class Atomic {
   Remote<T> at;
@@ -84,26 +86,26 @@ template <class T> class Atomic {
     __builtin_memcpy(&value, &b, sizeof value);
     return value;
   }
-  T ask(Op op, T value, T cond = T{}) {
+  T ask(Amo op, T value, T cond = T{}) {
     return of(atomic(at.p, at.pe, op, sizeof(T), bits(value), bits(cond)));
   }
 
 public:
   explicit Atomic(Remote<T> at) : at(at) {}
-  T load(std::memory_order = {}) { return ask(Op::load, T{}); }
+  T load(std::memory_order = {}) { return ask(Amo::fetch, T{}); }
   void store(T value, std::memory_order = {}) { // done at the next quiet
-    atomic(at.p, at.pe, Op::store, sizeof(T), bits(value), 0);
+    atomic(at.p, at.pe, Amo::set, sizeof(T), bits(value), 0);
   }
-  T exchange(T value) { return ask(Op::swap, value); }
+  T exchange(T value) { return ask(Amo::swap, value); }
   bool compare_exchange_strong(T &seen, T value, std::memory_order = {}) {
     const uint64_t before = bits(seen);
-    seen = ask(Op::compare_swap, value, seen);
+    seen = ask(Amo::compare_swap, value, seen);
     return bits(seen) == before;
   }
-  T fetch_add(T value, std::memory_order = {}) { return ask(Op::add, value); }
-  T fetch_and(T value) { return ask(Op::bit_and, value); }
-  T fetch_or(T value) { return ask(Op::bit_or, value); }
-  T fetch_xor(T value) { return ask(Op::bit_xor, value); }
+  T fetch_add(T value, std::memory_order = {}) { return ask(Amo::add, value); }
+  T fetch_and(T value) { return ask(Amo::and_, value); }
+  T fetch_or(T value) { return ask(Amo::or_, value); }
+  T fetch_xor(T value) { return ask(Amo::xor_, value); }
 };
 
 } // namespace shmem::net

@@ -168,6 +168,7 @@ struct State {
   size_t stream_bytes; // from this size on, copies pass the caches; 0: copy_stream looks at all
   Region heap, data;
   Region device; // the heap on the GPU; of size 0 where there is none
+  Region flags;  // of kernels, beside it; has no delta, as only kernels and the network go there
   // A block of it is in use, and the GPU has to do what the CPU would do slowly or not at all.
   bool far;
   bool device_main; // shmem_malloc allocates there

@@ -49,7 +49,7 @@ uint64_t name(Location where) {
   // Blocks of device memory come behind the segment, each PE's at its place.
   if (int pe = gpu::owner(where.p); pe >= 0)
     at = uintptr_t(self.job) + self.job_bytes + size_t(pe) * self.device.size +
-         (at - self.device.base - uintptr_t(self.device.delta[pe]));
+         (at - self.device.base - uintptr_t(self.device.delta[local_of(pe)]));
   return (at - uintptr_t(self.job)) << 1 | !where.own;
 }
 

@@ -63,7 +63,7 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   // The node's first member collects what the members here have, and exchanges it for the other nodes'.
   std::vector<char> ours(h.me == 0 ? bytes * size_t(h.n) : 0);
   exchange(
-      h, [=](Stage &s) { memcpy(s.data, mine, bytes); },
+      h, [=](Stage &s) { copy(s.data, mine, bytes); }, // from a GPU, too
       [&](int i, Stage &s) {
         if (h.me == 0) memcpy(ours.data() + size_t(i) * bytes, s.data, bytes);
       });

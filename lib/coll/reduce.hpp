@@ -33,7 +33,7 @@ template <class F>
 [[gnu::cold, gnu::noinline]] bool queue_and_wait(Team &t, const void *dest, const void *source,
                                                  F queue) {
   if (!gpu::is_far(dest) || !gpu::is_far(source)) return false;
-  if (t.n == 1 || t.id >= gpu::channels().teams || &t == self.shared) return false;
+  if (t.n == 1 || t.id >= gpu::channels().teams || &t == self.shared || t.nodes) return false;
   sync(t);
   shmemx_stream_t stream = gpu::team_stream(t.id);
   queue(handle_of(t), stream);
@@ -132,15 +132,17 @@ template <class Op, class T>
 void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n,
                    bool exclusive = false) {
   if (n * sizeof(T) > staged_bytes) return combine_parts<Op>(fn, t, dest, source, n, exclusive);
-  std::unique_ptr<T[]> all(new T[size_t(t.n) * n]);
+  const std::unique_ptr<T[]> all(new T[size_t(t.n) * n]);
   exchange_nodes(t, source, n * sizeof(T), all.get());
+  T acc[staged_bytes / sizeof(T)];
   if constexpr (std::is_same_v<Op, Scan>) {
-    for (size_t k = 0; k < n; k++) dest[k] = T{};
-    for (int i = 0; i < t.me + !exclusive; i++) combine<Sum>(dest, &all[size_t(i) * n], n);
+    for (size_t k = 0; k < n; k++) acc[k] = T{};
+    for (int i = 0; i < t.me + !exclusive; i++) combine<Sum>(acc, &all[size_t(i) * n], n);
   } else {
-    if (n) copy(dest, all.get(), n * sizeof(T));
-    for (int i = 1; i < t.n; i++) combine<Op>(dest, &all[size_t(i) * n], n);
+    for (size_t k = 0; k < n; k++) acc[k] = all[k];
+    for (int i = 1; i < t.n; i++) combine<Op>(acc, &all[size_t(i) * n], n);
   }
+  copy(dest, acc, n * sizeof(T));
 }
 
 // queue: the same on a stream.

@@ -39,7 +39,6 @@ if first.returncode != 7:
 end("exit 0", job("exit", "0"), lambda s: s == 0, 8)
 end("killed", job("die"), lambda s: s not in (0, 77), 8)
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
-end("heap of the device", job(setting=("env", "SHMEM_HEAP=device")), lambda s: s == 1, 8, "several nodes")
 
 # All that is left when the nodes are killed goes with them.
 process = job("sleep")

@@ -20,6 +20,7 @@ ucp_worker_h worker;
 ucp_mem_h memory[regions];
 std::mutex lock;
 Peer *peers;
+bool far[regions], ucx_knows_gpu;
 
 namespace {
 
@@ -210,6 +211,21 @@ uint32_t sum_of_program() {
   return uint32_t((sum ^ uint64_t(size)) >> 16);
 }
 
+// Registers what is there and is not registered yet.
+void add_memory() {
+  for (int i = 0; i < regions; i++) {
+    if (registered[i]->size == 0 || memory[i] || (far[i] && !ucx_knows_gpu)) continue;
+    ucp_mem_map_params_t m{};
+    m.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                   UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    m.address = reinterpret_cast<void *>(registered[i]->base);
+    m.length = registered[i]->size;
+    // Pages that are not touched stay so; of a GPU all are there.
+    m.flags = far[i] ? 0 : UCP_MEM_MAP_NONBLOCK;
+    must(ucp_mem_map(context, &m, &memory[i]), "ucp_mem_map of the symmetric memory");
+  }
+}
+
 void make_worker() {
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -224,16 +240,7 @@ void make_worker() {
   w.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   must(ucp_worker_create(context, &w, &worker), "ucp_worker_create");
   listen();
-  for (int i = 0; i < regions; i++) {
-    if (registered[i]->size == 0) continue;
-    ucp_mem_map_params_t m{};
-    m.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                   UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    m.address = reinterpret_cast<void *>(registered[i]->base);
-    m.length = registered[i]->size;
-    m.flags = UCP_MEM_MAP_NONBLOCK;
-    must(ucp_mem_map(context, &m, &memory[i]), "ucp_mem_map of the symmetric memory");
-  }
+  add_memory();
 }
 
 void show_address() {
@@ -305,6 +312,23 @@ void open() {
     ready.store(1, std::memory_order_release);
   }
   while (!ready.load(std::memory_order_acquire)) usleep(100);
+}
+
+void open_device(bool near) {
+  if (!worker) return;
+  ucp_context_attr_t attr{};
+  attr.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  must(ucp_context_query(context, &attr), "ucp_context_query");
+  std::lock_guard guard(lock);
+  const uint64_t gpu = uint64_t(1) << UCS_MEMORY_TYPE_ROCM | uint64_t(1) << UCS_MEMORY_TYPE_CUDA;
+  ucx_knows_gpu = attr.memory_types & gpu;
+  for (int i = 0; i < regions; i++)
+    far[i] = !near && (registered[i] == &self.device || registered[i] == &self.flags);
+  add_memory();
+  debug("device memory goes between nodes %s",
+        near            ? "as host memory does"
+        : ucx_knows_gpu ? "by UCX, which knows it"
+                        : "by way of host memory: this UCX knows no GPU");
 }
 
 void start() {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Active messages: what is asked of a PE and its answer; and messages of collectives.
+#include "../../copy.hpp"
+#include "../../gpu.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <cstdlib>
@@ -13,27 +15,33 @@ namespace shmem::net {
 
 namespace {
 
-// What is asked of a PE, and its answer.
-enum Kind : uint8_t { atomic_op, keys, end_of_job };
+// What is asked of a PE, and its answer. Data follows a put's question and a get's answer.
+enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, end_of_job };
 struct Question {
-  uint64_t id; // of who waits for the answer, or of a store, see below
-  Kind kind;
-  Op op;
-  uint8_t bytes, region;
-  uint64_t offset, value, cond;
+  uint64_t id = 0, clock = 0; // of who waits for the answer, or of a store, see below
+  Kind kind = atomic_op;
+  uint8_t op = 0, bytes = 0, region = 0;    // of an atomic: an Amo
+  uint64_t offset = 0, value = 0, cond = 0; // of blocks: bytes of each, and how many
+  uint64_t stride = 0;
 };
 struct Answer {
-  uint64_t id, value, base[regions];
-  uint32_t length[regions]; // of the keys behind this
+  uint64_t id, value;
+};
+struct Keys { // which follow it
+  uint64_t base[regions];
+  uint32_t length[regions];
 };
 enum : unsigned { question_id = 1, answer_id = 2 };
-// Nobody waits for the answer to a store but quiet: its id is the peer, and its cond, which comes back as
-// the value, when it was begun.
+// Nobody waits for the answer to a store but quiet: its id is the peer, and the answer's value the
+// clock when it was begun.
 constexpr uint64_t store_id = uint64_t(1) << 63;
+constexpr size_t piece = 64 << 10; // of data in a message
 
 struct Waiting {
   uint64_t value;
   Peer *peer; // whose keys come
+  void *data; // where data goes
+  size_t bytes;
   std::atomic<bool> done;
 };
 std::unordered_map<uint64_t, Waiting *> waiting; // under the lock
@@ -61,74 +69,131 @@ void message(ucp_ep_h ep, unsigned id, const void *head, size_t bytes, const voi
   if (!UCS_PTR_IS_PTR(request)) free(all);
 }
 
-template <class T> uint64_t apply(void *p, const Question &q) {
-  std::atomic_ref<T> a(*static_cast<T *>(p));
-  const T value = T(q.value);
-  switch (q.op) {
-  case Op::load:
-    return a.load();
-  case Op::store:
+template <class A, class T> uint64_t apply(A a, Amo op, T value, T cond) {
+  switch (op) {
+  case Amo::fetch:
+    return uint64_t(a.load());
+  case Amo::set:
     a.store(value);
     return 0;
-  case Op::swap:
-    return a.exchange(value);
-  case Op::compare_swap: {
-    T seen = T(q.cond);
-    a.compare_exchange_strong(seen, value);
-    return seen;
-  }
-  case Op::add:
-    return a.fetch_add(value);
-  case Op::bit_and:
-    return a.fetch_and(value);
-  case Op::bit_or:
-    return a.fetch_or(value);
-  case Op::bit_xor:
-    return a.fetch_xor(value);
+  case Amo::swap:
+    return uint64_t(a.exchange(value));
+  case Amo::compare_swap:
+    a.compare_exchange_strong(cond, value);
+    return uint64_t(cond);
+  case Amo::add:
+    return uint64_t(a.fetch_add(value));
+  case Amo::and_:
+    return uint64_t(a.fetch_and(value));
+  case Amo::or_:
+    return uint64_t(a.fetch_or(value));
+  case Amo::xor_:
+    return uint64_t(a.fetch_xor(value));
   }
   return 0;
 }
+template <class T> uint64_t apply(void *p, const Question &q) {
+  const T value = T(q.value), cond = T(q.cond);
+  if (!far[q.region])
+    return apply(std::atomic_ref<T>(*static_cast<T *>(p)), Amo(q.op), value, cond);
+  if constexpr (sizeof(T) >= 4) {
+    return apply(gpu::Atomic<T>(static_cast<T *>(p)), Amo(q.op), value, cond);
+  } else { // what is no atomic: a put or a get of one element
+    T seen = value;
+    Amo(q.op) == Amo::set ? gpu::copy(p, &value, sizeof value) : gpu::copy(&seen, p, sizeof seen);
+    return seen;
+  }
+}
 
-// Under the lock, as all that UCX calls. A message that no PE of this job sends is not obeyed.
+// Blocks to and from one piece.
+void spread(char *to, size_t stride, const char *from, size_t bytes, size_t n) {
+  if (gpu::is_far(to)) return gpu::copy_2d(to, stride ? stride : bytes, from, bytes, bytes, n);
+  for (size_t i = 0; i < n; i++) copy(to + i * stride, from + i * bytes, bytes);
+}
+void collect(char *to, const char *from, size_t stride, size_t bytes, size_t n) {
+  if (gpu::is_far(from)) return gpu::copy_2d(to, bytes, from, stride ? stride : bytes, bytes, n);
+  for (size_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, bytes);
+}
+
+// Whether all that is named is inside of the region; what no PE of this job sends is not obeyed.
+bool inside(const Question &q, size_t follows) {
+  if (q.region >= regions) return false;
+  const size_t size = registered[q.region]->size;
+  if (q.offset > size) return false;
+  const size_t room = size - q.offset;
+  if (q.kind == atomic_op)
+    return (q.bytes == 1 || q.bytes == 2 || q.bytes == 4 || q.bytes == 8) &&
+           q.offset % q.bytes == 0 && q.bytes <= room && follows == 0;
+  const size_t bytes = q.value, n = q.cond;
+  if (bytes == 0 || n == 0 || bytes > piece || n > piece || bytes * n > piece || bytes > room ||
+      (n > 1 && q.stride > (room - bytes) / (n - 1)))
+    return false;
+  return follows == (q.kind == put_blocks ? bytes * n : 0);
+}
+
+// Our keys, and where our memory is.
+size_t pack_keys(char *packed, size_t room) {
+  Keys k{};
+  size_t at = sizeof k;
+  for (int i = 0; i < regions; i++) {
+    k.base[i] = registered[i]->base;
+    if (!memory[i]) continue;
+    void *key;
+    size_t n;
+    must(ucp_rkey_pack(context, memory[i], &key, &n), "ucp_rkey_pack");
+    if (at + n > room) fatal("a key of memory of %zu bytes: more than expected", n);
+    memcpy(packed + at, key, n);
+    k.length[i] = uint32_t(n);
+    at += n;
+    ucp_rkey_buffer_release(key);
+  }
+  memcpy(packed, &k, sizeof k);
+  return at;
+}
+void unpack_keys(Peer &peer, const char *packed, size_t bytes) {
+  Keys k;
+  size_t at = sizeof k;
+  if (bytes < sizeof k) fatal("keys of memory that are cut off");
+  memcpy(&k, packed, sizeof k);
+  for (int i = 0; i < regions; i++) {
+    peer.base[i] = k.base[i];
+    if (k.length[i] > bytes - at) fatal("keys of memory that are cut off");
+    if (k.length[i])
+      must(ucp_ep_rkey_unpack(peer.ep, packed + at, &peer.key[i]), "ucp_ep_rkey_unpack");
+    at += k.length[i];
+  }
+  peer.known.store(true, std::memory_order_release);
+}
+
+// Under the lock, as all that UCX calls.
 ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length,
                          const ucp_am_recv_param_t *param) {
   Question q;
-  if (length != sizeof q || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
+  if (length < sizeof q || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
   memcpy(&q, data, sizeof q);
-  Answer a{};
-  a.id = q.id;
-  char packed[2048];
+  const char *const follows = static_cast<char *>(data) + sizeof q;
+  length -= sizeof q;
+  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return UCS_OK;
+  Answer a{q.id, q.clock};
+  static char behind[piece]; // one thread at a time, under the lock
   size_t bytes = 0;
   if (q.kind == end_of_job) ended_elsewhere(int(q.value));
-  if (q.kind == atomic_op) {
-    const size_t b = q.bytes;
-    if (q.region >= regions || (b != 1 && b != 2 && b != 4 && b != 8) || q.offset % b ||
-        q.offset > registered[q.region]->size || registered[q.region]->size - q.offset < b)
-      return UCS_OK;
-    void *p = reinterpret_cast<void *>(registered[q.region]->base + q.offset);
-    a.value = b == 1   ? apply<uint8_t>(p, q)
-              : b == 2 ? apply<uint16_t>(p, q)
-              : b == 4 ? apply<uint32_t>(p, q)
-                       : apply<uint64_t>(p, q);
-    if (q.id & store_id) a.value = q.cond;
-  } else if (q.kind == keys) {
-    for (int i = 0; i < regions; i++) {
-      void *key;
-      size_t n;
-      a.base[i] = registered[i]->base;
-      if (registered[i]->size == 0) continue;
-      must(ucp_rkey_pack(context, memory[i], &key, &n), "ucp_rkey_pack");
-      if (bytes + n > sizeof packed) fatal("a key of memory of %zu bytes: more than expected", n);
-      memcpy(packed + bytes, key, n);
-      a.length[i] = uint32_t(n);
-      bytes += n;
-      ucp_rkey_buffer_release(key);
+  if (q.kind == keys) bytes = pack_keys(behind, sizeof behind);
+  if (q.kind <= get_blocks) {
+    char *const p = reinterpret_cast<char *>(registered[q.region]->base + q.offset);
+    if (q.kind == put_blocks) spread(p, q.stride, follows, q.value, q.cond);
+    if (q.kind == get_blocks) collect(behind, p, q.stride, q.value, bytes = q.cond);
+    if (q.kind == get_blocks) bytes *= q.value;
+    if (q.kind == atomic_op) {
+      const uint64_t seen = q.bytes == 1   ? apply<uint8_t>(p, q)
+                            : q.bytes == 2 ? apply<uint16_t>(p, q)
+                            : q.bytes == 4 ? apply<uint32_t>(p, q)
+                                           : apply<uint64_t>(p, q);
+      if (!(q.id & store_id)) a.value = seen;
     }
-  } else if (q.kind != end_of_job) {
-    return UCS_OK;
   }
   if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
-    message(param->reply_ep, answer_id, &a, sizeof a, packed, bytes, 0);
+    message(param->reply_ep, answer_id, &a, sizeof a, behind, bytes, 0);
   return UCS_OK;
 }
 
@@ -137,6 +202,8 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   Answer a;
   if (length < sizeof a || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
   memcpy(&a, data, sizeof a);
+  const char *const follows = static_cast<char *>(data) + sizeof a;
+  length -= sizeof a;
   if (a.id & store_id) {
     const uint64_t pe = a.id & ~store_id;
     if (pe < uint64_t(self.n)) peers[pe].answered = std::max(peers[pe].answered, a.value);
@@ -145,23 +212,17 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   auto found = waiting.find(a.id);
   if (found == waiting.end()) return UCS_OK;
   Waiting *w = found->second;
+  if (w->data && w->bytes != length) return UCS_OK;
   waiting.erase(found);
   w->value = a.value;
-  if (Peer *peer = w->peer) {
-    if (length != sizeof a + a.length[0] + a.length[1]) fatal("keys of memory that are cut off");
-    const char *key = static_cast<char *>(data) + sizeof a;
-    for (int i = 0; i < regions; key += a.length[i++]) {
-      peer->base[i] = a.base[i];
-      if (a.length[i]) must(ucp_ep_rkey_unpack(peer->ep, key, &peer->key[i]), "ucp_ep_rkey_unpack");
-    }
-    peer->known.store(true, std::memory_order_release);
-  }
+  if (w->peer) unpack_keys(*w->peer, follows, length);
+  if (w->data) memcpy(w->data, follows, length);
   w->done.store(true, std::memory_order_release);
   return UCS_OK;
 }
 
-uint64_t ask(int pe, Question q, Peer *peer) {
-  Waiting w{0, peer, false};
+uint64_t ask(int pe, Question q, Peer *peer = nullptr, void *data = nullptr, size_t bytes = 0) {
+  Waiting w{0, peer, data, bytes, false};
   {
     std::lock_guard guard(lock);
     q.id = ++last_id;
@@ -170,6 +231,20 @@ uint64_t ask(int pe, Question q, Peer *peer) {
   }
   wait_for([&] { return !w.done.load(std::memory_order_acquire); });
   return w.value;
+}
+
+// Done at the next quiet. Gives when it was begun.
+uint64_t tell(int pe, Question q, const void *data = nullptr, size_t bytes = 0) {
+  std::lock_guard guard(lock);
+  Peer &peer = peers[pe];
+  q.id = store_id | uint64_t(pe);
+  q.clock = peer.stored = tick(peer);
+  message(endpoint(pe), question_id, &q, sizeof q, data, bytes, UCP_AM_SEND_FLAG_REPLY);
+  return q.clock;
+}
+
+uint64_t offset_in(int region, const void *p) {
+  return uintptr_t(p) - registered[region]->base;
 }
 
 } // namespace
@@ -191,21 +266,53 @@ void listen() {
 Peer &reach(int pe) {
   Peer &peer = peers[pe];
   if (!peer.known.load(std::memory_order_acquire)) [[unlikely]]
-    ask(pe, {0, keys, Op::load, 0, 0, 0, 0, 0}, &peer);
+    ask(pe, {.kind = keys}, &peer);
   return peer;
 }
 
-uint64_t atomic(void *p, int pe, Op op, size_t bytes, uint64_t value, uint64_t cond) {
+uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
   const int r = region_of(p);
-  Question q{0,     atomic_op, op, uint8_t(bytes), uint8_t(r), uintptr_t(p) - registered[r]->base,
-             value, cond};
-  if (op != Op::store) return ask(pe, q, nullptr);
-  std::lock_guard guard(lock);
-  Peer &peer = peers[pe];
-  q.id = store_id | uint64_t(pe);
-  q.cond = peer.stored = tick(peer);
-  message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+  const Question q{.kind = atomic_op,
+                   .op = uint8_t(op),
+                   .bytes = uint8_t(bytes),
+                   .region = uint8_t(r),
+                   .offset = offset_in(r, p),
+                   .value = value,
+                   .cond = cond};
+  if (op != Amo::set) return ask(pe, q);
+  tell(pe, q);
   return 0;
+}
+
+void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) {
+  const int r = region_of(there);
+  const std::unique_ptr<char[]> data(new char[piece]);
+  const size_t few = std::max<size_t>(1, piece / b.bytes); // blocks in a message, or a part of one
+  unsigned pieces = 0;
+  for (size_t i = 0; i < b.n; i += few)
+    for (size_t at = 0; at < b.bytes; at += piece) {
+      const size_t n = std::min(few, b.n - i), bytes = std::min(piece, b.bytes - at);
+      const Question q{.kind = way == Way::put ? put_blocks : get_blocks,
+                       .region = uint8_t(r),
+                       .offset = offset_in(r, there) + i * b.there + at,
+                       .value = bytes,
+                       .cond = n,
+                       .stride = b.there};
+      char *const p = static_cast<char *>(here) + i * b.here + at;
+      if (way == Way::get) {
+        ask(pe, q, nullptr, data.get(), bytes * n);
+        spread(p, b.here, data.get(), bytes, n);
+        continue;
+      }
+      collect(data.get(), p, b.here, bytes, n);
+      const uint64_t begun = tell(pe, q, data.get(), bytes * n);
+      // So that no more than a megabyte is on its way.
+      if (++pieces % 16 == 0)
+        wait_for([=] {
+          std::lock_guard guard(lock);
+          return peers[pe].answered < begun;
+        });
+    }
 }
 
 // Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of such a
@@ -215,7 +322,7 @@ void tell_exit(int status) {
   std::vector<std::unique_ptr<Waiting>> told;
   {
     std::lock_guard guard(lock);
-    Question q{0, end_of_job, Op::load, 0, 0, 0, uint64_t(uint32_t(status)), 0};
+    Question q{.kind = end_of_job, .value = uint64_t(uint32_t(status))};
     for (int pe = 0; pe < self.n; pe++)
       if (first_of(pe) == pe && pe != self.node_first) {
         q.id = ++last_id;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Puts and gets, and what completes them.
+#include "../../gpu.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <utility>
@@ -8,6 +9,8 @@
 namespace shmem::net {
 
 namespace {
+
+constexpr size_t small_block = 1024;
 
 uint64_t now;               // the clock
 std::vector<Peer *> busy;   // where something is begun that quiet is to complete
@@ -66,8 +69,12 @@ uint64_t tick(Peer &peer) {
 
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
-  Peer &peer = reach(pe);
   const int r = region_of(there);
+  // Small blocks share a message: a request for each costs more than the copies.
+  if ((far[r] && !ucx_knows_gpu) || (!ucx_knows_gpu && gpu::is_far(here)) ||
+      (b.n > 1 && b.bytes <= small_block))
+    return move_by_message(way, there, pe, here, b);
+  Peer &peer = reach(pe);
   const uint64_t base = peer.base[r] + (uintptr_t(there) - registered[r]->base);
   std::atomic<int> count{0};
   for (size_t i = 0; i < b.n; i++) {

@@ -13,7 +13,7 @@
 namespace shmem::net {
 
 // What is registered, and named in messages by its number here.
-inline const Region *const registered[] = {&self.heap, &self.data};
+inline const Region *const registered[] = {&self.heap, &self.data, &self.device, &self.flags};
 inline constexpr int regions = int(std::size(registered));
 inline int region_of(const void *p) {
   int i = 0;
@@ -41,6 +41,10 @@ extern ucp_worker_h worker;
 extern ucp_mem_h memory[regions];
 extern std::mutex lock; // of the worker
 extern Peer *peers;
+// A region is for the GPU to read and write, and one that UCX does not: it goes by messages, and a copy
+// by the GPU on either side.
+extern bool far[regions];
+extern bool ucx_knows_gpu;
 
 inline void must(ucs_status_t status, const char *what) {
   if (status != UCS_OK) fatal("%s: %s", what, ucs_status_string(status));
@@ -58,6 +62,8 @@ void done(void *request, ucs_status_t status, void *count); // its callback
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 // Another PE's base addresses and keys of memory.
 Peer &reach(int pe); // takes the lock itself
+// What UCX does not do itself, or not well: see move.
+void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
 // Makes the worker call what answers messages.
 void listen();
 // Another node has ended the job, with this status; the answer may not be out yet.
