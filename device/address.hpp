@@ -16,6 +16,8 @@ SHMEM_STATE_ State state;
 struct World {};
 
 SHMEM_D_ unsigned team_id(shmem_team_t team) {
+  if constexpr (ring_built) // that of the node is not the world then
+    if (team == SHMEM_TEAM_SHARED && state.ring.requests) return shared_id;
   return unsigned(reinterpret_cast<uintptr_t>(team) >> id_shift);
 }
 SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {

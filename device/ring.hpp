@@ -110,7 +110,6 @@ SHMEM_D_ void put_piece(const char *fn, uint64_t at, const char *source, size_t 
     SHMEM_NO_UNROLL_
     for (size_t i = 0; i < bytes; i += 8) {
       uint64_t w = 0;
-      SHMEM_NO_UNROLL_
       for (size_t k = 0; k < 8 && i + k < bytes; k += unit) {
         U u;
         __builtin_memcpy(&u, __builtin_assume_aligned(source + i + k, unit), unit);
@@ -129,7 +128,6 @@ SHMEM_D_ void get_piece(const char *fn, char *dest, uint64_t at, size_t bytes, i
         SHMEM_NO_UNROLL_
         for (size_t i = 0; i < bytes; i += 8) {
           const uint64_t w = arch::load(from + i / 8);
-          SHMEM_NO_UNROLL_
           for (size_t k = 0; k < 8 && i + k < bytes; k += unit) {
             const U u = U(w >> 8 * k);
             __builtin_memcpy(__builtin_assume_aligned(dest + i + k, unit), &u, unit);

@@ -91,6 +91,7 @@ struct Ring {
 // x86-64, so a kernel finds the team with one load. The predefined handles are small: id 0, the
 // world.
 inline constexpr int id_shift = 48;
+inline constexpr unsigned shared_id = 1; // of SHMEM_TEAM_SHARED, where there are several nodes
 
 // The last words of a kernel that cannot go on: in host memory, read by the library's watch, which
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.

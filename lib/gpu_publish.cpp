@@ -111,6 +111,7 @@ void publish(const Flags &flags) {
     teams = static_cast<device::Team *>(p);
     fill(flags);
   }
+  if (!self.one_node()) show_team(*self.shared);
   publish_to_all();
 }
 
@@ -120,7 +121,6 @@ void unpublish() {
     state = {};
   }
   publish_to_all();
-  if constexpr (net::built) close_ring();
   close_reports();
   MUST(hipFree(teams), "hipFree");
   teams = nullptr;

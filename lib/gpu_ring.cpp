@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The host's end of the ring: a thread that does what kernels ask for, as the routines of the host
-// do. A store of a GPU wakes nobody, so the thread polls, and naps where nothing has come for a while.
-#include "amo.hpp"
+// The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes nobody,
+// so the thread polls, and naps where nothing has come for a while.
 #include "exit.hpp"
 #include "gpu_hip.hpp"
-#include "order.hpp"
-#include "rma.hpp"
+#include "net.hpp"
+#include "sync.hpp"
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 namespace shmem::gpu {
 
@@ -25,7 +25,6 @@ Shared *shared;
 device::Tickets *tickets;
 pthread_t server;
 std::atomic<bool> stop;
-constexpr const char *name = "a kernel's request";
 
 bool posted(uint64_t ticket) {
   return __atomic_load_n(&shared->requests[ticket % ring_size].lap, __ATOMIC_ACQUIRE) ==
@@ -38,86 +37,63 @@ void answer(const Request &q, const void *words, size_t bytes) {
   __atomic_store_n(&r.number, q.reply, __ATOMIC_RELEASE);
 }
 
-template <class T> T amo(const Request &q, T *p) {
-  const World all;
-  const T value = T(q.word[0]), cond = T(q.word[1]);
-  if constexpr (sizeof(T) >= 4) switch (Amo(q.what)) {
-    case Amo::swap:
-      return api::atomic_swap(name, all, p, value, q.pe);
-    case Amo::compare_swap:
-      return api::atomic_compare_swap(name, all, p, cond, value, q.pe);
-    case Amo::add:
-      return api::atomic_fetch_add(name, all, p, value, q.pe);
-    case Amo::and_:
-      return api::atomic_fetch_and(name, all, p, value, q.pe);
-    case Amo::or_:
-      return api::atomic_fetch_or(name, all, p, value, q.pe);
-    case Amo::xor_:
-      return api::atomic_fetch_xor(name, all, p, value, q.pe);
-    default:;
-    }
-  if (Amo(q.what) == Amo::fetch) return api::g(name, all, p, q.pe);
-  api::p(name, all, p, value, q.pe);
-  return 0;
+// Atomics with answers that are on their way.
+std::atomic<int> asked;
+
+// All requests so far are done.
+void complete() {
+  wait_while({nullptr, false}, [] {
+    if (asked.load(std::memory_order_acquire) == 0) return false;
+    net::progress();
+    return true;
+  });
+  net::quiet();
 }
 
 // Nobody is to read or write here what a kernel makes of the ring by mistake.
 [[noreturn, gnu::cold]] void bad_request(const Request &q) {
-  fatal("%s of kind %u for PE %d at %llu: not one that this library posts", name, q.what, q.pe,
-        (unsigned long long)q.at);
+  fatal("a kernel's request of kind %u for PE %d at %llu: not one that this library posts", q.what,
+        q.pe, (unsigned long long)q.at);
 }
 
+// It stays in its place until complete() was called, and its words with it.
 void serve_one(const Request &q) {
-  const World all;
   char *const at = reinterpret_cast<char *>(self.device.base + q.at);
+  char *const local = reinterpret_cast<char *>(self.device.base + q.move.local);
   switch (q.what) {
   case Request::put:
-  case Request::get: {
-    char *const local = reinterpret_cast<char *>(self.device.base + q.move.local);
-    const auto bytes = size_t(q.move.bytes), n = size_t(q.move.n);
-    const auto dst = ptrdiff_t(q.move.dst), sst = ptrdiff_t(q.move.sst);
-    if (n == 1)
-      q.what == Request::put ? api::put_nbi(name, all, at, local, bytes, q.pe)
-                             : api::get_nbi(name, all, local, at, bytes, q.pe);
-    else
-      q.what == Request::put ? api::ibput(name, all, at, local, dst, sst, bytes, n, q.pe)
-                             : api::ibget(name, all, local, at, dst, sst, bytes, n, q.pe);
-    return;
-  }
-  case Request::put_words: // which stay there until they are done
-    return api::put_nbi(name, all, at, reinterpret_cast<const char *>(q.word), q.bytes, q.pe);
+    return net::put({at, q.pe}, local, {q.move.bytes, q.move.n, q.move.dst, q.move.sst}, true);
+  case Request::get:
+    return net::get(local, {at, q.pe}, {q.move.bytes, q.move.n, q.move.sst, q.move.dst}, true);
+  case Request::put_words:
+    if (q.bytes > sizeof q.word) bad_request(q);
+    return net::put({at, q.pe}, q.word, {q.bytes}, true);
   case Request::get_words: {
-    uint64_t words[7];
+    uint64_t words[std::size(Reply{}.word)];
     if (q.bytes > sizeof words) bad_request(q);
-    api::get(name, all, reinterpret_cast<char *>(words), at, q.bytes, q.pe);
+    net::get(words, {at, q.pe}, {q.bytes}, false);
     return answer(q, words, sizeof words);
   }
   case Request::flags:
     for (unsigned i = 0; i < q.bytes / sizeof *q.word; i++)
-      net::Atomic<uint64_t>({reinterpret_cast<uint64_t *>(self.flags.base + q.at) + i, q.pe})
-          .store(q.word[i]);
+      net::atomic_later(reinterpret_cast<uint64_t *>(self.flags.base + q.at) + i, q.pe, Amo::set,
+                        sizeof *q.word, q.word[i], 0, nullptr, nullptr);
     return;
   case Request::fence:
-    gpu::finish();
-    if constexpr (net::built) net::quiet();
-    return;
+    return complete();
   }
-  const auto act = [&](auto *p) {
-    const uint64_t seen = uint64_t(amo(q, p));
-    if (q.reply) answer(q, &seen, sizeof seen);
-  };
   if (q.what > unsigned(Amo::xor_)) bad_request(q);
-  switch (q.bytes) {
-  case 1:
-    return act(reinterpret_cast<uint8_t *>(at));
-  case 2:
-    return act(reinterpret_cast<uint16_t *>(at));
-  case 4:
-    return act(reinterpret_cast<uint32_t *>(at));
-  case 8:
-    return act(reinterpret_cast<uint64_t *>(at));
-  }
-  bad_request(q);
+  if (!q.reply)
+    return net::atomic_later(at, q.pe, Amo(q.what), q.bytes, q.word[0], q.word[1], nullptr,
+                             nullptr);
+  asked.fetch_add(1, std::memory_order_relaxed);
+  net::atomic_later(
+      at, q.pe, Amo(q.what), q.bytes, q.word[0], q.word[1],
+      [](void *request, uint64_t seen) {
+        answer(*static_cast<const Request *>(request), &seen, sizeof seen);
+        asked.fetch_sub(1, std::memory_order_release);
+      },
+      const_cast<Request *>(&q));
 }
 
 // Requests are done together, all that have come: one wait for all of them.
@@ -132,8 +108,7 @@ void *serve(void *) {
     while (next - before < ring_size / 2 && posted(next))
       serve_one(shared->requests[next++ % ring_size]);
     if (next != before) {
-      gpu::finish();
-      if constexpr (net::built) net::quiet();
+      complete();
       shared->done.store(next, std::memory_order_release);
       idle = 0;
     } else if (stop.load(std::memory_order_relaxed)) {
@@ -171,6 +146,7 @@ void close_ring() {
   if (!shared) return;
   stop = true;
   pthread_join(server, nullptr);
+  if (self.exiting) return; // the runtime may have taken itself down
   MUST(hipFree(tickets), "hipFree");
   MUST(hipHostFree(shared), "hipHostFree");
   shared = nullptr;

@@ -67,11 +67,11 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too.
+// The team as kernels know it. SHMEM_TEAM_SHARED is the world there, too, in a job of one node.
 kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
-  if (t == self.shared) t = self.world;
+  if (t == self.shared && self.one_node()) t = self.world;
   if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
           fn, static_cast<void *>(team), t->id, gpu::channels().teams);
@@ -150,7 +150,8 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
   check_ready(fn);
   const Team &t = need_team(fn, "team", team);
   OnDevice on;
-  MUST(kernels::sync_on_stream(&t == self.shared ? 0 : unsigned(t.id), s), "%s", fn);
+  MUST(kernels::sync_on_stream(&t == self.shared && self.one_node() ? 0 : unsigned(t.id), s), "%s",
+       fn);
   return 0;
 }
 
