@@ -87,6 +87,9 @@ template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scop
 template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scope) {
   tell<stored>(c, scope, c.done(c.t.me));
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
+  // The others' flags say nothing of this one's puts, whose source may change from here on.
+  if constexpr (ring_built)
+    if (c.t.away) ring::quiet(c.fn);
   arch::polled(); // what they stored in dest
 }
 
