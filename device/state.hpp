@@ -103,7 +103,8 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams
+    many_teams,
+    nodes
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];

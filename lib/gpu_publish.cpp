@@ -85,7 +85,7 @@ void fill(const Flags &flags) {
   }
   if constexpr (net::built)
     if (!self.one_node()) state.ring = open_ring();
-  if (self.check || self.env.wait_limit > 0) state.report = open_reports();
+  if (self.check || self.env.wait_limit > 0 || !self.one_node()) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
 

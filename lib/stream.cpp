@@ -75,6 +75,10 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members) {
   if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
           fn, static_cast<void *>(team), t->id, gpu::channels().teams);
+  if (t->nodes)
+    fatal("%s: team = %p: has members on several nodes, where streams have no collectives, in this "
+          "version",
+          fn, static_cast<void *>(team));
   *members = t;
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
