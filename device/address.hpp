@@ -5,6 +5,7 @@
 #include "arch.hpp"
 #include "state.hpp"
 #include <shmem.h>
+#include <shmem/device_built.hpp>
 
 namespace shmem::device {
 
@@ -15,13 +16,16 @@ SHMEM_STATE_ State state;
 struct World {};
 
 SHMEM_D_ unsigned team_id(shmem_team_t team) {
+  if constexpr (ring_built) // that of the node is not the world then
+    if (team == SHMEM_TEAM_SHARED && state.ring.requests) return shared_id;
   return unsigned(reinterpret_cast<uintptr_t>(team) >> id_shift);
 }
 SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
   return unsigned(reinterpret_cast<uintptr_t>(ctx) >> id_shift);
 }
 SHMEM_D_ Team team_of(unsigned id) {
-  return id ? arch::load_global(&state.teams[id]) : Team{state.me, state.n, 0, 1, 0};
+  return id ? arch::load_global(&state.teams[id])
+            : Team{state.me, state.n, 0, 1, 0, state.ring.requests != nullptr};
 }
 
 SHMEM_D_ int world_pe(World, int pe) {
@@ -71,15 +75,31 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                       : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
                                                                : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
-  return delta - 1;
+  return delta - closer;
 }
 
-// The object of PE pe (of the world) that is at p here, n elements long.
-template <class T> SHMEM_D_ T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
+// Whether PE pe of the world, which there is, is not mapped.
+SHMEM_D_ bool is_away(int pe) {
+  return ring_built && state.delta[pe] & away;
+}
+
+// Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(), where
+// that PE is not mapped.
+template <class T, class Here, class Away>
+SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe, Here here,
+                    [[maybe_unused]] Away not_here) {
   uintptr_t delta = state.delta[unsigned(pe) % unsigned(max_pes)];
-  if (__builtin_expect(delta & 1, 0))
+  if (__builtin_expect(delta & closer, 0)) {
     delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta);
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
+    if constexpr (ring_built)
+      if (delta & away) return not_here();
+  }
+  return here(reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta));
+}
+// The same for what is only to be checked, or known to be mapped.
+template <class T> SHMEM_D_ T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
+  return reach(
+      fn, arg, p, n, pe, [](T *there) { return there; }, [p] { return p; });
 }
 
 } // namespace shmem::device

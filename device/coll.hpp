@@ -20,6 +20,18 @@ SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Ext
   });
 }
 
+// Stores the bytes of e of this member's source into dest at all members.
+template <class Scope>
+SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
+  spread(source, dest, e, c.t.n, scope, [&](int k) {
+    const int pe = c.pe(c.peer(k));
+    return is_away(pe) ? nullptr : at_peer(dest, pe);
+  });
+  if constexpr (ring_built)
+    for (int i = int(scope.rank()); c.t.away && i < c.t.n; i += int(scope.size()))
+      if (is_away(c.pe(i))) put_away(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
+}
+
 template <class Scope>
 SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                         int root, Scope scope) {
@@ -39,7 +51,10 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     return;
   }
   come(c, s, scope);
-  if (sends || c.t.n == 1) {
+  if (ring_built && c.t.away) {
+    const Extent e = part(bytes, line, s.index, s.count);
+    if (sends) give_all(c, dest, source, e, scope);
+  } else if (sends || c.t.n == 1) {
     const Extent e = part(bytes, line, s.index, s.count);
     if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
   } else {
@@ -54,12 +69,6 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     });
   }
   leave<Stored::by_scope>(c, scope);
-}
-
-// Stores the bytes of e of this member's source into dest at all members.
-template <class Scope>
-SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
-  spread(source, dest, e, c.t.n, scope, [&](int k) { return at_peer(dest, c.pe(c.peer(k))); });
 }
 
 template <class Scope>
@@ -102,6 +111,12 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   come(c, s, scope);
   for (int k = 0; k < c.t.n; k++) {
     const int i = c.peer((k + int(s.index)) % c.t.n + 1);
+    if (is_away(c.pe(i))) {
+      if (scope.rank() == 0)
+        put_away(c, dest + size_t(c.t.me) * bytes + e.from, source + size_t(i) * bytes + e.from,
+                 e.to - e.from, c.pe(i));
+      continue;
+    }
     copy<Remote::dest, 1>(at_peer(dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
                           source + size_t(i) * bytes + e.from, e.to - e.from, scope);
   }
@@ -115,8 +130,18 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, cons
   const Extent e = part(n, 1, s.index, s.count);
   for (int k = 0; k < c.t.n; k++) {
     const int i = c.peer((k + int(s.index)) % c.t.n + 1);
-    W *d = reinterpret_cast<W *>(at_peer(dest, c.pe(i))) + size_t(c.t.me) * n * size_t(dst * words);
+    const bool away = is_away(c.pe(i));
+    W *d = reinterpret_cast<W *>(away ? dest : at_peer(dest, c.pe(i))) +
+           size_t(c.t.me) * n * size_t(dst * words);
     const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
+    if (away) {
+      const size_t unit = sizeof(W) * unsigned(words);
+      if (scope.rank() == 0 && e.to > e.from)
+        ring::move(c.fn, Request::put, d + ptrdiff_t(e.from) * dst * words,
+                   from + ptrdiff_t(e.from) * sst * words, c.pe(i), unit, e.to - e.from,
+                   size_t(dst) * unit, size_t(sst) * unit);
+      continue;
+    }
     for (int w = 0; w < words; w++)
       copy_words<Remote::dest>(d + ptrdiff_t(e.from) * dst * words + w,
                                from + ptrdiff_t(e.from) * sst * words + w, e.to - e.from, scope,

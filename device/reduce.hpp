@@ -120,7 +120,8 @@ template <class T, class Op, class Scope>
 SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
   const size_t unit = line / sizeof(T);
   const bool scatter = r.shape == Shape::scatter;
-  if (s.algorithm == Algorithm::lines) {
+  // Sources that are not mapped cannot be read.
+  if (s.algorithm == Algorithm::lines || (ring_built && c.t.away)) {
     const Extent e = part(r.n, unit, s.index, s.count);
     const char *source = reinterpret_cast<const char *>(r.source);
     char *dest = reinterpret_cast<char *>(r.dest);

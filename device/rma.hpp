@@ -7,43 +7,79 @@
 #pragma once
 #include "address.hpp"
 #include "copy.hpp"
+#include "ring.hpp"
 
 namespace shmem::device {
 
 // An element of the sized routines, which the private side may hold at any alignment.
 template <int bits> struct Sized { unsigned char byte[bits / 8]; };
 
+// later: done at the next quiet.
+template <bool later, class C, class T, class Scope>
+SHMEM_D_ void start_put(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
+                        Scope scope) {
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "dest", dest, n, there,
+      [&](T *d) {
+        scope.sync();
+        copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
+      },
+      [&] {
+        device::settle(scope);
+        const uint64_t until = ring::put(fn, dest, source, n, there, scope);
+        if (!later && until) ring::await(fn, until);
+      });
+}
+template <bool later, class C, class T, class Scope>
+SHMEM_D_ void start_get(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
+                        Scope scope) {
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "source", source, n, there,
+      [&](const T *s) {
+        scope.sync();
+        copy<Remote::source, unit_of<T>>(dest, s, n * sizeof(T), scope);
+      },
+      [&] {
+        device::settle(scope);
+        const uint64_t until = ring::get(fn, dest, source, n, there, scope);
+        if (!later && until) ring::await_data(fn, until);
+      });
+}
 template <class C, class T, class Scope>
 SHMEM_D_ void put_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
-  T *d = at(fn, "dest", dest, n, world_pe(c, pe));
-  scope.sync();
-  copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
+  start_put<true>(fn, c, dest, source, n, pe, scope);
 }
 template <class C, class T, class Scope>
 SHMEM_D_ void put(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  put_nbi(fn, c, dest, source, n, pe, scope);
+  start_put<false>(fn, c, dest, source, n, pe, scope);
   if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);
 }
 template <class C, class T, class Scope>
 SHMEM_D_ void get_nbi(const char *fn, C c, T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
-  const T *s = at(fn, "source", source, n, world_pe(c, pe));
-  scope.sync();
-  copy<Remote::source, unit_of<T>>(dest, s, n * sizeof(T), scope);
+  start_get<true>(fn, c, dest, source, n, pe, scope);
 }
 template <class C, class T, class Scope>
 SHMEM_D_ void get(const char *fn, C c, T *dest, const T *source, size_t n, int pe, Scope scope) {
-  get_nbi(fn, c, dest, source, n, pe, scope);
+  start_get<false>(fn, c, dest, source, n, pe, scope);
   scope.sync();
 }
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> SHMEM_D_ void p(const char *fn, C c, T *dest, T value, int pe, Thread) {
-  arch::store(at(fn, "dest", dest, 1, world_pe(c, pe)), value);
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "dest", dest, 1, there, [&](T *d) { arch::store(d, value); },
+      [&] { ring::amo(fn, Amo::set, dest, there, value); });
 }
 template <class C, class T> SHMEM_D_ T g(const char *fn, C c, const T *source, int pe, Thread) {
-  return arch::load(at(fn, "source", source, 1, world_pe(c, pe)));
+  const int there = world_pe(c, pe);
+  return reach(
+      fn, "source", source, 1, there, [&](const T *s) { return arch::load(s); },
+      [&] { return ring::fetch_amo(fn, Amo::fetch, source, there, T{}); });
 }
 
 // Strides count elements, from one to the next, or from one block to the next. The extent, for
@@ -77,29 +113,79 @@ SHMEM_D_ void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t
                              Thread{});
 }
 
+// Blocks to or from a PE that is not mapped: in one request, or one after the other. The strides are
+// in bytes.
+template <Remote remote, class T>
+SHMEM_D_ void ring_blocks(const char *fn, T *dest, const T *source, size_t dst, size_t sst,
+                          size_t block, size_t n, int pe) {
+  constexpr bool puts = remote == Remote::dest;
+  const T *const local = puts ? source : dest;
+  if (!n || !block) return;
+  if (n > 1 && ring::in_heap(local)) {
+    const uint64_t until =
+        puts ? ring::move(fn, Request::put, dest, source, pe, block * sizeof(T), n, dst, sst)
+             : ring::move(fn, Request::get, source, dest, pe, block * sizeof(T), n, dst, sst);
+    return puts ? ring::await(fn, until) : ring::await_data(fn, until);
+  }
+  uint64_t until = 0;
+  for (size_t i = 0; i < n; i++) {
+    T *d = reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(dest) + i * dst);
+    const T *s = reinterpret_cast<const T *>(reinterpret_cast<uintptr_t>(source) + i * sst);
+    if constexpr (puts)
+      until = ring::put(fn, d, s, block, pe, Thread{});
+    else
+      until = ring::get(fn, d, s, block, pe, Thread{});
+  }
+  if (until) puts ? ring::await(fn, until) : ring::await_data(fn, until);
+}
+
 template <class C, class T>
 SHMEM_D_ void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                    size_t n, int pe, Thread) {
-  T *d = at(fn, "dest", dest, extent(n, dst), world_pe(c, pe));
-  copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n);
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "dest", dest, extent(n, dst), there,
+      [&](T *d) { copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n); },
+      [&] {
+        ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
+                                  size_t(sst) * sizeof(T), 1, n, there);
+      });
 }
 template <class C, class T>
 SHMEM_D_ void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                    size_t n, int pe, Thread) {
-  const T *s = at(fn, "source", source, extent(n, sst), world_pe(c, pe));
-  copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n);
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "source", source, extent(n, sst), there,
+      [&](const T *s) { copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n); },
+      [&] {
+        ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),
+                                    size_t(sst) * sizeof(T), 1, n, there);
+      });
 }
 template <class C, class T>
 SHMEM_D_ void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                     size_t bsize, size_t nblocks, int pe, Thread) {
-  T *d = at(fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, world_pe(c, pe));
-  copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks);
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, there,
+      [&](T *d) { copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks); },
+      [&] {
+        ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
+                                  size_t(sst) * sizeof(T), bsize, nblocks, there);
+      });
 }
 template <class C, class T>
 SHMEM_D_ void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                     size_t bsize, size_t nblocks, int pe, Thread) {
-  const T *s = at(fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, world_pe(c, pe));
-  copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks);
+  const int there = world_pe(c, pe);
+  reach(
+      fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, there,
+      [&](const T *s) { copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks); },
+      [&] {
+        ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),
+                                    size_t(sst) * sizeof(T), bsize, nblocks, there);
+      });
 }
 
 } // namespace shmem::device

@@ -25,6 +25,7 @@ constexpr size_t full_waves(size_t threads) {
 struct Team {
   int me, n, start, stride;
   uint64_t base; // epochs of its collectives begin here, see Channels
+  bool away;     // some of its members are not mapped
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
@@ -39,10 +40,58 @@ struct Channels {
   int teams, count, with_lines;
 };
 
+// How kernels reach PEs that are not mapped. They post requests in host memory, and a thread of the
+// library does them there as the host's routines do, in the order of their tickets. A ticket says
+// where a request lies, and which lap of the ring it belongs to.
+struct alignas(64) Request {
+  enum What : uint8_t { // the first are those of Amo
+    put = 8,            // from `local` of the own heap: n blocks of bytes, dst and sst apart
+    get,                // the same way back
+    put_words,          // `bytes` of word
+    get_words,          // into the reply
+    flags,              // `bytes` of word, by words, at `at` from the start of State::arrived
+    fence               // all before is done before any behind it begins
+  };
+  uint32_t lap; // counts from 1; with pe in one store, which comes last
+  int32_t pe;
+  uint8_t what, bytes;
+  uint16_t unused;
+  uint32_t reply; // the number of the reply that is wanted, which says its place, too; or 0
+  uint64_t at;    // bytes from the start of the heap: the object at the peer
+  union {
+    uint64_t word[5]; // of an atomic: value and cond
+    struct {
+      uint64_t local, bytes, n, dst, sst;
+    } move;
+  };
+};
+// What came of a request for words, where the thread that posted it looks.
+struct alignas(64) Reply {
+  uint32_t number; // stored last
+  uint32_t unused;
+  uint64_t word[7];
+};
+static_assert(sizeof(Request) == 64 && sizeof(Reply) == 64);
+inline constexpr unsigned ring_size =
+    1024;                                 // requests, and replies: a power of two, at least a wave
+struct Tickets {                          // in device memory
+  alignas(line) uint64_t posted;          // the next request's
+  alignas(line) uint64_t seen;            // as much of `done` as some thread has seen
+  alignas(line) uint64_t asked;           // the next reply's
+  alignas(line) uint32_t read[ring_size]; // how often the reply in each place has been read
+};
+struct Ring {
+  Request *requests; // NULL where all PEs are mapped
+  Reply *replies;
+  uint64_t *done; // the requests up to this ticket are done, and their places free
+  Tickets *tickets;
+};
+
 // A handle of a team or of a context of it carries the team's id in the bits above an address of
 // x86-64, so a kernel finds the team with one load. The predefined handles are small: id 0, the
 // world.
 inline constexpr int id_shift = 48;
+inline constexpr unsigned shared_id = 1; // of SHMEM_TEAM_SHARED, where there are several nodes
 
 // The last words of a kernel that cannot go on, in host memory. The library's watch reads them,
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.
@@ -54,7 +103,8 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams
+    many_teams,
+    nodes
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
@@ -66,6 +116,8 @@ struct Report {
   char routine[64], argument[16];
 };
 
+inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
+
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
   size_t size;
@@ -76,14 +128,15 @@ struct State {
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;
+  Ring ring;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
-  // kernel must look closer: always for a pe that does not exist, and for every pe under
-  // SHMEM_CHECK.
+  // kernel must look closer: always for a pe that does not exist, for every pe under SHMEM_CHECK,
+  // and for one that is not mapped, which has nothing else set but bit 1.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 120 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 152 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.
@@ -91,6 +144,7 @@ struct Module {
   int (*publish)(const State *); // 0 or a hipError_t
   size_t state_bytes;            // as the module was compiled
   Module *next;
+  bool ring; // its kernels reach PEs that are not mapped
 };
 
 } // namespace shmem::device

@@ -23,7 +23,8 @@ template <class Scope> SHMEM_D_ void meet(const char *fn, unsigned id, Scope sco
   // (H200, 2026-11).
   if (scope.rank() < unsigned(t.n)) {
     arch::fence_release(); // what this PE stored before, before its epoch at the others
-    set_flags(t, state.arrived + row + t.me, epoch, scope);
+    if constexpr (ring_built) ring::fence(fn);
+    set_flags(fn, t, state.arrived + row + t.me, epoch, scope);
     wait_flags(fn, t, epoch, scope, [&](int i) { return state.arrived + row + i; });
     arch::polled(); // the epochs of the others, before what they stored before
   }

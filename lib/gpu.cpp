@@ -442,6 +442,7 @@ void use() {
 // process's end closes all.
 void close() {
   if (!self.device.delta) return;
+  if constexpr (net::built) close_ring();
   if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();

@@ -59,6 +59,8 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height);
 void zero(void *p, size_t n);
 void finish();
+// Until all is done that kernels have asked for which are over.
+void finish_ring();
 
 // The stream for a host's collective of the team with this id. Each team has its own, because
 // several may run at once and wait for their peers.

@@ -69,6 +69,9 @@ size_t flag_bytes();
 // Starts to listen to kernels; gives where they write, by the device's address of it.
 device::Report *open_reports();
 void close_reports();
+// Starts to do what kernels ask for that is for PEs that are not mapped.
+device::Ring open_ring();
+void close_ring();
 size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

@@ -22,6 +22,10 @@ void publish_to(device::Module *module) {
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
           module->state_bytes, sizeof state);
+  if (state.ring.requests && !module->ring)
+    fatal(
+        "a module of device code reaches PEs of this node only, and the job has others: compile it "
+        "without SHMEM_ONE_NODE, against this version of the library");
   if (int error = module->publish(&state))
     fatal("GPU %d: showing the job to a module of device code: %s", chosen,
           hipGetErrorString(hipError_t(error)));
@@ -72,12 +76,16 @@ void fill(const Flags &flags) {
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
-    const int i = pe < self.n ? local_of(pe) : -1;
-    const bool there = i >= 0;
-    state.delta[pe] = (there ? uintptr_t(self.device.delta[i]) : 0) | (self.check || !there);
-    state.flag_delta[pe] = there ? flags.peer[i] - uintptr_t(flags.own) : 0;
+    const bool there = pe < self.n;
+    const int i = there ? local_of(pe) : -1;
+    state.delta[pe] = i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
+                      : there ? device::closer | device::away
+                              : device::closer;
+    state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
-  if (self.check || self.env.wait_limit > 0) state.report = open_reports();
+  if constexpr (net::built)
+    if (!self.one_node()) state.ring = open_ring();
+  if (self.check || self.env.wait_limit > 0 || !self.one_node()) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
 
@@ -103,6 +111,7 @@ void publish(const Flags &flags) {
     teams = static_cast<device::Team *>(p);
     fill(flags);
   }
+  if (!self.one_node()) show_team(*self.shared);
   publish_to_all();
 }
 
@@ -118,7 +127,7 @@ void unpublish() {
 }
 
 device::Team kernel_team(const Team &t) {
-  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32};
+  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, t.nodes != nullptr};
 }
 const device::Channels &channels() {
   return state.channels;

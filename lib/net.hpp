@@ -67,6 +67,10 @@ struct Messages {
 // neighbours are, and as wide as the object: one domain for a variable, whoever touches it. What a
 // network card does to memory is not atomic with what processors do.
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond);
+// Returns at once. When it is done, whoever makes progress calls then(arg, what was there before), which
+// must not wait; without `then` the next quiet completes it.
+void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
+                  void (*then)(void *, uint64_t), void *arg);
 
 template <class T> class Atomic {
   Remote<T> at;

@@ -10,6 +10,7 @@ namespace shmem {
 
 // Waits for every operation that is on its way, by the GPU or to another node.
 inline void finish() {
+  if constexpr (net::built) gpu::finish_ring();
   gpu::finish();
   if constexpr (net::built) net::quiet();
 }

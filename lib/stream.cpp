@@ -68,15 +68,20 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// What the calls of all collectives have in common. To kernels SHMEM_TEAM_SHARED is the world.
+// What the calls of all collectives have in common. To kernels SHMEM_TEAM_SHARED is the world, in a
+// job of one node.
 kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void *dest,
                    const void *source, size_t n, Stream s) {
   check_ready(fn);
   const Team *t = &need_team(fn, "team", team);
-  if (t == self.shared) t = self.world;
+  if (t == self.shared && self.one_node()) t = self.world;
   if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
           fn, static_cast<void *>(team), t->id, gpu::channels().teams);
+  if (t->nodes)
+    fatal("%s: team = %p: has members on several nodes, where streams have no collectives, in this "
+          "version",
+          fn, static_cast<void *>(team));
   *members = t;
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
@@ -87,8 +92,10 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
 }
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
-  c->algorithm = choice.algorithm;
-  c->blocks = choice.blocks;
+  // Of members that are not mapped no source can be read; and only some channels have lines.
+  const bool lines = c->team.away && what <= Collective::scan;
+  c->algorithm = lines ? Algorithm::lines : choice.algorithm;
+  c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
 }
 
@@ -152,7 +159,8 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
   check_ready(fn);
   const Team &t = need_team(fn, "team", team);
   OnDevice on;
-  MUST(kernels::sync_on_stream(&t == self.shared ? 0 : unsigned(t.id), s), "%s", fn);
+  MUST(kernels::sync_on_stream(&t == self.shared && self.one_node() ? 0 : unsigned(t.id), s), "%s",
+       fn);
   return 0;
 }
 

@@ -147,7 +147,8 @@ void make_teams() {
     return &t;
   };
   self.world = predefined(self.me, self.n, 0, 1, 0);
-  self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride, 1);
+  self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride,
+                           int(device::shared_id));
 }
 
 void destroy_teams() {

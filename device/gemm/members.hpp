@@ -29,7 +29,8 @@ template <class Scope>
 SHMEM_D_ void tell(const Members &members, Flags Signals::*flags, uint64_t epoch, Scope scope) {
   if (scope.rank() >= unsigned(members.n)) return;
   arch::fence_release(); // orders the data before the flag
-  device::set_flags(members, &(members.own->*flags).of[members.me].epoch, epoch, scope);
+  device::set_flags("a product of several PEs", members,
+                    &(members.own->*flags).of[members.me].epoch, epoch, scope);
 }
 // Waits until all members have told at least epoch.
 template <class Scope>

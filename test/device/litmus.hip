@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(1024)
     const auto *theirs = static_cast<const uint32_t *>(shmem_ptr(own, peer));
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) {
       if (got[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
-      if (theirs[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
+      if (theirs && theirs[n - 1 - i] != r * 2000 + unsigned(n - 1 - i)) *bad = r;
     }
     shmemx_sync_all_wg();
   }
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(1024)
     for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
       if (shmem_my_pe() == root)
         source[i] = unsigned(r * 3000 + i);
-      else if (theirs[n - 1 - i] > unsigned(r * 3000 + n - 1 - i))
+      else if (theirs && theirs[n - 1 - i] > unsigned(r * 3000 + n - 1 - i))
         *bad = unsigned(r);
     shmemx_uint32_broadcast_wg(SHMEM_TEAM_WORLD, dest, source, size_t(n), root);
     __syncthreads();

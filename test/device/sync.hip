@@ -150,8 +150,11 @@ __global__ void __launch_bounds__(1024)
   a->bad_pe = shmem_ptr(object, shmem_n_pes()), a->team_ptr = shmem_team_ptr(team, object, 0);
   shmem_info_get_version(&a->major, &a->minor);
   shmem_info_get_name(a->name);
-  // shmem_ptr's is an address like any other.
-  shmem::arch::store(static_cast<int *>(a->ptr), 1000 + shmem_my_pe());
+  // shmem_ptr's is an address like any other, where the PE is mapped.
+  if (a->ptr)
+    shmem::arch::store(static_cast<int *>(a->ptr), 1000 + shmem_my_pe());
+  else
+    shmem_int_p(object, 1000 + shmem_my_pe(), right);
   shmem_quiet();
 }
 void queries(void) {
@@ -178,8 +181,9 @@ void queries(void) {
           "%s: %d %d %d", teams[t].name, a.to_world, a.from_world, a.outside);
     CHECK(a.accessible && !a.not_accessible && a.addr && !a.not_addr, "%d %d %d %d", a.accessible,
           a.not_accessible, a.addr, a.not_addr);
-    CHECK(a.ptr && !a.no_ptr && !a.bad_pe && a.team_ptr, "%p %p %p %p", a.ptr, a.no_ptr, a.bad_pe,
-          a.team_ptr);
+    CHECK(!a.ptr == !shmem_ptr(object, (me + 1) % npes) &&
+              !a.team_ptr == !shmem_ptr(object, teams[t].pe[0]) && !a.no_ptr && !a.bad_pe,
+          "%p %p %p %p", a.ptr, a.no_ptr, a.bad_pe, a.team_ptr);
     CHECK(a.major == SHMEM_MAJOR_VERSION && a.minor == SHMEM_MINOR_VERSION &&
               strcmp(a.name, SHMEM_VENDOR_STRING) == 0,
           "%d.%d %s", a.major, a.minor, a.name);

@@ -32,7 +32,7 @@ COUNTED = {"wbl2": "buffer_wbl2", "inv": "buffer_(inv|wbinv)", "drains": r"s_wai
 def compilers(arch, folder):
     """Commands that may know arch: ROCm's, then plain LLVM. A device library of ROCm that is older than the GPU lacks one
     small file for it, which tells the number of the architecture; a neighbour's does for looking at instructions."""
-    common = ["-x", "hip", "-D__HIP_PLATFORM_AMD__", "--offload-arch=" + arch]
+    common = ["-x", "hip", "-D__HIP_PLATFORM_AMD__", "-DSHMEM_ONE_NODE", "--offload-arch=" + arch]
     for name in "hipcc", "/opt/rocm/bin/hipcc", "amdclang++":
         if shutil.which(name):
             yield [name, *common, "-Wno-unused-command-line-argument"]

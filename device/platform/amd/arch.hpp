@@ -273,6 +273,18 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __builtin_amdgcn_readfirstlane(v);
 }
+SHMEM_D_ uint64_t take(uint64_t *counter) {
+  const uint64_t lanes = __builtin_amdgcn_read_exec();
+  const unsigned before = __builtin_amdgcn_mbcnt_hi(unsigned(lanes >> 32),
+                                                    __builtin_amdgcn_mbcnt_lo(unsigned(lanes), 0));
+  uint64_t first = 0;
+  if (before == 0)
+    first =
+        fetch_add<Order::relaxed, Range::device>(counter, uint64_t(__builtin_popcountll(lanes)));
+  const uint64_t low = unsigned(__builtin_amdgcn_readfirstlane(int(unsigned(first)))),
+                 high = unsigned(__builtin_amdgcn_readfirstlane(int(unsigned(first >> 32))));
+  return (high << 32 | low) + before;
+}
 // runtime::clock_rate ticks a second.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();

@@ -111,6 +111,9 @@ template <class Kernel> Kernel *launchable(Kernel *kernel) {
 template <class T> SHMEM_D_ T &workgroup_object() {
   return *static_cast<T *>(hip_cpu::dynamic_shared());
 }
+SHMEM_D_ uint64_t take(uint64_t *counter) { // a wave's lanes are fibers, which come one by one
+  return fetch_add(counter, uint64_t(1));
+}
 SHMEM_D_ uint64_t clock() {
   return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
 }

@@ -189,6 +189,16 @@ SHMEM_D_ void wave_sync(unsigned lanes) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl_sync(~0u, v, 0);
 }
+SHMEM_D_ uint64_t take(uint64_t *counter) {
+  const unsigned lanes = __activemask();
+  unsigned lower;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+  const int before = __popc(lanes & lower);
+  unsigned long long first = 0;
+  if (before == 0)
+    first = fetch_add<Order::relaxed, Range::device>(counter, uint64_t(__popc(lanes)));
+  return __shfl_sync(lanes, first, __ffs(int(lanes)) - 1) + unsigned(before);
+}
 // Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;

@@ -43,6 +43,8 @@ struct Waiting {
   void *data = nullptr; // where data goes
   size_t bytes = 0;
   std::atomic<bool> *done = nullptr;
+  void (*then)(void *, uint64_t) = nullptr; // where nobody waits: it is called, and this freed
+  void *arg = nullptr;
 };
 std::unordered_map<uint64_t, Waiting *> waiting; // under the lock
 uint64_t last_id;
@@ -217,18 +219,29 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   w->value = a.value;
   if (w->peer) unpack_keys(*w->peer, follows, length);
   if (w->data) memcpy(w->data, follows, length);
+  if (w->then) {
+    w->then(w->arg, a.value);
+    delete w;
+    return UCS_OK;
+  }
   w->done->store(true, std::memory_order_release);
   return UCS_OK;
 }
 
-uint64_t ask(int pe, Question q, Peer *peer = nullptr, void *data = nullptr, size_t bytes = 0) {
+// Under the lock. The answer finds w.
+void send(int pe, Question q, Waiting *w) {
+  q.id = ++last_id;
+  waiting.emplace(q.id, w);
+  message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+}
+
+uint64_t ask(int pe, const Question &q, Peer *peer = nullptr, void *data = nullptr,
+             size_t bytes = 0) {
   std::atomic<bool> done{false};
   Waiting w{0, peer, data, bytes, &done};
   {
     std::lock_guard guard(lock);
-    q.id = ++last_id;
-    waiting.emplace(q.id, &w);
-    message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+    send(pe, q, &w);
   }
   wait_for([&] { return !done.load(std::memory_order_acquire); });
   return w.value;
@@ -276,23 +289,35 @@ void ask_pulse(int pe, std::atomic<bool> *answered) {
   std::lock_guard guard(lock);
   w.done = answered;
   *answered = false;
-  const Question q{.id = ++last_id, .kind = pulse};
-  waiting.emplace(q.id, &w);
-  message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+  send(pe, {.kind = pulse}, &w);
 }
 
-uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
+static Question about(void *p, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
   const int r = region_of(p);
-  const Question q{.kind = atomic_op,
-                   .op = uint8_t(op),
-                   .bytes = uint8_t(bytes),
-                   .region = uint8_t(r),
-                   .offset = offset_in(r, p),
-                   .value = value,
-                   .cond = cond};
+  return {.kind = atomic_op,
+          .op = uint8_t(op),
+          .bytes = uint8_t(bytes),
+          .region = uint8_t(r),
+          .offset = offset_in(r, p),
+          .value = value,
+          .cond = cond};
+}
+uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
+  const Question q = about(p, op, bytes, value, cond);
   if (op != Amo::set) return ask(pe, q);
   tell(pe, q);
   return 0;
+}
+void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
+                  void (*then)(void *, uint64_t), void *arg) {
+  const Question q = about(p, op, bytes, value, cond);
+  if (!then) {
+    tell(pe, q);
+    return;
+  }
+  auto *w = new Waiting{.then = then, .arg = arg};
+  std::lock_guard guard(lock);
+  send(pe, q, w);
 }
 
 void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The loop in which every wait of the device polls.
+#pragma once
+#include "address.hpp"
+
+namespace shmem::device {
+
+// Counts polls against SHMEM_WAIT_LIMIT. The clock is read every 256th time.
+struct Patience {
+  uint64_t end = 0;
+  uint32_t polls = 0;
+  SHMEM_D_ bool over() {
+    if (!state.wait_limit || ++polls % 256) return false;
+    const uint64_t now = arch::clock();
+    if (!end) end = now + state.wait_limit;
+    return now >= end;
+  }
+};
+// Polls until done(); late() reports and does not return.
+template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late) {
+  Patience patience;
+  while (!done()) {
+    if (patience.over()) late();
+    arch::pause();
+  }
+}
+
+} // namespace shmem::device
