@@ -235,7 +235,8 @@ static void at_once(void) {
     if (k == 0) continue;
     look_at(DEVICE, seen, h->source, LENGTH * sizeof(long));
     for (long i = 0; i < LENGTH; i++)
-      CHECK(seen[i] == (all + npes * i) * shmem_team_n_pes(SHMEM_TEAM_SHARED), "of the node: element %ld is %ld", i, seen[i]);
+      CHECK(seen[i] == (all + npes * i) * shmem_team_n_pes(SHMEM_TEAM_SHARED),
+            "of the node: element %ld is %ld", i, seen[i]);
   }
   shmem_barrier_all();
   for (int k = 0; k < 2; k++) shmem_team_destroy(halves[k].team);
