@@ -147,8 +147,8 @@ SHMEM_D_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, 
   const char *s = reinterpret_cast<const char *>(source);
   by_unit<T>(source, bytes, [&](auto unit) {
     for (size_t i = scope.rank() * put_bytes; i < bytes; i += scope.size() * put_bytes)
-      put_piece<unit()>(fn, offset(dest) + i, s + i, bytes - i < put_bytes ? bytes - i : put_bytes,
-                        pe);
+      put_piece<decltype(unit)::value>(fn, offset(dest) + i, s + i,
+                                       bytes - i < put_bytes ? bytes - i : put_bytes, pe);
   });
   return 0;
 }
@@ -161,8 +161,8 @@ SHMEM_D_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int pe
   char *d = reinterpret_cast<char *>(dest);
   by_unit<T>(dest, bytes, [&](auto unit) {
     for (size_t i = scope.rank() * get_bytes; i < bytes; i += scope.size() * get_bytes)
-      get_piece<unit()>(fn, d + i, offset(source) + i,
-                        bytes - i < get_bytes ? bytes - i : get_bytes, pe);
+      get_piece<decltype(unit)::value>(fn, d + i, offset(source) + i,
+                                       bytes - i < get_bytes ? bytes - i : get_bytes, pe);
   });
   return 0;
 }
