@@ -35,6 +35,7 @@ int take_share() {
       // All but stages and outboxes, which are large: their counts go on from where the last team's
       // ended.
       auto *root = reinterpret_cast<Arrival *>(share);
+      full_fence(); // see team_destroy
       uint64_t rounds = root->rounds, casts = root->casts;
       uint32_t generation = root->generation;
       std::memset(static_cast<void *>(share), 0, arrivals_bytes(self.n));
@@ -324,8 +325,12 @@ void team_destroy(const char *fn, shmem_team_t team) {
   // Members leave at their own time; the last one gives the share back.
   leave_counts(t);
   gpu::forget_team(t.id);
-  if (arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n))
-    give_share(t.id);
+  const bool last =
+      arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n);
+  // Orders this count and take_share's zeros for ThreadSanitizer, which sees nothing of the last
+  // member, a process of its own, that comes between them.
+  full_fence();
+  if (last) give_share(t.id);
   drop(t);
 }
 
