@@ -299,7 +299,8 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
   const bool scan = shape != Shape::all, far = gpu::is_far(dest) || gpu::is_far(source);
   const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
   sync_here(h); // the sources are ready
-  const auto [from, to] = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
+  const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
+  const size_t from = mine.from, to = mine.to;
   const size_t step = segment_bytes / size;
   if (h.me < nodes.rails && from < to) {
     auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
@@ -321,9 +322,9 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
         along.emplace_back(r,
                            relay(Tag::along, r ? peer(size_t(nodes.runs[r - 1].part)) : -1,
                                  r + 1 < runs ? peer(size_t(nodes.runs[r + 1].part)) : -1, alone));
-    const size_t last = size_t(nodes.runs.back().part), mine = size_t(nodes.me),
-                 left = (mine + parts - 1) % parts;
-    Relay back = relay(Tag::back, scan || mine == last ? -1 : int(peer((mine + 1) % parts)),
+    const size_t last = size_t(nodes.runs.back().part), part = size_t(nodes.me),
+                 left = (part + parts - 1) % parts;
+    Relay back = relay(Tag::back, scan || part == last ? -1 : int(peer((part + 1) % parts)),
                        scan || left == last ? -1 : int(peer(left)), true);
     std::vector<char> loaded(scan || far ? step * size : 0);
     auto give = [&](char *result, size_t s) { // to the members, and on
@@ -361,7 +362,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
           give(result, s);
         }
       }
-      if (!scan && mine != last && s >= behind) give(back.next(s - behind), s - behind);
+      if (!scan && part != last && s >= behind) give(back.next(s - behind), s - behind);
     }
   }
   sync_here(h); // the results are there
