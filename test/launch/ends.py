@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -106,6 +107,21 @@ def case_session():
         assert len(list(base.iterdir())) == 2, list(base.iterdir())
         os.kill(int(file.read_text()), signal.SIGKILL)
         assert job.wait(20) == 137 and list(base.iterdir()) == [file], (name, job.returncode, list(base.iterdir()))
+
+
+def case_folder():
+    """Other jobs of the user, which end all the time, do not take the launcher's folder away."""
+    if "orte" not in launcher_kind():
+        sys.exit(77)
+    top = TMP / f"ompi.{socket.gethostname().split('.')[0]}.{os.geteuid()}"
+    others = "import os, sys\nwhile True:\n  for f in os.mkdir, os.rmdir:\n    try: f(sys.argv[1])\n    except OSError: pass\n"
+    with subprocess.Popen([sys.executable, "-c", others, top]) as other:
+        try:
+            for _ in range(20):
+                run(OSHRUN, "-n", 1, "true", TMPDIR=str(TMP))
+        finally:
+            other.kill()
+    assert not top.exists() or not list(top.iterdir()), list(top.iterdir())
 
 
 def case_children():

@@ -181,27 +181,54 @@ void end_the_rest(const std::vector<pid_t> &before) {
   }
 }
 
-// What a launcher leaves that dies at its own end: mpirun of Open MPI 4 does when a PE ends while
-// it joins (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init). A folder
-// named after it, in one of the user's; PRRTE's (3.0.8) stands by itself.
-void remove_session(pid_t launcher) {
-  const std::string pid = std::to_string(launcher), user = std::to_string(geteuid());
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  host[strcspn(host, ".")] = '\0';
-  const auto base = [](const char *setting) {
+// What launchers keep on disk while they run.
+class Folders {
+public:
+  // Open MPI 4 has a folder for all jobs of a user, in which each has its own. A job that ends
+  // removes it when it is empty, be it between the two steps of a job that begins and fails then
+  // (beside a loop that makes and removes it 67 of 100 mpirun do; 2026-11). It is not empty as long
+  // as this lives.
+  explicit Folders(bool same)
+      : held(same ? of_user() + "/oshrun." + std::to_string(getpid()) : "") {
+    for (int tries = 1000; same && tries > 0; tries--) { // a link to nowhere would never do
+      if (mkdir(held.c_str(), 0700) == 0 || errno != ENOENT) break;
+      mkdir(of_user().c_str(), 0700); // the launcher says what keeps it from that
+    }
+  }
+  // Launchers remove their own unless they die themselves: mpirun of Open MPI 4 does when a PE ends
+  // while it joins (by SIGPIPE or a fault in PMIx; 2026-11: 1 of 200 jobs that fail at init).
+  void remove(pid_t launcher, bool died) const {
+    std::error_code ignored;
+    const std::string pid = std::to_string(launcher);
+    if (died) {
+      std::filesystem::remove_all(of_user() + "/pid." + pid, ignored);
+      std::filesystem::remove_all(base("PRTE_MCA_prte_tmpdir_base") + "prterun." + host() + "." +
+                                      pid + "." + std::to_string(geteuid()), // PRRTE 3.0.8
+                                  ignored);
+    }
+    if (!held.empty()) rmdir(held.c_str());
+    if (died || !held.empty()) rmdir(of_user().c_str()); // unless other jobs have theirs there
+  }
+
+private:
+  std::string held;
+
+  static std::string base(const char *setting) {
     std::string where = "/tmp";
     for (const char *name : {"TEMP", "TMP", "TMPDIR", setting}) // the last one counts most
       if (const char *value = getenv(name)) where = value;
     return where + "/";
-  };
-  std::error_code ignored;
-  const std::string of_user = base("OMPI_MCA_orte_tmpdir_base") + "ompi." + host + "." + user;
-  std::filesystem::remove_all(of_user + "/pid." + pid, ignored);
-  rmdir(of_user.c_str()); // unless other jobs have theirs there
-  std::filesystem::remove_all(
-      base("PRTE_MCA_prte_tmpdir_base") + "prterun." + host + "." + pid + "." + user, ignored);
-}
+  }
+  static std::string host() {
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    name[strcspn(name, ".")] = '\0';
+    return name;
+  }
+  static std::string of_user() {
+    return base("OMPI_MCA_orte_tmpdir_base") + "ompi." + host() + "." + std::to_string(geteuid());
+  }
+};
 
 // The signals that end this process unless somebody, as nohup, has them ignored.
 sigset_t taken_signals() {
@@ -270,10 +297,10 @@ void become(const std::vector<std::string> &words) {
   fail(126, "%s: %s", words[0].c_str(), strerror(errno));
 }
 
-int run_job(const std::vector<std::string> &given, Notices notices, bool input) {
+int run_job(const std::vector<std::string> &given, Manner manner) {
   std::vector<std::string> words = given;
   Pipe notes, word;
-  if (notices != Notices::pass && notes.open() && notices == Notices::apart) {
+  if (manner.notices != Notices::pass && notes.open() && manner.notices == Notices::apart) {
     // mpirun's own words go there. It closes it in the PEs, so an MPI in them needs the default.
     setenv("OPAL_OUTPUT_STDERR_FD", std::to_string(notes.in).c_str(), 1);
     words.insert(words.begin() + 1, {"-x", "OPAL_OUTPUT_STDERR_FD=2"});
@@ -294,6 +321,7 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
   sigaddset(&blocked, SIGPIPE); // the job goes on when nobody reads its output any more
   sigprocmask(SIG_BLOCK, &blocked, &outer);
   const int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+  const Folders folders(manner.same_folder);
   const pid_t self = getpid(), launcher = fork();
   if (launcher < 0) fail(1, "starting %s: %s", words[0].c_str(), strerror(errno));
   if (launcher == 0) {
@@ -301,16 +329,16 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
     if (getppid() != self) _exit(1);
     // A group of its own: signals of the terminal come once, by way of oshrun, which would
     // otherwise not know whether the launcher has them. Unless it is to read the terminal.
-    if (!input) setpgid(0, 0);
+    if (!manner.input) setpgid(0, 0);
     signal(SIGTTOU, SIG_IGN); // it writes to the terminal all the same
     sigprocmask(SIG_SETMASK, &outer, nullptr);
-    if (notes.in >= 0 && notices == Notices::among)
+    if (notes.in >= 0 && manner.notices == Notices::among)
       dup2(notes.in, STDERR_FILENO);
     else if (notes.in >= 0)
       fcntl(notes.in, F_SETFD, 0);
     become(words);
   }
-  Job job{launcher, input, {}, {}, {}, {}};
+  Job job{launcher, manner.input, {}, {}, {}, {}};
   int status = 0;
   for (bool ended = false; !ended;) {
     pollfd fds[] = {{signals, POLLIN, 0},
@@ -331,7 +359,7 @@ int run_job(const std::vector<std::string> &given, Notices notices, bool input) 
   }
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code != 0) end_the_rest(before);
-  if (code > 128) remove_session(launcher);
+  folders.remove(launcher, code > 128);
   job.say_why(code);
   sigprocmask(SIG_UNBLOCK, &taken, nullptr); // there is no job left that they could end
   job.out.write_all();

@@ -425,6 +425,9 @@ int main(int, char **argv) {
   words.insert(words.end(), defaults.begin(), defaults.end());
   words.insert(words.end(), line.options.begin(), line.options.end());
   words.insert(words.end(), line.program.begin(), line.program.end());
-  if (pmix) return run_job(words, notices, !line.input.empty());
+  if (pmix)
+    return run_job(words, {.notices = notices,
+                           .input = !line.input.empty(),
+                           .same_folder = launcher.kind == Kind::orte});
   become(words);
 }

@@ -13,6 +13,12 @@
 // way apart from what PEs write, or among that.
 enum class Notices { pass, apart, among };
 
+struct Manner {
+  Notices notices;
+  bool input;       // it reads stdin
+  bool same_folder; // all jobs of a user have theirs in one, which each removes when it is empty
+};
+
 // Runs a PMIx launcher that starts its PEs itself, and returns its exit status when all of them are
-// gone. input: it reads stdin.
-int run_job(const std::vector<std::string> &words, Notices notices, bool input);
+// gone.
+int run_job(const std::vector<std::string> &words, Manner manner);
