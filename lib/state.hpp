@@ -142,6 +142,7 @@ struct Team {
   int num_contexts;
   std::list<Context> contexts;
   int pe(int i) const { return start + i * stride; }
+  int member(int pe) const { return (pe - start) / stride; } // of several
 };
 
 struct State {

@@ -56,21 +56,6 @@ void tell_done(Team &t, uint64_t cast) {
   return true;
 }
 
-// Stores what is at source + i * step into dest at each member i, by the time that all arrive.
-void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *source, size_t step,
-                     size_t bytes) {
-  for (int k = 0; k < t.n; k++) {
-    const int i = pattern::peer(t.me, k, t.n);
-    const auto *from = static_cast<const bytes_t *>(source) + size_t(i) * step;
-    if constexpr (net::built)
-      if (local_of(t.pe(i)) < 0) {
-        net::put({dest, t.pe(i)}, from, {bytes}, true);
-        continue;
-      }
-    copy(of(fn, "dest", t, i, dest, bytes), from, bytes);
-  }
-}
-
 // Each member i gets what is at source + i * step here, and has it in block me of its dest.
 [[gnu::always_inline]] inline void exchange_blocks(Collective what, const char *fn, Team &t,
                                                    void *dest, const void *source, size_t step,
@@ -95,6 +80,20 @@ void push_to_members(const char *fn, const Team &t, bytes_t *dest, const void *s
 }
 
 } // namespace
+
+void push_to_members(const char *fn, const Team &t, void *dest, const void *source, size_t step,
+                     size_t bytes) {
+  for (int k = 0; k < t.n; k++) {
+    const int i = pattern::peer(t.me, k, t.n);
+    const auto *from = static_cast<const bytes_t *>(source) + size_t(i) * step;
+    if constexpr (net::built)
+      if (local_of(t.pe(i)) < 0) {
+        net::put({dest, t.pe(i)}, from, {bytes}, true);
+        continue;
+      }
+    copy(of(fn, "dest", t, i, dest, bytes), from, bytes);
+  }
+}
 
 stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
   if (!gpu::is_far(dest) || t.n == 1 || t.nodes) return nullptr;

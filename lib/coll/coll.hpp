@@ -49,6 +49,10 @@ inline void arrive(Team &t) {
   sync(t);
 }
 
+// Stores what is at source + i * step into dest at each member i, by the time that all arrive.
+void push_to_members(const char *fn, const Team &t, void *dest, const void *source, size_t step,
+                     size_t bytes);
+
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too);
 // Of members that share memory.

@@ -62,7 +62,15 @@ struct Channel : net::Messages {
 // the others come.
 constexpr size_t segment_bytes = 128 << 10, in_flight = 4;
 
-// Segments that come from a PE, or are made here, and go on to others.
+// Where segments come from, or -1, and to which PEs they go on.
+struct Hop {
+  int from;
+  std::vector<int> to;
+};
+
+// Segments that come from a PE, or are made here, and go on to others. Each passes here once for each
+// hop, in their order, before the next segment does: on all nodes the same order, so that one tag is
+// enough.
 class Relay {
   struct Slot {
     std::vector<char> data; // for longer than the messages, whose end waits for them
@@ -70,43 +78,45 @@ class Relay {
     Slot(const Nodes &nodes, Tag way, size_t bytes)
         : data(bytes), in(nodes, way), out(nodes, way) {}
   };
-  std::list<Slot> all;
-  std::vector<Slot *> slots;
-  int from; // or -1
-  std::vector<int> to;
-  size_t bytes, step, ahead; // segments that are expected before they are waited for
+  std::list<Slot> slots;
+  std::vector<Slot *> ring;
+  std::vector<Hop> hops;
+  size_t bytes, step;
   char *memory;
 
-  char *place(size_t s) { return memory ? memory + s * step : slot(s).data.data(); }
-  Slot &slot(size_t s) { return *slots[s % in_flight]; }
-  void expect(size_t s) {
-    if (from >= 0 && s < segments()) slot(s).in.from(from, place(s), length(s));
+  Slot &slot(size_t i) { return *ring[i % in_flight]; }
+  char *place(size_t i) { return memory ? memory + i / hops.size() * step : slot(i).data.data(); }
+  void expect(size_t i) {
+    const size_t s = i / hops.size();
+    const int from = hops[i % hops.size()].from;
+    if (from >= 0 && s < segments()) slot(i).in.from(from, place(i), length(s));
   }
 
 public:
-  // Of so many bytes in segments of step, in memory, or in buffers if that is null. alone: no other
-  // relay gets segments on this way, whose order would be another.
-  Relay(const Nodes &nodes, Tag way, int from, std::vector<int> to, size_t bytes, size_t step,
-        char *memory, bool alone)
-      : from(from), to(std::move(to)), bytes(bytes), step(step), ahead(alone ? in_flight : 1),
-        memory(memory) {
-    for (size_t s = 0; s < in_flight; s++)
-      slots.push_back(&all.emplace_back(nodes, way, memory ? 0 : std::min(step, bytes)));
-    for (size_t s = 0; s < ahead; s++) expect(s);
+  // Of so many bytes in segments of step, in memory, or in buffers if that is null.
+  Relay(const Nodes &nodes, Tag way, std::vector<Hop> through, size_t bytes, size_t step,
+        char *memory)
+      : hops(std::move(through)), bytes(bytes), step(step), memory(memory) {
+    for (size_t i = 0; i < in_flight; i++)
+      ring.push_back(&slots.emplace_back(nodes, way, memory ? 0 : std::min(step, bytes)));
+    for (size_t i = 0; i < in_flight; i++) expect(i);
   }
   size_t segments() const { return (bytes + step - 1) / step; }
   size_t length(size_t s) const { return std::min(step, bytes - s * step); }
-  // The place of segment s, the next one. What comes from another PE is there.
-  char *next(size_t s) {
+  // The place of the next one. What comes from another PE is there.
+  char *next(size_t s, size_t hop = 0) {
     constexpr size_t going = in_flight / 2;
-    if (s >= going) slot(s - going).out.wait();
-    if (ahead == 1 && s > 0) expect(s);
-    if (ahead > 1 && s >= going) expect(s - going + ahead);
-    slot(s).in.wait();
-    return place(s);
+    const size_t i = s * hops.size() + hop;
+    if (i >= going) {
+      slot(i - going).out.wait();
+      expect(i - going + in_flight);
+    }
+    slot(i).in.wait();
+    return place(i);
   }
-  void send(size_t s) {
-    for (int pe : to) slot(s).out.to(pe, place(s), length(s));
+  void send(size_t s, size_t hop = 0) {
+    const size_t i = s * hops.size() + hop;
+    for (int pe : hops[hop].to) slot(i).out.to(pe, place(i), length(s));
   }
 };
 
@@ -186,29 +196,27 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       break;
     }
   const bool root_here = nodes.me == root_part;
-  const int speaker = root_here ? (root_pe - h.start) / h.stride : 0;
+  const int speaker = root_here ? h.member(root_pe) : 0;
   if (h.me == speaker) {
     const int me = (nodes.me - root_part + n) % n; // from the root's node on
     auto pe = [&](int k) {
       return k == 0 ? root_pe : nodes.parts[size_t((k + root_part) % n)].first;
     };
-    int from = -1;
-    std::vector<int> to;
+    Hop hop{-1, {}};
     if (bytes <= segment_bytes) {
       int bit = 1;
       for (; bit < n && !(me & bit); bit *= 2) {
       }
-      if (me) from = pe(me - bit);
+      if (me) hop.from = pe(me - bit);
       for (bit /= 2; bit; bit /= 2)
-        if (me + bit < n) to.push_back(pe(me + bit));
+        if (me + bit < n) hop.to.push_back(pe(me + bit));
     } else {
-      if (me) from = pe(me - 1);
-      if (me + 1 < n) to.push_back(pe(me + 1));
+      if (me) hop.from = pe(me - 1);
+      if (me + 1 < n) hop.to.push_back(pe(me + 1));
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
     const bool far = gpu::is_far(p);
-    Relay relay(nodes, Tag::along, from, std::move(to), bytes, segment_bytes, far ? nullptr : p,
-                true);
+    Relay relay(nodes, Tag::along, {hop}, bytes, segment_bytes, far ? nullptr : p);
     for (size_t s = 0; s < relay.segments(); s++) {
       char *const here = relay.next(s), *const there = p + s * segment_bytes;
       if (far && !me) copy(here, there, relay.length(s));
@@ -226,14 +234,9 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source, cons
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
   auto *const d = static_cast<char *>(dest);
-  // The number in the team of the i-th member of a part.
-  auto member = [&](const Part &part, int i) { return (part.pe(i) - t.start) / t.stride; };
   // Each to the dests of its neighbours, as another may have nothing to show and pass any source.
-  for (int k = 0; k < h.n && blocks.size(t.me); k++) {
-    char *const to = d + blocks.at(t.me);
-    copy(at(fn, "dest", to, blocks.size(t.me), h.pe(pattern::peer(h.me, k, h.n))), source,
-         blocks.size(t.me));
-  }
+  if (const size_t bytes = blocks.size(t.me))
+    push_to_members(fn, h, d + blocks.at(t.me), source, 0, bytes);
   sync_here(h); // the blocks of this node are here
   if (h.me < nodes.rails) {
     const std::unique_ptr<std::optional<Channel>[]> in(new std::optional<Channel>[n]);
@@ -241,7 +244,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source, cons
     auto of_rail = [&](size_t k, auto f) { // the blocks of the k-th node before this one
       const Part &part = nodes.parts[(me + n - k) % n];
       for (int i = h.me; i < part.n; i += nodes.rails)
-        if (const int m = member(part, i); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
+        if (const int m = t.member(part.pe(i)); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
     };
     const int before = nodes.parts[(me + n - 1) % n].pe(h.me),
               after = nodes.parts[(me + 1) % n].pe(h.me);
@@ -258,7 +261,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source, cons
   for (size_t k = 1; k < n; k++) {
     const Part &part = nodes.parts[(me + k) % n];
     for (int i = 0; i < part.n; i++) {
-      const int m = member(part, i), rail = i % nodes.rails;
+      const int m = t.member(part.pe(i)), rail = i % nodes.rails;
       char *const to = d + blocks.at(m);
       const size_t bytes = blocks.size(m);
       if (bytes && rail != h.me) copy(to, at(fn, "dest", to, bytes, h.pe(rail)), bytes);
@@ -281,11 +284,8 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
     if (elsewhere(after)) c.to(t.pe(after), from + size_t(after) * bytes, bytes);
     if (k % at_once == 0) c.wait();
   }
-  for (int k = 0; k < h.n; k++) {
-    const int pe = h.pe(pattern::peer(h.me, k, h.n));
-    copy(at(fn, "dest", to + size_t(t.me) * bytes, bytes, pe),
-         from + size_t((pe - t.start) / t.stride) * bytes, bytes);
-  }
+  push_to_members(fn, h, to + size_t(t.me) * bytes, from + size_t(t.member(h.start)) * bytes,
+                  size_t(h.stride / t.stride) * bytes, bytes);
   c.wait();
   sync_here(h); // the neighbours' blocks are here
 }
@@ -304,58 +304,60 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
   const size_t step = segment_bytes / size;
   if (h.me < nodes.rails && from < to) {
     auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
-    auto member = [&](const char *arg, int i, const void *p, size_t s) {
-      return at(fn, arg, static_cast<char *>(const_cast<void *>(p)), n * size, h.pe(i)) +
-             (from + s * step) * size;
+    const auto place = [&](const void *p, size_t s) {
+      return static_cast<char *>(const_cast<void *>(p)) + (from + s * step) * size;
     };
-    auto relay = [&](Tag way, int comes, int goes, bool alone) {
-      return Relay(nodes, way, comes, goes >= 0 ? std::vector{goes} : std::vector<int>{},
-                   (to - from) * size, step * size, nullptr, alone);
+    const auto member = [&](const char *arg, int i, const void *p, size_t s, size_t bytes) {
+      return at(fn, arg, place(p, s), bytes, h.pe(i));
+    };
+    const auto relay = [&](Tag way, std::vector<Hop> hops) {
+      return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, nullptr);
     };
     // What has been combined goes from run to run. The results start at the part of the last run and
     // pass the parts before it, then those behind.
-    std::list<std::pair<size_t, Relay>> along;
-    const auto here = [&](const Run &run) { return run.part == nodes.me; };
-    const bool alone = std::count_if(nodes.runs.begin(), nodes.runs.end(), here) == 1;
+    std::vector<Hop> hops;
+    std::vector<size_t> here; // the runs of this part
     for (size_t r = 0; r < runs; r++)
-      if (here(nodes.runs[r]))
-        along.emplace_back(r,
-                           relay(Tag::along, r ? peer(size_t(nodes.runs[r - 1].part)) : -1,
-                                 r + 1 < runs ? peer(size_t(nodes.runs[r + 1].part)) : -1, alone));
+      if (nodes.runs[r].part == nodes.me) {
+        here.push_back(r);
+        hops.push_back({r ? peer(size_t(nodes.runs[r - 1].part)) : -1, {}});
+        if (r + 1 < runs) hops.back().to.push_back(peer(size_t(nodes.runs[r + 1].part)));
+      }
+    Relay along = relay(Tag::along, std::move(hops));
     const size_t last = size_t(nodes.runs.back().part), part = size_t(nodes.me),
                  left = (part + parts - 1) % parts;
-    Relay back = relay(Tag::back, scan || part == last ? -1 : int(peer((part + 1) % parts)),
-                       scan || left == last ? -1 : int(peer(left)), true);
+    Hop homeward{scan || part == last ? -1 : peer((part + 1) % parts), {}};
+    if (!scan && left != last) homeward.to.push_back(peer(left));
+    Relay back = relay(Tag::back, {homeward});
     std::vector<char> loaded(scan || far ? step * size : 0);
     auto give = [&](char *result, size_t s) { // to the members, and on
       back.send(s);
-      for (int k = 0; k < h.n; k++)
-        copy(member("dest", pattern::peer(h.me, k, h.n), dest, s), result, back.length(s));
+      push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
     };
     // A result is waited for when so many segments more have been sent on their way.
     const size_t segments = back.segments(), behind = std::min(in_flight, segments) - 1;
     for (size_t s = 0; s < segments + behind; s++) {
-      for (auto &[r, ring] : along) {
-        if (s >= segments) break;
+      for (size_t hop = 0; hop < here.size() && s < segments; hop++) {
+        const size_t r = here[hop];
         const Run &run = nodes.runs[r];
-        char *const acc = ring.next(s);
-        const size_t bytes = ring.length(s), m = bytes / size;
+        char *const acc = along.next(s, hop);
+        const size_t bytes = along.length(s), m = bytes / size;
         if (scan && r == 0)
           for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
         for (int i = run.from; i < run.from + run.n; i++) {
-          const char *in = member("source", i, source, s);
+          const char *in = member("source", i, source, s, bytes);
           if (far || scan) { // dest may be source
             copy(loaded.data(), in, bytes);
             in = loaded.data();
           }
-          if (shape == Shape::exscan) copy(member("dest", i, dest, s), acc, bytes);
+          if (shape == Shape::exscan) copy(member("dest", i, dest, s, bytes), acc, bytes);
           if (r == 0 && i == run.from && !scan)
             memcpy(acc, in, bytes);
           else
             combine.with(acc, in, m);
-          if (shape == Shape::inscan) copy(member("dest", i, dest, s), acc, bytes);
+          if (shape == Shape::inscan) copy(member("dest", i, dest, s, bytes), acc, bytes);
         }
-        ring.send(s);
+        along.send(s, hop);
         if (!scan && r + 1 == runs) {
           char *const result = back.next(s);
           memcpy(result, acc, bytes);
