@@ -50,8 +50,19 @@ inline void arrive(Team &t) {
 }
 
 // Stores what is at source + i * step into dest at each member i, by the time that all arrive.
-void push_to_members(const char *fn, const Team &t, void *dest, const void *source, size_t step,
-                     size_t bytes);
+inline void push_to_members(const char *fn, const Team &t, void *dest, const void *source,
+                            size_t step, size_t bytes) {
+  for (int k = 0; k < t.n; k++) {
+    const int i = pattern::peer(t.me, k, t.n), pe = t.pe(i);
+    const auto *from = static_cast<const std::byte *>(source) + size_t(i) * step;
+    if constexpr (net::built)
+      if (local_of(pe) < 0) {
+        net::put({dest, pe}, from, {bytes}, true);
+        continue;
+      }
+    copy(at(fn, "dest", static_cast<std::byte *>(dest), bytes, pe), from, bytes);
+  }
+}
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too);

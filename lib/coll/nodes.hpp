@@ -49,6 +49,14 @@ inline uint64_t set_tag(int start, int log_stride, int size) {
 }
 static_assert(max_teams <= 1 << 10 && 43 + tag_way_bits + tag_pe_bits <= 63);
 
+// Messages of this team.
+struct Channel : net::Messages {
+  uint64_t tag;
+  Channel(const Nodes &nodes, Tag way) : tag(nodes.tag | uint64_t(way) << tag_pe_bits) {}
+  void to(int pe, const void *p, size_t bytes) { send(pe, tag | uint64_t(self.me), p, bytes); }
+  void from(int pe, void *p, size_t bytes) { receive(tag | uint64_t(pe), p, bytes); }
+};
+
 // Null for a team on one node. t has its share and counts.
 Nodes *make_nodes(const Team &t, uint64_t tag);
 void free_nodes(Nodes *nodes);

@@ -395,9 +395,6 @@ void start() {
 }
 
 void leave() {
-  if (!worker) return;
-  quiet();
-  shmem::sync(*self.world);
   leaving = true;
 }
 

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+// Collectives of teams on several nodes: what goes between the nodes.
+#include "../../device/pattern.hpp"
+#include "../copy.hpp"
+#include "../gpu.hpp"
+#include "../rma.hpp"
+#include "coll.hpp"
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <optional>
+
+namespace shmem::coll {
+
+namespace {
+
+// What goes from node to node at a time: more than UCX sends at once, little against what a node
+// holds. So many segments have a buffer, and half of them may be on their way to the next node while
+// the others come.
+constexpr size_t segment_bytes = 128 << 10, in_flight = 4;
+
+// Where segments come from, or -1, and to which PEs they go on.
+struct Hop {
+  int from;
+  std::vector<int> to;
+};
+
+// Segments that come from a PE, or are made here, and go on to others. Each passes here once for each
+// hop, in their order, before the next segment does: on all nodes the same order, so that one tag is
+// enough.
+class Relay {
+  struct Slot {
+    std::vector<char> data; // for longer than the messages, whose end waits for them
+    Channel in, out;
+    Slot(const Nodes &nodes, Tag way, size_t bytes)
+        : data(bytes), in(nodes, way), out(nodes, way) {}
+  };
+  std::list<Slot> slots;
+  std::vector<Slot *> ring;
+  std::vector<Hop> hops;
+  size_t bytes, step;
+  char *memory;
+
+  Slot &slot(size_t i) { return *ring[i % in_flight]; }
+  char *place(size_t i) { return memory ? memory + i / hops.size() * step : slot(i).data.data(); }
+  void expect(size_t i) {
+    const size_t s = i / hops.size();
+    const int from = hops[i % hops.size()].from;
+    if (from >= 0 && s < segments()) slot(i).in.from(from, place(i), length(s));
+  }
+
+public:
+  // Of so many bytes in segments of step, in memory, or in buffers if that is null.
+  Relay(const Nodes &nodes, Tag way, std::vector<Hop> through, size_t bytes, size_t step,
+        char *memory)
+      : hops(std::move(through)), bytes(bytes), step(step), memory(memory) {
+    for (size_t i = 0; i < in_flight; i++)
+      ring.push_back(&slots.emplace_back(nodes, way, memory ? 0 : std::min(step, bytes)));
+    for (size_t i = 0; i < in_flight; i++) expect(i);
+  }
+  size_t segments() const { return (bytes + step - 1) / step; }
+  size_t length(size_t s) const { return std::min(step, bytes - s * step); }
+  // The place of the next one. What comes from another PE is there.
+  char *next(size_t s, size_t hop = 0) {
+    constexpr size_t going = in_flight / 2;
+    const size_t i = s * hops.size() + hop;
+    if (i >= going) {
+      slot(i - going).out.wait();
+      expect(i - going + in_flight);
+    }
+    slot(i).in.wait();
+    return place(i);
+  }
+  void send(size_t s, size_t hop = 0) {
+    const size_t i = s * hops.size() + hop;
+    for (int pe : hops[hop].to) slot(i).out.to(pe, place(i), length(s));
+  }
+};
+
+} // namespace
+
+// One member of each node, of the root's the root, hands on what comes: small blocks by a binomial
+// tree, large ones along a chain of nodes, segment by segment. Then each node for itself.
+void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
+                     int root, bool root_too) {
+  const Nodes &nodes = *t.nodes;
+  Team &h = t.nodes->here;
+  const int n = int(nodes.parts.size()), root_pe = t.pe(root);
+  int root_part = 0;
+  for (int i = 0; const Run &run : nodes.runs)
+    if ((i += run.n) > root) {
+      root_part = run.part;
+      break;
+    }
+  const bool root_here = nodes.me == root_part;
+  const int speaker = root_here ? h.member(root_pe) : 0;
+  if (h.me == speaker) {
+    const int me = (nodes.me - root_part + n) % n; // from the root's node on
+    auto pe = [&](int k) {
+      return k == 0 ? root_pe : nodes.parts[size_t((k + root_part) % n)].first;
+    };
+    Hop hop{-1, {}};
+    if (bytes <= segment_bytes) {
+      int bit = 1;
+      for (; bit < n && !(me & bit); bit *= 2) {
+      }
+      if (me) hop.from = pe(me - bit);
+      for (bit /= 2; bit; bit /= 2)
+        if (me + bit < n) hop.to.push_back(pe(me + bit));
+    } else {
+      if (me) hop.from = pe(me - 1);
+      if (me + 1 < n) hop.to.push_back(pe(me + 1));
+    }
+    auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
+    const bool far = gpu::is_far(p);
+    Relay relay(nodes, Tag::along, {hop}, bytes, segment_bytes, far ? nullptr : p);
+    for (size_t s = 0; s < relay.segments(); s++) {
+      char *const here = relay.next(s), *const there = p + s * segment_bytes;
+      if (far && !me) copy(here, there, relay.length(s));
+      relay.send(s);
+      if (far && me) copy(there, here, relay.length(s));
+    }
+  }
+  broadcast_here(fn, h, dest, root_here ? source : dest, bytes, speaker, root_here && root_too);
+}
+
+// Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
+// from each other.
+void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks) {
+  const Nodes &nodes = *t.nodes;
+  Team &h = t.nodes->here;
+  const size_t n = nodes.parts.size(), me = size_t(nodes.me);
+  auto *const d = static_cast<char *>(dest);
+  // Each to the dests of its neighbours, as another may have nothing to show and pass any source.
+  if (const size_t bytes = blocks.size(t.me))
+    push_to_members(fn, h, d + blocks.at(t.me), source, 0, bytes);
+  sync_here(h); // the blocks of this node are here
+  if (h.me < nodes.rails) {
+    const std::unique_ptr<std::optional<Channel>[]> in(new std::optional<Channel>[n]);
+    Channel out(nodes, Tag::along);
+    auto of_rail = [&](size_t k, auto f) { // the blocks of the k-th node before this one
+      const Part &part = nodes.parts[(me + n - k) % n];
+      for (int i = h.me; i < part.n; i += nodes.rails)
+        if (const int m = t.member(part.pe(i)); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
+    };
+    const int before = nodes.parts[(me + n - 1) % n].pe(h.me),
+              after = nodes.parts[(me + 1) % n].pe(h.me);
+    for (size_t k = 1; k < n; k++) {
+      in[k].emplace(nodes, Tag::along);
+      of_rail(k, [&](char *to, size_t bytes) { in[k]->from(before, to, bytes); });
+    }
+    for (size_t k = 0; k + 1 < n; k++) {
+      if (k) in[k]->wait();
+      of_rail(k, [&](char *block, size_t bytes) { out.to(after, block, bytes); });
+    }
+  }
+  sync_here(h); // all blocks are on this node
+  for (size_t k = 1; k < n; k++) {
+    const Part &part = nodes.parts[(me + k) % n];
+    for (int i = 0; i < part.n; i++) {
+      const int m = t.member(part.pe(i)), rail = i % nodes.rails;
+      char *const to = d + blocks.at(m);
+      const size_t bytes = blocks.size(m);
+      if (bytes && rail != h.me) copy(to, at(fn, "dest", to, bytes, h.pe(rail)), bytes);
+    }
+  }
+  sync_here(h); // what was copied from may change
+}
+
+// Straight from source to dest, with so many peers at a time.
+void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
+  constexpr int at_once = 64;
+  Team &h = t.nodes->here;
+  auto *const to = static_cast<char *>(dest);
+  auto *const from = static_cast<const char *>(source);
+  auto elsewhere = [&](int i) { return local_of(t.pe(i)) < 0; };
+  Channel c(*t.nodes, Tag::along);
+  for (int k = 1; k < t.n; k++) {
+    const int after = pattern::peer(t.me, k, t.n), before = pattern::peer(t.me, t.n - k, t.n);
+    if (elsewhere(before)) c.from(t.pe(before), to + size_t(before) * bytes, bytes);
+    if (elsewhere(after)) c.to(t.pe(after), from + size_t(after) * bytes, bytes);
+    if (k % at_once == 0) c.wait();
+  }
+  push_to_members(fn, h, to + size_t(t.me) * bytes, from + size_t(t.member(h.start)) * bytes,
+                  size_t(h.stride / t.stride) * bytes, bytes);
+  c.wait();
+  sync_here(h); // the neighbours' blocks are here
+}
+
+// In the order of the members: from run to run goes what has been combined, segment by segment, each
+// rail with its part of the elements. What the last run has goes back from node to node.
+void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
+                   Combine combine, Shape shape, const void *zero) {
+  const Nodes &nodes = *t.nodes;
+  Team &h = t.nodes->here;
+  const bool scan = shape != Shape::all, far = gpu::is_far(dest) || gpu::is_far(source);
+  const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
+  sync_here(h); // the sources are ready
+  const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
+  const size_t from = mine.from, to = mine.to;
+  const size_t step = segment_bytes / size;
+  if (h.me < nodes.rails && from < to) {
+    auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
+    const auto place = [&](const void *p, size_t s) {
+      return static_cast<char *>(const_cast<void *>(p)) + (from + s * step) * size;
+    };
+    const auto member = [&](const char *arg, int i, const void *p, size_t s, size_t bytes) {
+      return at(fn, arg, place(p, s), bytes, h.pe(i));
+    };
+    const auto relay = [&](Tag way, std::vector<Hop> hops) {
+      return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, nullptr);
+    };
+    // What has been combined goes from run to run. The results start at the part of the last run and
+    // pass the parts before it, then those behind.
+    std::vector<Hop> hops;
+    std::vector<size_t> here; // the runs of this part
+    for (size_t r = 0; r < runs; r++)
+      if (nodes.runs[r].part == nodes.me) {
+        here.push_back(r);
+        hops.push_back({r ? peer(size_t(nodes.runs[r - 1].part)) : -1, {}});
+        if (r + 1 < runs) hops.back().to.push_back(peer(size_t(nodes.runs[r + 1].part)));
+      }
+    Relay along = relay(Tag::along, std::move(hops));
+    const size_t last = size_t(nodes.runs.back().part), part = size_t(nodes.me),
+                 left = (part + parts - 1) % parts;
+    Hop homeward{scan || part == last ? -1 : peer((part + 1) % parts), {}};
+    if (!scan && left != last) homeward.to.push_back(peer(left));
+    Relay back = relay(Tag::back, {homeward});
+    std::vector<char> loaded(scan || far ? step * size : 0);
+    auto give = [&](char *result, size_t s) { // to the members, and on
+      back.send(s);
+      push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
+    };
+    // A result is waited for when so many segments more have been sent on their way.
+    const size_t segments = back.segments(), behind = std::min(in_flight, segments) - 1;
+    for (size_t s = 0; s < segments + behind; s++) {
+      for (size_t hop = 0; hop < here.size() && s < segments; hop++) {
+        const size_t r = here[hop];
+        const Run &run = nodes.runs[r];
+        char *const acc = along.next(s, hop);
+        const size_t bytes = along.length(s), m = bytes / size;
+        if (scan && r == 0)
+          for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
+        for (int i = run.from; i < run.from + run.n; i++) {
+          const char *in = member("source", i, source, s, bytes);
+          if (far || scan) { // dest may be source
+            copy(loaded.data(), in, bytes);
+            in = loaded.data();
+          }
+          if (shape == Shape::exscan) copy(member("dest", i, dest, s, bytes), acc, bytes);
+          if (r == 0 && i == run.from && !scan)
+            memcpy(acc, in, bytes);
+          else
+            combine.with(acc, in, m);
+          if (shape == Shape::inscan) copy(member("dest", i, dest, s, bytes), acc, bytes);
+        }
+        along.send(s, hop);
+        if (!scan && r + 1 == runs) {
+          char *const result = back.next(s);
+          memcpy(result, acc, bytes);
+          give(result, s);
+        }
+      }
+      if (!scan && part != last && s >= behind) give(back.next(s - behind), s - behind);
+    }
+  }
+  sync_here(h); // the results are there
+}
+
+} // namespace shmem::coll
