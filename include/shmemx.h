@@ -30,6 +30,12 @@ int shmemx_tune(const char *text);
 /* Seconds since some time in the past, the same one on all PEs. Sandia's and the reference library
  * have it, too. */
 double shmemx_wtime(void);
+
+/* Under SHMEM_TRACE: calls from here on are recorded, or are not; a mark with a number on the
+ * caller's track. They do nothing otherwise. */
+void shmemx_trace_start(void);
+void shmemx_trace_stop(void);
+void shmemx_trace_event(unsigned id);
 #ifdef __cplusplus
 }
 #endif

@@ -17,7 +17,7 @@
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
-#include <ctime>
+#include <dlfcn.h>
 #include <pshmem.h>
 #include <shmemx.h>
 #include <unistd.h>
@@ -71,6 +71,9 @@ void join_job() {
   show_cores();
   print_info();
   if (self.me == 0 && !self.env.quiet) unknown_variables([](const char *line) { say("%s", line); });
+  if (self.me == 0 && *self.env.trace && !dlsym(RTLD_DEFAULT, "shmem_is_traced"))
+    say("SHMEM_TRACE: nothing is recorded, since oshrun did not start this; "
+        "LD_PRELOAD=libshmem_trace.so does it, too");
   slot.pid.store(self.pid, std::memory_order_release);
 }
 
@@ -115,7 +118,11 @@ void bring_up(int thread_level) {
 
 void tear_down() {
   Slot &slot = self.slots[self.local];
-  net::leave();
+  if constexpr (net::built) {
+    net::quiet();
+    sync(*self.world); // all have come to leave
+    net::leave();
+  }
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
@@ -202,9 +209,7 @@ void global_exit(const char *, int status) {
 // there is nothing to do here.
 extern "C" void pshmem_pcontrol(int, ...) {}
 extern "C" decltype(pshmem_pcontrol) shmem_pcontrol __attribute__((weak, alias("pshmem_pcontrol")));
-
-extern "C" double shmemx_wtime(void) {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
+// For tools/shmem_trace, which puts its own in their place.
+extern "C" void shmemx_trace_start() {}
+extern "C" void shmemx_trace_stop() {}
+extern "C" void shmemx_trace_event(unsigned) {}

@@ -15,6 +15,7 @@ WHAT is one of
   api:stream              their definitions
   device                  the names that kernels call: each the template of device/ there and the
                           host's routine on the host
+  trace                   wrappers of the routines, for tools/shmem_trace
   exports [PATTERN...]    the linker's version script, with what else the platform shows
   table                   name, template, group, type and prototype of every function, with tabs
                           between them, for tests and manual
@@ -395,6 +396,39 @@ def device(types, lines):
     yield from (f"#undef {n}\n#define {n} shmem_kernel::{n}" for n in names)
 
 
+def trace(types, lines):
+    """What a routine moves and where to is in its arguments: elements, blocks of them, or one where
+    there is a peer; a size of memory."""
+    yield '#include "trace.hpp"\n\nusing namespace trace;\n'
+    names = []
+    def wrapper(f, callee):
+        names.append(f.name)
+        has, memory = f.args(), f.line.group == "memory"
+        sized = "SIZE" in f.line.tags
+        element = (f"{int(f.case) // 8}" if sized else "2" if f.fp16 else f"sizeof({f.ctype})" if f.ctype else
+                   "8" if f.line.group == "signal" and "mem" not in f.line.tags else "1")
+        counts = ("count", "size") if memory else ("nelems", "nreduce", "bsize", "nblocks")
+        many = [a for a in has if a in counts]
+        if f.line.group == "wait" or not (many or "pe" in has):
+            bytes = "0"
+        else:
+            bytes = " * ".join(([] if memory else [element]) + [f"size_t({a})" for a in many])
+        peer = "-1" if "pe" not in has else "world(ctx, pe)" if f.ctx else "pe"
+        return (f"{f.prototype()} {{ const Call call({len(names) - 1}, {bytes}, {peer}); "
+                f"{f.calls(callee, f.args())} }}")
+    yield '#pragma GCC visibility push(default)\nextern "C" {'
+    for f in functions(types, lines):
+        queries = f.line.group == "query" or (f.line.group == "team" and "dev" in f.line.tags)
+        if not queries and f.line.group != "init":
+            yield wrapper(f, "p" + f.name)
+    for f in stream_functions(types, lines):
+        # A pointer that is found when the library is loaded.
+        yield f'static const auto next_{f.name} = reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));'
+        yield wrapper(f, "next_" + f.name)
+    yield "}\n#pragma GCC visibility pop\n"
+    yield "const char *const trace::names[] = {" + ", ".join(f'"{n}"' for n in names) + "};"
+
+
 def main():
     what, path, *more = sys.argv[1:]
     what, _, group = what.partition(":")
@@ -418,6 +452,7 @@ def main():
            "generics": lambda: generics(types, lines),
            "overloads": lambda: all_overloads(overloads(types, lines)),
            "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *more),
+           "trace": lambda: trace(types, lines),
            "stream_generics": lambda: stream_generics(types, lines),
            "stream_overloads": lambda: all_overloads(stream_overloads(types, lines)),
            "api": lambda: (api_stream(types, lines, *more) if group == "stream"

@@ -25,7 +25,7 @@ import gen_man  # noqa: E402
 
 PAGES = {p.name[:-3]: p for p in sorted((SOURCE / "man").glob("*.[1-9].in"))}
 MADE = {name: BUILD / f"man/man{name[-1]}" / name for name in PAGES}
-TOOLS = [f"{BUILD}/tools/shmem_perf", f"{BUILD}/tools"]
+TOOLS = [f"{BUILD}/tools/shmem_perf", f"{SOURCE}/tools/shmem_trace", f"{BUILD}/tools"]
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
 ENV["PATH"] = ":".join(TOOLS + [ENV["PATH"]])
 ENV["MANWIDTH"] = "80"

@@ -377,6 +377,18 @@ Words set_defaults(const Launcher &launcher, const Line &line) {
   return options;
 }
 
+// The library that records what PEs call, before libshmem: installed, or in the tree of a build.
+std::string tracer() {
+  char self[4096];
+  const ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+  const std::string here(self, n > 0 ? size_t(n) : 0), folder = here.substr(0, here.rfind('/') + 1);
+  for (const char *libs : {LIBDIR, "shmem_trace"}) {
+    std::string file = folder + libs + "/libshmem_trace.so";
+    if (access(file.c_str(), R_OK) == 0) return file;
+  }
+  fail(1, "SHMEM_TRACE: no libshmem_trace.so in %s%s", folder.c_str(), LIBDIR);
+}
+
 // PEs on other nodes get only the variables that are named (srun sends all).
 void name_variables(Words &words) {
   for (char **e = environ; *e; e++) {
@@ -405,6 +417,16 @@ int main(int, char **argv) {
   Words words{launcher.path};
   words.insert(words.end(), launcher.extra.begin(), launcher.extra.end());
   if (pmix) name_variables(words);
+  if (!env("SHMEM_TRACE").empty() && !line.program.empty()) {
+    const std::string before = env("LD_PRELOAD");
+    const std::string preload = "LD_PRELOAD=" + tracer() + (before.empty() ? "" : ":" + before);
+    if (launcher.kind == Kind::srun)
+      words.push_back("--export=ALL," + preload);
+    else if (pmix) // not for the launcher itself
+      words.insert(words.end(), {"-x", preload});
+    else
+      setenv("LD_PRELOAD", preload.c_str() + strlen("LD_PRELOAD="), 1);
+  }
   if (!line.input.empty()) {
     if (launcher.kind == Kind::srun)
       words.push_back("--input=" + line.input);

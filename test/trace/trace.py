@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Tests of traces: trace.py CASE. OSHRUN, CALLS, TRACE (the tool), EXAMPLE and TRACER are given."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+from collections import Counter
+from pathlib import Path
+
+OSHRUN, CALLS, TOOL = os.environ["OSHRUN"], os.environ["CALLS"], os.environ["TRACE"]
+TMP = Path(tempfile.mkdtemp(prefix="trace-"))
+FILE = TMP / "trace.json"
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("SHMEM_")} | {"SHMEM_SYMMETRIC_SIZE": "16M"}
+
+
+def run(*argv, status=0, **env):
+    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True, capture_output=True, timeout=60)
+    assert status is None or done.returncode == status, (argv, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def traced(n, *argv, status=0, launch=(), **env):
+    return run(*launch, OSHRUN, "-n", n, *argv, status=status, SHMEM_TRACE=str(FILE), **env)
+
+
+def check(*more, status=0, file=FILE):
+    return run(sys.executable, TOOL, "--check", "--calls", 0, *more, file, status=status)
+
+
+def events():
+    return json.loads(FILE.read_text())
+
+
+def case_calls():
+    n = 3
+    said = traced(n, CALLS)
+    assert not said, said
+    check()
+    every = events()
+    names = {e["pid"]: e["args"]["name"] for e in every if e["name"] == "process_name"}
+    assert sorted(names) == list(range(n)) and all(v.startswith(f"PE {p} on ") for p, v in names.items()), names
+    for me in range(n):
+        mine = [e for e in every if e["pid"] == me and e["ph"] != "M"]
+        to = (me + 1) % n
+        main = [e for e in mine if e["tid"] == 0]
+        got = [(e["name"], e.get("args", {}).get("pe"), e.get("args", {}).get("bytes")) for e in main]
+        want = [
+            ("shmem_init_thread", None, None), ("shmem_malloc", None, 800), ("shmem_calloc", None, 8),
+            ("shmem_long_put", to, 8), ("shmem_long_put", to, 80), ("shmem_putmem", to, 13), ("shmem_put128", to, 32),
+            ("shmem_long_g", to, 8), ("shmem_double_get", to, 16), ("shmem_long_ibput", to, 48),
+            ("shmem_long_atomic_fetch_add", to, 8), ("shmem_putmem_signal", to, 24),
+            ("shmem_signal_wait_until", None, None), ("shmem_quiet", None, None), ("shmem_team_split_strided", None, None),
+            *[("shmem_team_create_ctx", None, None), ("shmem_ctx_long_p", n - 1, 8), ("shmem_ctx_destroy", None, None)] * (me == n - 1),
+            ("shmem_long_sum_reduce", None, 40), ("shmem_sync_all", None, None), ("event 17", None, None),
+            ("shmem_init", None, None), ("shmem_barrier_all", None, None),
+        ]
+        assert got == want, [pair for pair in zip(got, want) if pair[0] != pair[1]]
+        # One after the other, and the thread on its own track, whole, with what writing it took.
+        for a, b in zip(main, main[1:]):
+            assert a["ts"] + a.get("dur", 0) <= b["ts"], (a, b)
+        other = Counter(e["name"] for e in mine if e["tid"] == 1)
+        assert other == {"shmem_fence": 5000, "writing the trace": 1}, other
+
+
+def case_ends():
+    """What there is of a job that ended otherwise is whole."""
+    traced(2, CALLS, "exit", status=3)
+    said = check()
+    assert "10000" in said and "shmem_long_sum_reduce" in said, said
+    traced(2, CALLS, "abort", status=None)
+    assert "shmem_long_sum_reduce" in check()
+
+
+def case_sums():
+    """The tool's sums are those of the file."""
+    traced(2, os.environ["EXAMPLE"])
+    said = check("--svg", TMP / "p.svg")
+    assert "shmem_barrier_all" in said and "from \\ to" in said, said
+    picture = xml.dom.minidom.parse(str(TMP / "p.svg"))
+    moved = picture.getElementsByTagName("title")
+    assert moved and all("bytes" in t.firstChild.data for t in moved)
+    sums = Counter(e["name"] for e in events() if e["ph"] == "X")
+    rows = {line.split()[0]: int(line.split()[1]) for line in said.splitlines() if line.startswith("shmem")}
+    assert rows == dict(sums), (rows, sums)
+
+
+def case_errors():
+    hello = ("-n", 2, CALLS)
+    said = run(OSHRUN, *hello, SHMEM_TRACE=str(TMP / "none" / "x"))
+    assert said.count("\n") == 1 and "No such file" in said and "SHMEM_TRACE" in said, said
+    said = run(OSHRUN, *hello, SHMEM_TRACE="/dev/full")
+    assert "No space left" in said and said.count("\n") == 1, said
+    said = run(CALLS, SHMEM_TRACE=str(FILE))
+    assert said.count("\n") == 1 and "oshrun did not start this" in said, said
+    said = run(CALLS, SHMEM_TRACE=str(FILE), LD_PRELOAD=os.environ["TRACER"])
+    assert not said, said
+    check()
+    assert "No such file" in check(status=1, file=TMP / "none")
+    for text, what in (("[\n", "no events"), ("[\nx\n", "line 2: no event"), ('[\n{"ph":"X"},\n', "another kind"),
+                       ('[\n{"ph":"X","pid":1,"tid":0,"name":"a","ts":1,"dur":-1},\n', "no time"),
+                       ('[\n{"ph":"X","pid":1,"tid":0,"name":"a","ts":1,"dur":1},\n', "PE 1 has no name")):
+        FILE.write_text(text)
+        said = check(status=1)
+        assert what in said and "fault" in said, said
+    for wrong, what in (("--calls", "not a number"), ("--calls=x", "no option"), (FILE, "one file")):
+        assert what in run(sys.executable, TOOL, wrong, FILE, status=1)
+
+
+def case_clocks():
+    """PEs on another node than PE 0 learn its clock: nobody leaves a barrier before all have come, by as
+    much as the trace says that it may be wrong."""
+    traced(4, CALLS, "clocks", launch=sys.argv[2:])
+    check()
+    every = events()
+    wrong = {e["pid"]: float(e["args"]["labels"].split()[2]) for e in every if e["name"] == "process_labels"}
+    assert sorted(wrong) == [2, 3] and all(0 < w < 10000 for w in wrong.values()), wrong
+    barriers = [[e for e in every if e["pid"] == p and e["name"] == "shmem_barrier_all"] for p in range(4)]
+    for at_once in zip(*barriers):
+        come = max(e["ts"] - wrong.get(e["pid"], 0) for e in at_once)
+        left = min(e["ts"] + e["dur"] + wrong.get(e["pid"], 0) for e in at_once)
+        assert come <= left, (at_once, wrong)
+
+
+if __name__ == "__main__":
+    try:
+        globals()["case_" + sys.argv[1]]()
+    finally:
+        subprocess.run(["rm", "-rf", TMP], check=True)
