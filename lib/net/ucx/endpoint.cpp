@@ -89,9 +89,9 @@ void report_loss(int pe, const char *what) {
 std::atomic<uint64_t> polls; // of calls
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  for (int i = 0; i < 1000 && !woken && !failed; i++, seen = now) {
+  for (int i = 0; i < 100 && !woken && !failed; i++, seen = now) {
     if ((now = polls.load(std::memory_order_relaxed)) == seen) return;
-    usleep(100);
+    usleep(1000);
   }
 }
 
@@ -417,15 +417,16 @@ void stop() {
   close(wake_fd);
 }
 
-void progress() {
-  if (!worker) return;
+bool progress() {
+  if (!worker) return false;
   polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!lock.try_lock()) return;
-  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13
-  // makes an abort (2026-11-22).
-  while (!ends && ucp_worker_progress(worker)) {
-  }
+  if (!lock.try_lock()) return false;
+  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
+  // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
+  // (2026-11-22).
+  const bool some = !ends && ucp_worker_progress(worker);
   lock.unlock();
+  return some;
 }
 
 } // namespace shmem::net
