@@ -50,6 +50,7 @@ inline void get(void *dest, Remote<const void> source, const Blocks &blocks, boo
 }
 // All that this PE has begun is done where it is to be seen.
 void quiet();
+void quiet_at(int pe); // there alone
 // Does some of what there is to do without waiting; false if there was nothing.
 bool progress();
 

@@ -34,13 +34,18 @@ void flush(Peer &peer) {
   if (!UCS_PTR_IS_PTR(request)) peer.done = std::exchange(peer.flushing, 0);
 }
 
-// Whether something is not done of what was begun up to then. One endpoint's flush after the
-// other's, and at most one on its way: what other threads begin meanwhile is not waited for.
-bool completes(uint64_t until) {
+// Whether something is not done of what was begun up to then, at one peer or all. One endpoint's
+// flush after the other's, and at most one on its way: what other threads begin meanwhile is not
+// waited for.
+bool completes(uint64_t until, const Peer *only) {
   std::lock_guard guard(lock);
   bool left = false;
   for (size_t i = 0; i < busy.size();) {
     Peer &peer = *busy[i];
+    if (only && only != &peer) {
+      i++;
+      continue;
+    }
     if (peer.done < std::min(peer.moved, until)) {
       left = true;
       if (!peer.flushing) flush(peer);
@@ -137,14 +142,20 @@ void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later)
   if (!later) wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
 }
 
-void quiet() {
+static void quiet_of(const Peer *only) {
   if (n_busy.load(std::memory_order_relaxed) == 0) return;
   uint64_t until;
   {
     std::lock_guard guard(lock);
     until = now;
   }
-  wait_for([=] { return completes(until); });
+  wait_for([=] { return completes(until, only); });
+}
+void quiet() {
+  quiet_of(nullptr);
+}
+void quiet_at(int pe) {
+  quiet_of(&peers[pe]);
 }
 
 } // namespace shmem::net
