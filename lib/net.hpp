@@ -50,8 +50,9 @@ inline void get(void *dest, Remote<const void> source, const Blocks &blocks, boo
 }
 // All that this PE has begun is done where it is to be seen.
 void quiet();
-// Does what there is to do without waiting.
-void progress();
+void quiet_at(int pe); // there alone
+// Does some of what there is to do without waiting; false if there was nothing.
+bool progress();
 
 // Messages between two PEs that both expect them; those of one tag come in order. A tag has 63
 // bits. `open` counts those that are not done.

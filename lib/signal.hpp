@@ -9,10 +9,11 @@ namespace shmem::api {
 
 [[noreturn, gnu::cold]] void bad_signal(const char *fn, int sig_op);
 
-// The signal's store releases the data before it, and is a full fence for ring's load of the
-// sleepers.
+// The signal's store releases the data before it, if there is any, and is a full fence for ring's
+// load of the sleepers.
 template <class C>
-inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
+inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe,
+                    bool data) {
   auto send = [=](auto flag) {
     if (sig_op == SHMEM_SIGNAL_SET)
       flag.store(signal);
@@ -28,8 +29,8 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
       else
         send(std::atomic_ref<uint64_t>(*sig));
       ring({sig, false});
-    } else { // the data is stored before the signal
-      net::quiet();
+    } else {
+      if (data) net::quiet_at(sig.pe); // it is stored before the signal
       send(net::Atomic<uint64_t>(sig));
     }
   });
@@ -39,7 +40,7 @@ template <class C, class T>
 inline void put_signal(const char *fn, C c, T *dest, const T *source, size_t nelems,
                        uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
   put(fn, c, dest, source, nelems, pe);
-  deliver(fn, c, sig_addr, signal, sig_op, pe);
+  deliver(fn, c, sig_addr, signal, sig_op, pe, true);
 }
 template <class C, class T>
 inline void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems,
@@ -49,11 +50,11 @@ inline void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t
 
 template <class C>
 inline void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe);
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe, false);
 }
 template <class C>
 inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe, false);
 }
 inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
   if (self.careful) [[unlikely]]

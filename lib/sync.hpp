@@ -50,7 +50,8 @@ struct Location {
 [[gnu::noinline]] void wait_slow(Location where, bool (*blocked)(void *), void *context);
 
 // How often wait_while polls before it yields. It adapts to what yielding finds, see sync.cpp.
-inline constexpr int least_spins = 5, most_spins = 500;
+// Where others may be on other nodes nobody hears them while it polls.
+inline constexpr int least_spins = 5, most_spins = 500, net_spins = 50;
 
 // Returns once blocked() is false. blocked() loads with acquire what another PE or thread stores.
 template <class F> inline void wait_while(Location where, F &&blocked) {

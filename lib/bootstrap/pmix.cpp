@@ -20,6 +20,24 @@ namespace {
 pmix_proc_t proc, leader;
 std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
+// What the launcher's answer makes true, in a thread of PMIx.
+struct Later {
+  std::mutex mutex;
+  std::condition_variable given;
+  bool got;
+  pmix_status_t status;
+  void give(pmix_status_t s) {
+    std::lock_guard guard(mutex);
+    status = s;
+    got = true;
+    given.notify_one();
+  }
+  bool came() { // waits for about half a second
+    std::unique_lock lock(mutex);
+    return given.wait_for(lock, std::chrono::milliseconds(500), [this] { return got; });
+  }
+} answer, fence;
+
 void must(pmix_status_t status, const char *what) {
   if (status != PMIX_SUCCESS) fatal("%s: %s", what, PMIx_Error_string(status));
 }
@@ -43,32 +61,59 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
-// Finds which PEs are on this node, by the name of each one's host: Open MPI 4.1.4 with PMIx 4.2.2
-// gives every node the PMIX_LOCAL_PEERS of the last one if PMIx keeps what it is told in memory, as
-// oshrun asks it to.
+// Open MPI 4.1.4 with PMIx 4.2.2 tells every node the PMIX_LOCAL_PEERS and PMIX_LOCAL_SIZE of the last
+// one if PMIx keeps what it is told in memory, as oshrun asks it to; in the environment it is right.
+int local_size() {
+  const char *theirs = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const int n = theirs ? atoi(theirs) : 0;
+  return n > 0 ? n : int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
+}
+
+int local_rank(int pe) {
+  return int(get_uint32(pmix_rank_t(pe), PMIX_LOCAL_RANK));
+}
+
+// Finds which PEs are on this node, by the names of their hosts. Launchers place them by slot or by
+// node: both are tried before every PE is asked for, because each asks for all others then.
 void find_node(Place *place) {
   pmix_value_t *mine = get(proc.rank, PMIX_HOSTNAME);
-  int found = 0, last = -1;
-  bool even = true;
-  for (int pe = 0; pe < place->n; pe++) {
+  auto here = [&](int pe) {
     pmix_value_t *theirs = get(pmix_rank_t(pe), PMIX_HOSTNAME);
-    const bool here = !strcmp(theirs->data.string, mine->data.string);
+    const bool same = !strcmp(theirs->data.string, mine->data.string);
     PMIX_VALUE_RELEASE(theirs);
-    if (!here) {
-      if (place->elsewhere < 0) place->elsewhere = pe;
-      continue;
+    return same;
+  };
+  auto try_stride = [&](int stride) {
+    const int first = place->me - place->local * stride;
+    if (first < 0 || first + (place->n_local - 1) * stride >= place->n) return false;
+    for (int i = 0; i < place->n_local; i++)
+      if (!here(first + i * stride)) return false;
+    place->first = first, place->stride = stride;
+    return true;
+  };
+  auto nodes = [&] { // by node, local rank 0 is the first PEs', of all nodes
+    int n = 1;
+    for (int step = place->n; step > 0; step /= 2)
+      if (n + step < place->n && local_rank(n + step - 1) == 0) n += step;
+    return n;
+  };
+  if (!try_stride(1) && !try_stride(nodes())) {
+    int found = 0, last = -1;
+    bool even = true;
+    for (int pe = 0; pe < place->n; pe++) {
+      if (!here(pe)) continue;
+      if (found == 0) place->first = pe;
+      if (found == 1) place->stride = pe - place->first;
+      if (found > 1) even = even && pe - last == place->stride;
+      found++;
+      last = pe;
     }
-    if (found == 0) place->first = pe;
-    if (found == 1) place->stride = pe - place->first;
-    if (found > 1) even = even && pe - last == place->stride;
-    if (pe == place->me) place->local = found;
-    found++;
-    last = pe;
+    if (found != place->n_local)
+      fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
+    if (!even) place->stride = 0;
   }
+  for (place->elsewhere = 0; here(place->elsewhere);) place->elsewhere++;
   PMIX_VALUE_RELEASE(mine);
-  if (found != place->n_local)
-    fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
-  if (!even) place->stride = 0;
 }
 
 // Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up. While
@@ -96,8 +141,8 @@ Place join() {
   Place place;
   place.me = int(proc.rank);
   place.n = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
-  place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
-  place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
+  place.local = local_rank(place.me);
+  place.n_local = local_size();
   place.machine = place.n_local;
   place.first = 0, place.stride = 1, place.elsewhere = -1;
   if (place.n_local < place.n) find_node(&place);
@@ -114,26 +159,43 @@ void tell(const char *text) {
   must(PMIx_Commit(), "PMIx_Commit");
 }
 
-void show(const void *p, size_t bytes) {
+static void put(const char *key, const void *p, size_t bytes) {
   pmix_value_t value;
   value.type = PMIX_BYTE_OBJECT;
   value.data.bo = {static_cast<char *>(const_cast<void *>(p)), bytes};
-  must(PMIx_Put(PMIX_GLOBAL, "shmem.net", &value), "PMIx_Put");
-  must(PMIx_Commit(), "PMIx_Commit");
-  bool collect = true;
-  pmix_info_t info;
-  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-  must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+  must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
 }
-
-void seen(int pe, void *p, size_t bytes) {
-  pmix_value_t *value = get(pmix_rank_t(pe), "shmem.net");
+static void get(int pe, const char *key, void *p, size_t bytes) {
+  pmix_value_t *value = get(pmix_rank_t(pe), key);
   if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size != bytes)
     fatal("PE %d tells %zu bytes of itself, this PE %zu: nodes have different versions of this "
           "library",
           pe, value->type == PMIX_BYTE_OBJECT ? value->data.bo.size : 0, bytes);
   memcpy(p, value->data.bo.bytes, bytes);
   PMIX_VALUE_RELEASE(value);
+}
+
+void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
+  put("shmem.net", p, bytes);
+  if (rest_bytes) put("shmem.net.rest", rest, rest_bytes);
+  must(PMIx_Commit(), "PMIx_Commit");
+  bool collect = true;
+  static pmix_info_t info; // for as long as the fence takes
+  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+  must(PMIx_Fence_nb(
+           nullptr, 0, &info, 1, [](pmix_status_t status, void *) { fence.give(status); }, nullptr),
+       "PMIx_Fence of all nodes");
+}
+bool shown() {
+  if (!fence.came()) return false;
+  must(fence.status, "PMIx_Fence of all nodes");
+  return true;
+}
+void seen(int pe, void *p, size_t bytes) {
+  get(pe, "shmem.net", p, bytes);
+}
+void seen_rest(int pe, void *p, size_t bytes) {
+  get(pe, "shmem.net.rest", p, bytes);
 }
 
 Host host_of(int pe) {
@@ -149,37 +211,26 @@ Host host_of(int pe) {
 }
 
 namespace {
-struct Answer {
-  std::mutex mutex;
-  std::condition_variable given;
-  bool asked, got;
-  pmix_status_t status;
-  char text[256];
-} answer;
-
-void take(pmix_status_t status, pmix_value_t *value, void *) {
-  std::lock_guard guard(answer.mutex);
-  answer.status = status;
-  if (status == PMIX_SUCCESS) strncpy(answer.text, value->data.string, sizeof answer.text - 1);
-  answer.got = true;
-  answer.given.notify_one();
-}
+char answer_text[256];
+bool asked;
 } // namespace
 
 // This needs no fence: the get waits at the launcher until the leader has committed, which costs
 // one message instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5
 // (2026-11-22), and the leader may well be later: then it is asked again.
 bool hear(char *text, int length) {
-  if (!answer.asked)
+  auto take = [](pmix_status_t status, pmix_value_t *value, void *) {
+    if (status == PMIX_SUCCESS) strncpy(answer_text, value->data.string, sizeof answer_text - 1);
+    answer.give(status);
+  };
+  if (!asked)
     must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
          "PMIx_Get of the segment");
-  std::unique_lock lock(answer.mutex);
-  answer.asked = true;
-  if (!answer.given.wait_for(lock, std::chrono::milliseconds(500), [] { return answer.got; }))
-    return false;
-  if (answer.status == PMIX_ERR_TIMEOUT) return answer.asked = answer.got = false;
+  asked = true;
+  if (!answer.came()) return false;
+  if (answer.status == PMIX_ERR_TIMEOUT) return asked = answer.got = false;
   must(answer.status, "PMIx_Get of the segment");
-  snprintf(text, length, "%s", answer.text);
+  snprintf(text, length, "%s", answer_text);
   return true;
 }
 

@@ -62,6 +62,23 @@ static void pong(struct arena *a, size_t count) {
   }
 }
 
+// The same by a put of memory, which a network may store otherwise than a value.
+static void put_ping(struct arena *a, size_t count) {
+  for (; count > 0; --count) {
+    const uint64_t round = ++a->flag_count;
+    shmem_putmem(a->flag, &round, sizeof round, a->peer);
+    shmem_uint64_wait_until(a->flag, SHMEM_CMP_GE, round);
+  }
+}
+
+static void put_pong(struct arena *a, size_t count) {
+  for (; count > 0; --count) {
+    const uint64_t round = ++a->flag_count;
+    shmem_uint64_wait_until(a->flag, SHMEM_CMP_GE, round);
+    shmem_putmem(a->flag, &round, sizeof round, a->peer);
+  }
+}
+
 // Data and its signal: one call where there is one, else put, fence and an atomic set.
 static void send_signal(struct arena *a, uint64_t value) {
 #if HAVE_SIGNALS
@@ -213,6 +230,13 @@ const struct test sync_tests[] = {
      .per_call = 2,
      .run = ping,
      .partner = pong},
+    {.group = "sync",
+     .name = "put 8 + wait_until ping-pong",
+     .reference = "ping-pong",
+     .kind = PAIR,
+     .per_call = 2,
+     .run = put_ping,
+     .partner = put_pong},
     {.group = "sync",
      .name = "barrier_all",
      .kind = ALL,

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <ucs/config/global_opts.h>
 #include <unistd.h>
+#include <vector>
 
 namespace shmem::net {
 
@@ -40,7 +41,7 @@ struct Entry {
   uint32_t program;    // a sum of the executable
   int first;           // PE of its node
   int node;            // filled by who reads it
-  char address[228];
+  char address[228];   // or its beginning: with many interfaces it is longer
 };
 static_assert(sizeof(Entry) == 256);
 
@@ -89,9 +90,9 @@ void report_loss(int pe, const char *what) {
 std::atomic<uint64_t> polls; // of calls
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  for (int i = 0; i < 1000 && !woken && !failed; i++, seen = now) {
+  for (int i = 0; i < 100 && !woken && !failed; i++, seen = now) {
     if ((now = polls.load(std::memory_order_relaxed)) == seen) return;
-    usleep(100);
+    usleep(1000);
   }
 }
 
@@ -199,7 +200,16 @@ ucp_ep_h endpoint(int pe) {
   ucp_ep_params_t p{};
   p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                  UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  p.address = reinterpret_cast<const ucp_address_t *>(book()[pe].address);
+  const Entry &e = book()[pe];
+  std::vector<char> whole;
+  const char *address = e.address;
+  if (e.length > sizeof e.address) {
+    whole.assign(e.address, e.address + sizeof e.address);
+    whole.resize(e.length);
+    bootstrap::seen_rest(pe, &whole[sizeof e.address], e.length - sizeof e.address);
+    address = whole.data();
+  }
+  p.address = reinterpret_cast<const ucp_address_t *>(address);
   // UCX tells of no lost peer over shared memory; on one machine the launcher does.
   p.err_mode =
       self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
@@ -307,10 +317,6 @@ void show_address() {
   }
   must(ucp_worker_query(worker, &attr), "ucp_worker_query");
   debug("UCX: an address of %zu bytes", attr.address_length);
-  if (attr.address_length > sizeof mine.address)
-    fatal_all("UCX's address of a PE takes %zu bytes, there is room for %zu: name fewer interfaces "
-              "in UCX_NET_DEVICES, or transports in UCX_TLS",
-              attr.address_length, sizeof mine.address);
   mine.library = library_version();
   mine.ucx = ucx_version();
   mine.heap = uint32_t(self.heap.size / page);
@@ -318,9 +324,11 @@ void show_address() {
   mine.program = sum_of_program();
   mine.first = self.node_first;
   mine.length = uint16_t(attr.address_length);
-  memcpy(mine.address, attr.address, attr.address_length);
+  const size_t length = std::min(attr.address_length, sizeof mine.address);
+  memcpy(mine.address, attr.address, length);
+  bootstrap::show(&mine, sizeof mine, reinterpret_cast<const char *>(attr.address) + length,
+                  attr.address_length - length);
   ucp_worker_release_address(worker, attr.address);
-  bootstrap::show(&mine, sizeof mine);
 }
 
 // Every node's first PE reads all, so each pair that differs is met by both sides.
@@ -361,12 +369,23 @@ void open() {
   if (!peers) fatal("no memory for %d peers", self.n);
   make_worker();
   show_address();
+  // A PE may have ended before. Of one on another node the launcher says nothing.
+  const double start = shmemx_wtime();
+  for (bool told = false; !bootstrap::shown(); check_started())
+    if (self.me == 0 && !told && (told = shmemx_wtime() - start >= self.env.net_timeout))
+      say("shmem_init has waited for %g seconds (SHMEM_NET_TIMEOUT) for PEs of other nodes, and "
+          "goes "
+          "on: have all of them called it?",
+          self.env.net_timeout);
   auto &ready = self.job->book_ready;
   if (self.local == 0) {
     read_book();
     ready.store(1, std::memory_order_release);
   }
-  while (!ready.load(std::memory_order_acquire)) usleep(100);
+  for (unsigned i = 1; !ready.load(std::memory_order_acquire); i++) {
+    usleep(100);
+    if (i % 5000 == 0) check_started();
+  }
 }
 
 void open_device(bool near) {
@@ -414,15 +433,16 @@ void stop() {
   close(wake_fd);
 }
 
-void progress() {
-  if (!worker) return;
+bool progress() {
+  if (!worker) return false;
   polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!lock.try_lock()) return;
-  // Nothing more once the job ends: of a peer that has gone with a connection half made UCX 1.13
-  // makes an abort (2026-11-22).
-  while (!ends && ucp_worker_progress(worker)) {
-  }
+  if (!lock.try_lock()) return false;
+  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
+  // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
+  // (2026-11-22).
+  const bool some = !ends && ucp_worker_progress(worker);
   lock.unlock();
+  return some;
 }
 
 } // namespace shmem::net

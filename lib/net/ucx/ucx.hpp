@@ -71,12 +71,13 @@ void listen();
 // Another node has ended the job, with this status; the answer may not be out yet.
 void ended_elsewhere(int status);
 
-// Until f() is false, which others make so. Without the lock.
+// Until f() is false, which others make so. Without the lock. Most of what is small is done when it
+// has been begun: then nothing is asked of the worker, which may cost a system call.
 template <class F> void wait_for(F &&f) {
-  wait_while({nullptr, false}, [&] {
-    progress();
-    return f();
-  });
+  if (!f()) return;
+  wait_slow(
+      {nullptr, false}, [](void *f) { return (*static_cast<std::remove_reference_t<F> *>(f))(); },
+      &f);
 }
 
 } // namespace shmem::net
