@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <pmix.h>
+#include <thread>
 #include <unistd.h>
 
 namespace shmem::bootstrap {
@@ -175,9 +176,12 @@ bool hear(char *text, int length) {
          "PMIx_Get of the segment");
   std::unique_lock lock(answer.mutex);
   answer.asked = true;
-  if (!answer.given.wait_for(lock, std::chrono::milliseconds(500), [] { return answer.got; }))
-    return false;
-  if (answer.status == PMIX_ERR_TIMEOUT) return answer.asked = answer.got = false;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  if (!answer.given.wait_until(lock, until, [] { return answer.got; })) return false;
+  if (answer.status == PMIX_ERR_TIMEOUT) {
+    std::this_thread::sleep_until(until); // it may have answered at once, and would again
+    return answer.asked = answer.got = false;
+  }
   must(answer.status, "PMIx_Get of the segment");
   snprintf(text, length, "%s", answer.text);
   return true;
