@@ -5,6 +5,7 @@
 #include "net.hpp"
 #include "state.hpp"
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -97,6 +98,12 @@ void global_exit(int status) {
 }
 
 void check_started() {
+  using clock = std::chrono::steady_clock;
+  static const clock::time_point since = clock::now();
+  const double limit = self.env.wait_limit;
+  if (limit > 0 && clock::now() - since >= std::chrono::duration<double>(limit))
+    fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in shmem_init",
+          limit);
   int pe = bootstrap::ended();
   if (pe < 0) return;
   if (self.local == (local_of(pe) + 1) % self.n_local)

@@ -8,8 +8,8 @@ namespace shmem {
 // shmem_global_exit: end_job on all other PEs, exit(status) on this one.
 [[noreturn, gnu::cold]] void global_exit(int status);
 
-// Ends the job when a PE has ended before it came to shmem_init. To be called while this one waits
-// for it.
+// Ends the job when a PE has ended before it came to shmem_init, or does not come within
+// SHMEM_WAIT_LIMIT of the first call. To be called while this one waits for it.
 void check_started();
 
 // A thread that sleeps until the next PE of the node dies or the job is ended; then it ends this

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <pmix.h>
+#include <thread>
 #include <unistd.h>
 
 namespace shmem::bootstrap {
@@ -22,6 +23,7 @@ std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
 // What the launcher's answer makes true, in a thread of PMIx.
 struct Later {
+  static constexpr auto patience = std::chrono::milliseconds(500);
   std::mutex mutex;
   std::condition_variable given;
   bool got;
@@ -32,9 +34,9 @@ struct Later {
     got = true;
     given.notify_one();
   }
-  bool came() { // waits for about half a second
+  bool came() {
     std::unique_lock lock(mutex);
-    return given.wait_for(lock, std::chrono::milliseconds(500), [this] { return got; });
+    return given.wait_for(lock, patience, [this] { return got; });
   }
 } answer, fence;
 
@@ -227,8 +229,12 @@ bool hear(char *text, int length) {
     must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
          "PMIx_Get of the segment");
   asked = true;
+  const auto until = std::chrono::steady_clock::now() + Later::patience;
   if (!answer.came()) return false;
-  if (answer.status == PMIX_ERR_TIMEOUT) return asked = answer.got = false;
+  if (answer.status == PMIX_ERR_TIMEOUT) {
+    std::this_thread::sleep_until(until); // it may have answered at once, and would again
+    return asked = answer.got = false;
+  }
   must(answer.status, "PMIx_Get of the segment");
   snprintf(text, length, "%s", answer_text);
   return true;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""fences.py BUILD [--nodes NAME] [--seeds 1,2,...] [--rounds N] [--table FILE] [NAME...]: which test falls without which fence of the device code.
+"""fences.py [BUILD] [--nodes NAME] [--seeds 1,2,...] [--rounds N] [--table FILE] [NAME...]: which test falls without which fence of the device code.
 
 BUILD is an AMD build folder with test/device/test_device, test/stream/test_stream, test/gemm/test_fused and the GPU in software. Each row
 of REMOVALS is a copy of device/ with one wait, fence, or bit of a load taken out; its tests are compiled with it and run on the strict
@@ -8,6 +8,7 @@ machine, seed after seed, until one falls. A NAME is a row's, or the beginning o
 the rows in FILE as they end, and does not run again those that it has. What a machine cannot show, and why, is in STANDS. The machine is
 that of BUILD's first GPU, or what --nodes says, for whose GPU alone is compiled: mi300x-cpx has a GPU with one L2, which holds fine-grained
 memory. Everywhere the barrier of a workgroup is the bare one that clang 19 makes: clang 15 waits for all stores before it.
+Without BUILD it only looks whether each row still finds its text, and each fence of device/ has a row or is in NO_ROW.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCH = "device/platform/amd/arch.hpp"
-BARE = ("void wg_sync() {\n  __syncthreads();", 'void wg_sync() {\n  asm volatile("s_waitcnt lgkmcnt(0)\\n\\ts_barrier" ::: "memory");')
+BARE = ("device/arch.hpp", "void wg_sync() {\n  __syncthreads();", 'void wg_sync() {\n  asm volatile("s_waitcnt lgkmcnt(0)\\n\\ts_barrier" ::: "memory");')
 
 
 class Test(NamedTuple):
@@ -36,8 +37,8 @@ class Test(NamedTuple):
 
 
 LITMUS = Test("test/device/test_device", ["litmus"], "test/device/litmus.o")
-PUTS, BARRIERS, COUNTS, SUMS, BROADCASTS = (LITMUS._replace(only=only) for only in (
-    "workgroup put", "across a barrier", "the last workgroup", "a sum and", "a broadcast of"))
+PASSING, PUTS, BARRIERS, COUNTS, SUMS, BROADCASTS = (LITMUS._replace(only=only) for only in (
+    "message passing", "workgroup put", "across a barrier", "the last workgroup", "a sum and", "a broadcast of"))
 STREAM = Test("test/stream/test_stream", ["order"], "lib/coll.o", "stores and signals")
 PHASES = Test("test/stream/test_stream", ["order"], "lib/reduce.o", "in two phases")
 REPORT = Test("test/heap/heap_report", ["misaligned"], "test/heap/report.o",
@@ -70,11 +71,18 @@ REMOVALS = {
     "settle": ("device/scope.hpp", SETTLE, SETTLE.replace("arch::wait_stores();\n  ", ""), PUTS),
     "put_signal: settle": ("device/signal.hpp", "device::settle(scope);", "scope.sync();", PUTS),
     "put_signal: the release": ("device/signal.hpp", "arch::fence_release();", "", RING),
-    "put: settle": ("device/rma.hpp", "put_nbi<cache>(fn, c, dest, source, n, pe, scope);\n  if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);",
-                    "put_nbi<cache>(fn, c, dest, source, n, pe, scope);\n  scope.sync();", PUTS),
-    "fence": ("device/order.hpp", "fence(const char *, C, Thread) {\n  arch::fence_release();", "fence(const char *, C, Thread) {", LITMUS),
-    "quiet": ("device/order.hpp", "quiet(const char *, C, Thread) {\n  arch::fence_all();", "quiet(const char *, C, Thread) {", LITMUS),
+    "put: settle": ("device/rma.hpp", "if constexpr (!std::is_same_v<Scope, Thread>) device::settle(scope);", "scope.sync();", PUTS),
+    "fence": ("device/order.hpp", "ring::fence(fn);\n  arch::fence_release();", "ring::fence(fn);", LITMUS),
+    "quiet": ("device/order.hpp", "C, Thread) {\n  if constexpr (ring_built) ring::quiet(fn);\n  arch::fence_all();", "C, Thread) {", LITMUS),
+    "pe_quiet": ("device/order.hpp", "world_pe(c, pes[i]));\n  if constexpr (ring_built) ring::quiet(fn);\n  arch::fence_all();", "world_pe(c, pes[i]));", PASSING),
     "wait_until: polled": ("device/wait.hpp", "  arch::polled();\n  return seen;", "  return seen;", LITMUS),
+    "test: polled": ("device/wait.hpp", "cmp_value)) return 0;\n  arch::polled();", "cmp_value)) return 0;", PASSING),
+    "wait_until_all: polled": ("device/wait.hpp", "      return 0;\n  arch::polled();", "      return 0;", PASSING),
+    "wait_until_any: polled": ("device/wait.hpp", "      arch::polled();\n      return i;", "      return i;", PASSING),
+    "wait_until_some: polled": ("device/wait.hpp", "if (found) arch::polled();", "", PASSING),
+    "signal_fetch: polled": ("device/signal.hpp", "arch::polled();", "", PASSING),
+    "last_workgroup: settle": ("device/shmem.hpp", "device::settle(Workgroup{});", "arch::wg_sync();", COUNTS),
+    "last_workgroup: the order": ("device/shmem.hpp", "Order::acq_rel", "Order::relaxed", COUNTS),
     "barrier: the wait": ("device/sync.hpp", "arch::wait_stores();", "", BARRIERS),
     "barrier: the release": ("device/sync.hpp", "arch::fence_release();", "", BARRIERS),
     "barrier: polled": ("device/sync.hpp", "arch::polled();", "", BARRIERS),
@@ -99,9 +107,20 @@ REMOVALS = {
     "products, wait_until: polled": ("device/gemm/members.hpp", "arch::polled();", "", PRODUCTS),
     "products, tiles: settle": ("device/gemm/push.hpp", "device::settle(scope);", "scope.sync();", PRODUCTS),
     "products, tiles: the release": ("device/gemm/push.hpp", "arch::store<Order::release, Range::device>(&members", "arch::store<Order::relaxed, Range::device>(&members", PRODUCTS),
+    "products, direct: the wait": ("device/platform/amd/direct.hpp", "arch::wait_stores(); //", "//", PRODUCTS),
     "products, sums: settle": ("device/gemm/exchange.hpp", "device::settle(Workgroup{});", "arch::wg_sync();", PRODUCTS),
     "products, sums: the release": ("device/gemm/exchange.hpp", "arch::fence_release(); //", "//", PRODUCTS),
 }
+
+# Fences without a row: a file, or a file and what is in the line.
+NO_ROW = {
+    "device/ring.hpp": "of PEs on other nodes, which builds for AMD have no test of; the cpu platform runs them in test/net",
+    "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
+    "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
+    "device/gemm/exchange.hpp: acq_rel": "'products, sums: the release' comes before it, and 'acquire of atomics' takes it out",
+    "device/platform/amd/arch.hpp: releases(o) && r == Range::system": "'report: the release' and 'host atomics: their order' take it out",
+}
+FENCE = re.compile(r"\b(fence_\w+\(\)|polled\(\)|wait_stores\(\)|settle\(|Order::(release|acquire|acq_rel)[,>])")
 
 # What the machine cannot show, and why it is there all the same, or what the model says of it. There a barrier waits for no stores,
 # and who releases has only its own wave's: what other waves stored is under way until their own next wait, or their end.
@@ -143,6 +162,29 @@ STANDS = {
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it out",
     },
 }
+
+
+def stale():
+    """What is wrong with the rows, in lines."""
+    taken = set()
+    for name, (file, old, *_) in {**REMOVALS, "of all rows": BARE}.items():
+        text = (ROOT / file).read_text()
+        for part in (old,) if isinstance(old, str) else old:
+            if part not in text:
+                yield f"{name}: {file} has no {part!r}"
+            for found in re.finditer(re.escape(part), text) if part else ():
+                first = text.count("\n", 0, found.start())
+                taken |= {(file, first + i) for i in range(part.count("\n") + 1)}
+    for path in sorted((ROOT / "device").rglob("*.h[ip]p")):
+        file = str(path.relative_to(ROOT))
+        if file in NO_ROW or re.match(r"device/platform/(cpu|nvidia)/", file):
+            continue
+        for i, line in enumerate(path.read_text().splitlines()):
+            code = line.split("//")[0]
+            if not FENCE.search(code) or line.startswith(("SHMEM_D_", "template")) or (file, i) in taken:
+                continue
+            if not any(code.find(what) >= 0 for where, _, what in (key.partition(": ") for key in NO_ROW) if where == file):
+                yield f"{file}:{i + 1} has no row, nor a reason in NO_ROW: {code.strip()}"
 
 
 def patched(folder, file, old, new):
@@ -214,7 +256,7 @@ def run(build_folder, work, binary, test, nodes, seed, rounds, limit):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=lambda p: Path(p).resolve())
+    parser.add_argument("build", nargs="?", type=lambda p: Path(p).resolve())
     parser.add_argument("--nodes")
     parser.add_argument("--seeds", default="7,3,1")
     parser.add_argument("--rounds", type=int, default=600)
@@ -222,6 +264,10 @@ def main():
     parser.add_argument("--table", type=Path)
     parser.add_argument("names", nargs="*")
     options = parser.parse_intermixed_args()
+    if not options.build:
+        lines = list(stale())
+        print("\n".join(lines) or f"{len(REMOVALS)} rows")
+        return bool(lines)
     unknown = [part for part in options.names if not any(name.startswith(part) for name in REMOVALS)]
     if unknown:
         parser.error(f"no row {unknown[0]!r}")
@@ -245,7 +291,7 @@ def main():
                     (work / "include/shmem" / header.name).symlink_to(header)
             for header in (ROOT / "include").glob("*.h"):
                 (work / "include" / header.name).symlink_to(header)
-            patched(work, ARCH, *BARE)
+            patched(work, *BARE)
             if old:
                 patched(work, file, old, new)
             binary, falls = build(work, options.build, test, gpu), None

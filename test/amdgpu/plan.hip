@@ -64,10 +64,11 @@ hipError_t look(const Workspace *, const Matmul &call, hipStream_t, const void *
   check("copy engines, which fill less of them", plan.streams, false);
 
   // The product takes longer, and its last round has room for others: as many send as end with it,
-  // without the last tiles, which cannot go before.
+  // without the last tiles, which cannot go before. The columns are no power of two, of which the 256
+  // compute units of an MI355X leave no room in any round.
   size_t rows = size_t(4096 / pes);
-  do plan = plan_of(call, rows += 256, 8192, size_t(16384 * 64000 / link_rate));
-  while (plan.idle < 0.25 || plan.idle > 0.75);
+  do plan = plan_of(call, rows += 256, 7936, size_t(16384 * 64000 / link_rate));
+  while ((plan.idle < 0.25 || plan.idle > 0.75) && rows < 65536);
   const double send_us = plan.product_us - plan.tile_us;
   check("GPUs are busy, us", plan.pool.us, plan.product_us);
   check("and a pool ends with them", plan.pool.size, std::ceil(plan.bytes / send_us / pool_rate));

@@ -13,20 +13,44 @@ __device__ void be_late(unsigned r, int who) {
 
 constexpr int line = 16; // 64-bit words
 
+// Who returns has seen *flag >= r, by each call that looks at one.
+enum class Look { wait_until, test, all, any, some, fetch };
+__device__ void look(Look how, uint64_t *flag, uint64_t r) {
+  size_t at;
+  switch (how) {
+  case Look::wait_until:
+    return shmem_uint64_wait_until(flag, SHMEM_CMP_GE, r);
+  case Look::test:
+    while (!shmem_uint64_test(flag, SHMEM_CMP_GE, r)) shmem::arch::pause();
+    return;
+  case Look::all:
+    return shmem_uint64_wait_until_all(flag, 1, nullptr, SHMEM_CMP_GE, r);
+  case Look::any:
+    shmem_uint64_wait_until_any(flag, 1, nullptr, SHMEM_CMP_GE, r);
+    return;
+  case Look::some:
+    shmem_uint64_wait_until_some(flag, 1, &at, nullptr, SHMEM_CMP_GE, r);
+    return;
+  case Look::fetch:
+    while (shmem_signal_fetch(flag) < r) shmem::arch::pause();
+  }
+}
+
 // Message passing: data by p, fence, then a flag by p. Who sees the flag sees the data; the answer
 // goes the same way back, so that rounds do not overlap.
 __global__ void __launch_bounds__(1024)
-    message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, unsigned *bad) {
+    message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, Look how,
+                    unsigned *bad) {
   const bool first = shmem_my_pe() < peer;
   for (unsigned r = 1; r <= unsigned(count); r++) {
     be_late(r, late);
     for (int turn = 0; turn < 2; turn++)
       if (first == (turn == 0)) {
         for (int k = 0; k < 4; k++) shmem_uint64_p(data + k * line, r, peer);
-        shmem_fence();
+        how == Look::wait_until ? shmem_fence() : shmem_pe_quiet(&peer, 1);
         shmem_uint64_p(flag, r, peer);
       } else {
-        shmem_uint64_wait_until(flag, SHMEM_CMP_GE, r);
+        look(how, flag, r);
         for (int k = 0; k < 4; k++)
           if (data[k * line] != r) *bad = r;
       }
@@ -209,26 +233,26 @@ __global__ void __launch_bounds__(1024)
 }
 
 // Workgroups of a GPU: the last one to count sees what all stored, where all threads of each stored
-// and settled, or one thread did.
+// or one thread did.
 __global__ void __launch_bounds__(1024)
     last_one(uint32_t *data, unsigned *done, unsigned round, bool alone, unsigned *bad) {
-  __shared__ bool last;
   const unsigned all = gridDim.x * blockDim.x;
   bool wrong = false; // to be stored at the end, as no other wave releases it
   for (unsigned i = threadIdx.x; i < all; i += blockDim.x) // what was there before
     wrong |= data[i] > round;
   __syncthreads();
+  __shared__ bool ends;
   if (alone) {
     for (unsigned i = 0; i < blockDim.x && threadIdx.x == 0; i++)
       data[blockIdx.x * blockDim.x + i] = round;
+    if (threadIdx.x == 0)
+      ends = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) ==
+             gridDim.x * round - 1;
+    __syncthreads();
   } else {
     data[blockIdx.x * blockDim.x + threadIdx.x] = round;
-    shmem::device::settle(shmem::Workgroup{});
   }
-  if (threadIdx.x == 0)
-    last = shmem::arch::fetch_add<shmem::Order::acq_rel, shmem::Range::device>(done, 1u) ==
-           gridDim.x * round - 1;
-  __syncthreads();
+  const bool last = alone ? ends : shmem::last_workgroup(done, gridDim.x * round);
   for (unsigned i = threadIdx.x; i < all && last; i += blockDim.x) wrong |= data[i] != round;
   if (wrong) *bad = round;
 }
@@ -267,12 +291,23 @@ bool paired(int *peer) {
 }
 
 void messages(void) {
-  Buffers b;
-  int peer;
-  if (paired(&peer))
-    hipLaunchKernelGGL(message_passing, dim3(1), dim3(1), 0, stream, b.words, b.sig, peer, rounds(),
-                       1, b.bad);
-  b.done("message passing");
+  const struct {
+    Look how;
+    const char *name;
+  } looks[] = {{Look::wait_until, "message passing"},
+               {Look::test, "message passing, seen by test"},
+               {Look::all, "message passing, seen by wait_until_all"},
+               {Look::any, "message passing, seen by wait_until_any"},
+               {Look::some, "message passing, seen by wait_until_some"},
+               {Look::fetch, "message passing, seen by signal_fetch"}};
+  for (const auto &l : looks) {
+    Buffers b;
+    int peer;
+    if (paired(&peer))
+      hipLaunchKernelGGL(message_passing, dim3(1), dim3(1), 0, stream, b.words, b.sig, peer,
+                         l.how == Look::wait_until ? rounds() : rounds() / 4, 1, l.how, b.bad);
+    b.done(l.name);
+  }
 }
 void three(void) {
   if (npes < 3) return;

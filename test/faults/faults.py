@@ -7,6 +7,7 @@ death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, wi
               names the PE; the status says so, nothing is left
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
+launcher      one that has no patience: it is asked again after a rest, and a PE that never comes ends the job by SHMEM_WAIT_LIMIT
 wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
 note          what a program goes on after: one line of the job, and none under SHMEM_QUIET
 stream        wrong calls of what a stream does, both kinds"""
@@ -162,6 +163,15 @@ def killed():
         job = Job(4, "sleep", act=lambda j: os.kill(j.pids[k], signal.SIGKILL))
         job.expect(job.rc != 0, "status 0")
         job.expect(len(job.lines) == 1, f"one line: {job.lines}")
+
+
+def launcher():
+    hasty = {"LD_PRELOAD": os.environ["HASTY"], "TIMEOUTS": "3"}
+    job = Job(2, "wrong", "good", env=hasty)
+    job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
+    job = Job(2, "wrong", "good", env=hasty | {"TIMEOUTS": "1000", "SHMEM_WAIT_LIMIT": "1.5"})
+    line = "shmem: PE 1: waited for the other PEs longer than SHMEM_WAIT_LIMIT = 1.5 seconds, in shmem_init"
+    job.expect(job.rc != 0 and job.lines == [line], f"status {job.rc}, not {line}: {job.lines}")
 
 
 # mistake: routine, argument, value ('' where there is none), PE (None: any)
@@ -361,7 +371,7 @@ def main():
         death(case.removeprefix("death-"))
     else:
         {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
-         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "note": notes,
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "launcher": launcher, "note": notes,
          "stream": on_streams}[case]()
     print(f"{case}: {len(failures)} failures")
     return bool(failures)
