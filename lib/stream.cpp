@@ -9,6 +9,12 @@
 
 namespace shmem::stream {
 
+void check_ready(const char *fn) {
+  shmem::check_ready(fn);
+  if (!self.device.size)
+    fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
+}
+
 namespace {
 
 using gpu::OnDevice;
@@ -17,11 +23,6 @@ using gpu::OnDevice;
 // H200's link, a kernel 370, but starts some us later (2026-11).
 constexpr size_t engine_bytes = 4 << 20;
 
-void check_ready(const char *fn) {
-  shmem::check_ready(fn);
-  if (!self.device.size)
-    fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
-}
 // An object of the device heap, which is what streams work on. Under SHMEM_CHECK also where its
 // block ends, and its alignment.
 void check_object(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {

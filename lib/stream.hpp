@@ -21,6 +21,8 @@ struct Blocks {
   ptrdiff_t dst, sst;
   size_t block, n, unit, align;
 };
+// Init has been, and there is device memory.
+void check_ready(const char *fn);
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
               int pe, Stream stream);
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);

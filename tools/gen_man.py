@@ -13,6 +13,7 @@ that is one of these is replaced:
   @FILE path@         the file at path
   @VARIABLES@         the rows of lib/env.def
   @PAGES@             the pages of section 3 and what they are about
+  @COMPAT x@          the rows of include/compat.def for library x
 and @VERSION@ anywhere. Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in NAME.
 """
 import re
@@ -22,6 +23,7 @@ import textwrap
 from pathlib import Path
 
 import gen
+import gen_compat
 
 
 class Extra:
@@ -64,6 +66,18 @@ class Manual:
                 if alias != page.name and found.setdefault(alias, page.name) != page.name:
                     sys.exit(f"man: both {found[alias]} and {page.name} describe {name}")
         return {alias: page for alias, page in found.items() if alias not in self.pages}
+
+
+def compat(root, library):
+    """Where the names are from, how many are kept, and a row for each line of the table."""
+    source, rows = gen_compat.parse(root / "include/compat.def", library)
+    found = list(gen_compat.table(gen_compat.Ours(root / "include/shmem.def"), rows))
+    names, kept = sum(row[3] for row in found), sum(row[4] for row in found)
+    yield f"Of {names} names {kept} are there."
+    yield f"The list is from {source}."
+    yield ".PP\n.TS\nlw(34n) lw(36n)."
+    yield from (f"{{{name}}}\t{forms}: {what}" for name, forms, what, _, _ in found)
+    yield ".TE"
 
 
 def scope_names(f):
@@ -127,6 +141,8 @@ class Page:
                 out += variable_rows(self.manual.root)
             elif m and m[1] == "PAGES":
                 out += pages(self.manual)
+            elif m and m[1] == "COMPAT":
+                source[:0] = compat(self.manual.root, m[2])
             else:
                 example = line == ".EX" or example and line != ".EE"
                 table = line == ".TS" or table and line != ".TE"

@@ -11,6 +11,7 @@ FAMILY(move)
 FAMILY(order)
 FAMILY(strided)
 FAMILY(mix)
+FAMILY(fill)
 
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {
@@ -28,7 +29,8 @@ int main(int argc, char **argv) {
                   {"move", stream_move_lists, stream_move_count},
                   {"order", stream_order_lists, stream_order_count},
                   {"strided", stream_strided_lists, stream_strided_count},
-                  {"mix", stream_mix_lists, stream_mix_count}};
+                  {"mix", stream_mix_lists, stream_mix_count},
+                  {"fill", stream_fill_lists, stream_fill_count}};
   int rc = 0;
   for (const auto &f : families) {
     bool wanted = argc == 1;

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "fill.hpp"
+#include <hip/hip_runtime.h>
+
+#include "launch.hpp"
+#include "number.hpp"
+#include "philox.hpp"
+
+namespace shmem::kernels {
+
+namespace {
+
+template <class T> struct Same {
+  T value;
+  __device__ T operator()(size_t) { return value; }
+};
+// Integers wrap around; fp32 is computed in fp64 and rounded once. The fused operation is named,
+// because otherwise each compiler chooses.
+template <class T> struct Iota {
+  T first, step;
+  __device__ T operator()(size_t i) {
+    if constexpr (std::is_floating_point_v<T>)
+      return T(fma(double(step), double(i), double(first)));
+    else
+      return T(first + T(T(i) * step));
+  }
+};
+template <class T> struct Numbers {
+  random::Sequence sequence;
+  uint64_t first;
+  __device__ T operator()(size_t i) { return sequence.number<T>(first + i); }
+};
+
+// A thread makes 16 bytes and stores them at once, but for those at the ends that are not whole.
+template <class T, class Make>
+__global__ void __launch_bounds__(256) generate(T *dest, size_t n, Make make) {
+  constexpr size_t each = 16 / sizeof(T);
+  struct alignas(16) Pack {
+    T element[each];
+  };
+  // How many elements lie before dest in its first 16 bytes.
+  const size_t before = reinterpret_cast<uintptr_t>(dest) % 16 / sizeof(T);
+  const size_t packs = (n + before + each - 1) / each;
+  const size_t step = size_t(gridDim.x) * blockDim.x;
+  for (size_t p = size_t(blockIdx.x) * blockDim.x + threadIdx.x; p < packs; p += step) {
+    const size_t begin = p * each;
+    if (begin >= before && begin + each <= n + before) {
+      Pack pack;
+      for (size_t k = 0; k < each; k++) pack.element[k] = make(begin - before + k);
+      *reinterpret_cast<Pack *>(dest + (begin - before)) = pack;
+    } else {
+      for (size_t k = 0; k < each; k++)
+        if (begin + k >= before && begin + k < n + before)
+          dest[begin + k - before] = make(begin + k - before);
+    }
+  }
+}
+
+template <class T, class Make> hipError_t run(void *dest, size_t n, Make make, hipStream_t stream) {
+  constexpr size_t threads = 256, most = 2048; // workgroups, which is more than a GPU holds
+  const size_t packs = n / (16 / sizeof(T)) + 2, blocks = (packs + threads - 1) / threads;
+  return shmem::launch(generate<T, Make>, dim3(unsigned(blocks < most ? blocks : most)),
+                       dim3(unsigned(threads)), 0, stream, static_cast<T *>(dest), n, make);
+}
+
+template <class T> T of_bits(uint64_t bits) {
+  T value;
+  __builtin_memcpy(&value, &bits, sizeof value); // of a number of few bytes they come first
+  return value;
+}
+template <class T> hipError_t fill(void *dest, uint64_t bits, size_t n, hipStream_t stream) {
+  return run<T>(dest, n, Same<T>{of_bits<T>(bits)}, stream);
+}
+template <class T>
+hipError_t iota(void *dest, uint64_t first, uint64_t step, size_t n, hipStream_t stream) {
+  return run<T>(dest, n, Iota<T>{of_bits<T>(first), of_bits<T>(step)}, stream);
+}
+template <class T>
+hipError_t numbers(void *dest, size_t n, uint64_t seed, uint64_t first, hipStream_t stream) {
+  return run<T>(dest, n, Numbers<T>{random::Sequence(seed), first}, stream);
+}
+
+} // namespace
+
+hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipStream_t stream) {
+  switch (unit) {
+  case 1:
+    return fill<uint8_t>(dest, bits, n, stream);
+  case 2:
+    return fill<uint16_t>(dest, bits, n, stream);
+  case 4:
+    return fill<uint32_t>(dest, bits, n, stream);
+  default:
+    return fill<uint64_t>(dest, bits, n, stream);
+  }
+}
+
+hipError_t iota_on_stream(Type type, void *dest, uint64_t first, uint64_t step, size_t n,
+                          hipStream_t stream) {
+  switch (type) {
+  case Type::i8:
+  case Type::u8:
+    return iota<uint8_t>(dest, first, step, n, stream);
+  case Type::i16:
+  case Type::u16:
+    return iota<uint16_t>(dest, first, step, n, stream);
+  case Type::i32:
+  case Type::u32:
+    return iota<uint32_t>(dest, first, step, n, stream);
+  case Type::i64:
+  case Type::u64:
+    return iota<uint64_t>(dest, first, step, n, stream);
+  case Type::f32:
+    return iota<float>(dest, first, step, n, stream);
+  case Type::f64:
+    return iota<double>(dest, first, step, n, stream);
+  default:
+    return hipErrorInvalidValue;
+  }
+}
+
+hipError_t random_on_stream(Type type, void *dest, size_t n, uint64_t seed, uint64_t first,
+                            hipStream_t stream) {
+  switch (type) {
+  case Type::i8:
+  case Type::u8:
+    return numbers<uint8_t>(dest, n, seed, first, stream);
+  case Type::i16:
+  case Type::u16:
+    return numbers<uint16_t>(dest, n, seed, first, stream);
+  case Type::i32:
+  case Type::u32:
+    return numbers<uint32_t>(dest, n, seed, first, stream);
+  case Type::i64:
+  case Type::u64:
+    return numbers<uint64_t>(dest, n, seed, first, stream);
+  case Type::f32:
+    return numbers<float>(dest, n, seed, first, stream);
+  case Type::f64:
+    return numbers<double>(dest, n, seed, first, stream);
+  case Type::f16:
+    return numbers<Half>(dest, n, seed, first, stream);
+  case Type::bf16:
+    return numbers<Bfloat16>(dest, n, seed, first, stream);
+  default:
+    return hipErrorInvalidValue;
+  }
+}
+
+} // namespace shmem::kernels

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// NVSHMEM's names. Those that are one of ours by another name are in <shmem/nvshmem_names.hpp>,
+// which include/compat.def makes; here are the types, the constants and what differs.
+#pragma once
+#include "shmem_compat.hpp"
+
+typedef shmem_team_t nvshmem_team_t;
+typedef shmem_team_config_t nvshmem_team_config_t;
+typedef int nvshmemx_cmp_type_t;
+typedef int nvshmemx_thread_support_t;
+
+// By name, because the numbers are others.
+#define NVSHMEM_CMP_EQ SHMEM_CMP_EQ
+#define NVSHMEM_CMP_NE SHMEM_CMP_NE
+#define NVSHMEM_CMP_GT SHMEM_CMP_GT
+#define NVSHMEM_CMP_LE SHMEM_CMP_LE
+#define NVSHMEM_CMP_LT SHMEM_CMP_LT
+#define NVSHMEM_CMP_GE SHMEM_CMP_GE
+#define NVSHMEM_SIGNAL_SET SHMEM_SIGNAL_SET
+#define NVSHMEM_SIGNAL_ADD SHMEM_SIGNAL_ADD
+#define NVSHMEM_THREAD_SINGLE SHMEM_THREAD_SINGLE
+#define NVSHMEM_THREAD_FUNNELED SHMEM_THREAD_FUNNELED
+#define NVSHMEM_THREAD_SERIALIZED SHMEM_THREAD_SERIALIZED
+#define NVSHMEM_THREAD_MULTIPLE SHMEM_THREAD_MULTIPLE
+
+#define NVSHMEM_TEAM_INVALID SHMEM_TEAM_INVALID
+#define NVSHMEM_TEAM_WORLD SHMEM_TEAM_WORLD
+#define NVSHMEM_TEAM_SHARED SHMEM_TEAM_SHARED
+#define NVSHMEMX_TEAM_NODE SHMEM_TEAM_SHARED
+#define NVSHMEMX_TEAM_SAME_MYPE_NODE NVSHMEMX_TEAM_SAME_MYPE_NODE_()
+#define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
+  { 0 }
+#define NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS SHMEM_TEAM_NUM_CONTEXTS
+SHMEM_REFUSED_(NVSHMEMX_TEAM_SAME_MYPE_NODE_, "split the world by the stride of the node's PEs")
+
+#define NVSHMEM_MAX_NAME_LEN SHMEM_MAX_NAME_LEN
+#define NVSHMEM_VENDOR_STRING SHMEM_VENDOR_STRING
+#define NVSHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
+#define NVSHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
+// A program asks for the names of a version by these, and these are the names of 3.5.
+#define NVSHMEM_VENDOR_MAJOR_VERSION 3
+#define NVSHMEM_VENDOR_MINOR_VERSION 5
+#define NVSHMEM_VENDOR_PATCH_VERSION 0
+#define NVSHMEM_VENDOR_VERSION 30500
+#define NVSHMEM_VENDOR_LIBSHMEM 1
+
+#include <shmem/nvshmem_names.hpp>
+
+inline void *nvshmem_malloc(size_t size) {
+  return shmem_compat::device_malloc(size);
+}
+
+namespace shmem_compat {
+// What nvshmem_align gave, and the block that it lies in. A heap's first byte is at a page.
+struct Aligned {
+  void *given, *block;
+  Aligned *next;
+};
+inline Aligned *aligned_blocks;
+inline constexpr size_t page = 4096;
+} // namespace shmem_compat
+
+// All PEs come to the same address in the block, because the heaps of all begin at a page.
+inline void *nvshmem_align(size_t alignment, size_t size) {
+  using namespace shmem_compat;
+  if (!alignment || alignment & (alignment - 1) || alignment > page || size > SIZE_MAX - alignment)
+    return nullptr;
+  char *block = static_cast<char *>(device_malloc(size ? size + alignment : 0));
+  if (!block) return nullptr;
+  char *given = block + (alignment - uintptr_t(block) % alignment) % alignment;
+  if (given != block) aligned_blocks = new Aligned{given, block, aligned_blocks};
+  return given;
+}
+inline void nvshmem_free(void *p) {
+  using namespace shmem_compat;
+  for (Aligned **at = &aligned_blocks; *at; at = &(*at)->next)
+    if ((*at)->given == p) {
+      Aligned *found = *at;
+      *at = found->next, p = found->block;
+      delete found;
+      break;
+    }
+  shmem_free(p);
+}
+
+inline void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config) {
+  shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, config);
+}
+
+// A barrier is a quiet before the meeting.
+template <int = 0> SHMEM_HD_ inline int nvshmem_barrier(nvshmem_team_t team) {
+  shmem_quiet();
+  return shmem_team_sync(team);
+}
+
+#ifdef SHMEM_COMPAT_KERNELS_
+// The program has HIP's names in these sources, by the platform's header or its own.
+inline void *nvshmem_calloc(size_t count, size_t size) {
+  if (size && count > SIZE_MAX / size) return nullptr;
+  void *p = nvshmem_malloc(count * size);
+  // A peer may store there once all have it, so all wait for the zeros of all.
+  if (p) (void)hipMemset(p, 0, count * size), (void)hipDeviceSynchronize();
+  shmem_barrier_all();
+  return p;
+}
+#else
+SHMEM_REFUSED_(nvshmem_calloc, "only in sources that a compiler of kernels compiles")
+#endif
+
+#include "nvshmemx.h"

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// NVSHMEM's extensions, see nvshmem.h.
+#pragma once
+#include "nvshmem.h"
+
+// How a program starts that has MPI or a channel of its own. The PEs are those of the launcher.
+#define NVSHMEMX_INIT_THREAD_PES 1
+#define NVSHMEMX_INIT_WITH_MPI_COMM (1 << 1)
+#define NVSHMEMX_INIT_WITH_SHMEM (1 << 2)
+#define NVSHMEMX_INIT_WITH_UNIQUEID (1 << 3)
+#define NVSHMEM_STATUS_NOT_INITIALIZED 0
+#define NVSHMEM_STATUS_IS_BOOTSTRAPPED 1
+#define NVSHMEM_STATUS_IS_INITIALIZED 2
+#define NVSHMEMX_SUCCESS 0
+
+typedef struct {
+  char internal[128];
+} nvshmemx_uniqueid_t;
+typedef struct {
+  nvshmemx_uniqueid_t *id;
+  int myrank, nranks;
+} nvshmemx_uniqueid_args_t;
+typedef struct {
+  nvshmemx_uniqueid_args_t uid_args;
+} nvshmemx_init_args_t;
+typedef struct {
+  int version;
+  void *mpi_comm;
+  nvshmemx_init_args_t args;
+} nvshmemx_init_attr_t;
+#define NVSHMEMX_UNIQUEID_INITIALIZER                                                              \
+  {                                                                                                \
+    { 0 }                                                                                          \
+  }
+#define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
+  {                                                                                                \
+    0, 0, {                                                                                        \
+      { 0, 0, 0 }                                                                                  \
+    }                                                                                              \
+  }
+
+inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t *id) {
+  *id = NVSHMEMX_UNIQUEID_INITIALIZER;
+  return 0;
+}
+inline int nvshmemx_set_attr_uniqueid_args(int rank, int n, const nvshmemx_uniqueid_t *id,
+                                           nvshmemx_init_attr_t *attr) {
+  attr->args.uid_args = {const_cast<nvshmemx_uniqueid_t *>(id), rank, n};
+  return 0;
+}
+inline int nvshmemx_set_attr_mpi_comm_args(void *comm, nvshmemx_init_attr_t *attr) {
+  attr->mpi_comm = comm;
+  return 0;
+}
+inline int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr) {
+  if (flags & NVSHMEMX_INIT_WITH_UNIQUEID && attr)
+    return shmem_compat::init_as("nvshmemx_init_attr", attr->args.uid_args.myrank,
+                                 attr->args.uid_args.nranks);
+  shmem_init();
+  return 0;
+}
+inline int nvshmemx_hostlib_init_attr(unsigned flags, nvshmemx_init_attr_t *attr) {
+  return nvshmemx_init_attr(flags, attr);
+}
+inline void nvshmemx_hostlib_finalize() {
+  shmem_finalize();
+}
+inline int nvshmemx_init_status() {
+  int initialized = 0;
+  shmem_query_initialized(&initialized);
+  return initialized ? NVSHMEM_STATUS_IS_INITIALIZED : NVSHMEM_STATUS_NOT_INITIALIZED;
+}
+
+// A module tells the library of itself, and any memory is good for the private side.
+template <class Module> int nvshmemx_cumodule_init(Module) {
+  return 0;
+}
+template <class Module> int nvshmemx_cumodule_finalize(Module) {
+  return 0;
+}
+template <class Library> int nvshmemx_culibrary_init(Library) {
+  return 0;
+}
+template <class Library> int nvshmemx_culibrary_finalize(Library) {
+  return 0;
+}
+inline int nvshmemx_buffer_register(void *, size_t) {
+  return 0;
+}
+inline int nvshmemx_buffer_unregister(void *) {
+  return 0;
+}
+inline void nvshmemx_buffer_unregister_all() {}
+
+SHMEM_HD_ inline void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch) {
+  *major = SHMEM_VENDOR_MAJOR_VERSION;
+  *minor = SHMEM_VENDOR_MINOR_VERSION;
+  *patch = SHMEM_VENDOR_PATCH_VERSION;
+}
+
+SHMEM_HD_ inline void nvshmemx_signal_op(uint64_t *sig, uint64_t signal, int op, int pe) {
+  if (op == NVSHMEM_SIGNAL_ADD)
+    shmem_signal_add(sig, signal, pe);
+  else
+    shmem_signal_set(sig, signal, pe);
+}
+inline void nvshmemx_signal_op_on_stream(uint64_t *sig, uint64_t signal, int op, int pe,
+                                         shmemx_stream_t stream) {
+  if (op == NVSHMEM_SIGNAL_ADD)
+    shmemx_signal_add_on_stream(sig, signal, pe, stream);
+  else
+    shmemx_signal_set_on_stream(sig, signal, pe, stream);
+}
+inline int nvshmemx_barrier_on_stream(nvshmem_team_t team, shmemx_stream_t stream) {
+  shmemx_quiet_on_stream(stream);
+  return shmemx_team_sync_on_stream(team, stream);
+}
+
+#ifdef SHMEM_COMPAT_KERNELS_
+
+SHMEM_D_ void nvshmemx_flush_warp() {
+  shmem_quiet();
+}
+SHMEM_D_ void nvshmemx_flush_block() {
+  shmem_quiet();
+}
+template <int = 0> SHMEM_D_ int nvshmemx_barrier_warp(nvshmem_team_t team) {
+  shmem_quiet();
+  return shmemx_team_sync_wave(team);
+}
+template <int = 0> SHMEM_D_ int nvshmemx_barrier_block(nvshmem_team_t team) {
+  shmem_quiet();
+  return shmemx_team_sync_wg(team);
+}
+
+// The most blocks that the GPU holds at once.
+template <class Kernel>
+int nvshmemx_collective_launch_query_gridsize(Kernel *kernel, dim3 block, void **, size_t shared,
+                                              int *blocks) {
+  int device = 0, units = 0, each = 0;
+  hipError_t error = hipGetDevice(&device);
+  if (error == hipSuccess)
+    error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
+  if (error == hipSuccess)
+    error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel,
+                                                         int(block.x * block.y * block.z), shared);
+  *blocks = units * each;
+  return error == hipSuccess ? 0 : 1;
+}
+// A grid of 0 blocks is as many as the GPU holds.
+template <class Kernel>
+int nvshmemx_collective_launch(Kernel *kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, hipStream_t stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    int blocks = 0;
+    if (nvshmemx_collective_launch_query_gridsize(kernel, block, arguments, shared, &blocks))
+      return 1;
+    grid = dim3(unsigned(blocks));
+  }
+  return hipLaunchCooperativeKernel(kernel, grid, block, arguments, unsigned(shared), stream) !=
+         hipSuccess;
+}
+
+#endif

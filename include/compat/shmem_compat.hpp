@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What nvshmem.h and rocshmem/rocshmem.hpp of this folder share. A source that a compiler of
+// kernels compiles gets the names of kernels, too; on the cpu platform that is any.
+#pragma once
+#ifndef __cplusplus
+#error "the headers of NVSHMEM and rocSHMEM are for C++ here; C has shmem.h"
+#endif
+#include <shmem/device_built.hpp>
+
+#if SHMEM_BUILT_FOR_CPU_ || defined __HIPCC__ || defined __CUDACC__
+#define SHMEM_COMPAT_KERNELS_ 1
+#include <shmem/device/shmem.hpp>
+#else
+#include <shmemx.h>
+#define SHMEM_HD_
+#define SHMEM_D_ inline
+#endif
+#include <cstdio>
+#include <cstring>
+
+// A name that is not kept. A template, so that the compiler stops at a call and not before.
+#define SHMEM_REFUSED_(name, reason)                                                               \
+  template <class... Arguments> SHMEM_HD_ inline int name(Arguments...) {                          \
+    static_assert(shmem_compat::refused<Arguments...>, #name ": not kept: " reason);               \
+    return 0;                                                                                      \
+  }
+
+namespace shmem_compat {
+
+template <class...> inline constexpr bool refused = false;
+
+// A type of 16 bits is moved as its bits are.
+template <class T> SHMEM_HD_ inline uint16_t bits(T value) {
+  static_assert(sizeof(T) == sizeof(uint16_t), "a type of 16 bits");
+  uint16_t word;
+  memcpy(&word, &value, sizeof word);
+  return word;
+}
+template <class T> SHMEM_HD_ inline T value(uint16_t word) {
+  static_assert(sizeof(T) == sizeof word, "a type of 16 bits");
+  T of;
+  memcpy(static_cast<void *>(&of), &word, sizeof word);
+  return of;
+}
+
+[[noreturn]] inline void wrong(const char *fn, const char *what, long got, long want) {
+  fprintf(stderr, "shmem: PE %d: %s: %s = %ld: the launcher has made it %ld\n", shmem_my_pe(), fn,
+          what, got, want);
+  shmem_global_exit(1);
+}
+// Who starts with an id of 128 bytes learns here whether the launcher agrees.
+inline int init_as(const char *fn, int rank, int n) {
+  shmem_init();
+  if (n != shmem_n_pes()) wrong(fn, "nranks", n, shmem_n_pes());
+  if (rank != shmem_my_pe()) wrong(fn, "rank", rank, shmem_my_pe());
+  return 0;
+}
+
+inline void *device_malloc(size_t size) {
+  return shmem_malloc_with_hints(size, SHMEMX_MALLOC_DEVICE);
+}
+
+#ifdef SHMEM_COMPAT_KERNELS_
+
+// Strided transfers by a wave or a workgroup, of elements of so many bytes: each thread moves
+// every n-th.
+#define SHMEM_STRIDED_(name)                                                                       \
+  template <class Scope, size_t bytes>                                                             \
+  SHMEM_D_ void name(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems,  \
+                     int pe) {                                                                     \
+    const Scope scope;                                                                             \
+    const size_t first = scope.rank(), n = scope.size();                                           \
+    if (first < nelems) {                                                                          \
+      const ptrdiff_t i = ptrdiff_t(first), step = ptrdiff_t(n);                                   \
+      void *to = static_cast<char *>(dest) + i * dst * ptrdiff_t(bytes);                           \
+      const void *from = static_cast<const char *>(source) + i * sst * ptrdiff_t(bytes);           \
+      const size_t mine = (nelems - first + n - 1) / n;                                            \
+      if constexpr (bytes == 1) shmem_##name##8(to, from, dst * step, sst * step, mine, pe);       \
+      if constexpr (bytes == 2) shmem_##name##16(to, from, dst * step, sst * step, mine, pe);      \
+      if constexpr (bytes == 4) shmem_##name##32(to, from, dst * step, sst * step, mine, pe);      \
+      if constexpr (bytes == 8) shmem_##name##64(to, from, dst * step, sst * step, mine, pe);      \
+      if constexpr (bytes == 16) shmem_##name##128(to, from, dst * step, sst * step, mine, pe);    \
+    }                                                                                              \
+    shmem::device::settle(scope);                                                                  \
+  }
+SHMEM_STRIDED_(iput)
+SHMEM_STRIDED_(iget)
+#undef SHMEM_STRIDED_
+
+#endif
+} // namespace shmem_compat
