@@ -103,8 +103,7 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams,
-    nodes
+    many_teams
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];

@@ -11,6 +11,7 @@
 #include <shmemx.h>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace shmem {
 
@@ -34,8 +35,9 @@ void use();
 bool has_threads();
 
 // Shows kernels a team that this PE is a member of; and clears the flags of one that is destroyed.
-void show_team(const Team &t);
-void forget_team(int id);
+// numbers: of its shares, by node; empty where it has none but this one, or 0 on all.
+void show_team(const Team &t, std::vector<uint16_t> numbers);
+void forget_team(Team &t);
 device::Team kernel_team(const Team &t); // as kernels take it
 const device::Channels &channels();      // of their collectives
 

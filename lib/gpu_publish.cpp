@@ -4,9 +4,12 @@
 #include "../device/runtime.hpp"
 #include "../device/state.hpp"
 #include "gpu_hip.hpp"
+#include "net.hpp"
 #include "team.hpp"
 #include <algorithm>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace shmem::gpu {
 
@@ -16,6 +19,7 @@ std::mutex modules_mutex; // guards state too: a module may come at any time, fr
 device::Module *modules;
 device::State state; // all zero while there is no device heap
 device::Team *teams;
+std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 
 void publish_to(device::Module *module) {
   if (module->state_bytes != sizeof state)
@@ -111,7 +115,7 @@ void publish(const Flags &flags) {
     teams = static_cast<device::Team *>(p);
     fill(flags);
   }
-  if (!self.one_node()) show_team(*self.shared);
+  if (!self.one_node()) show_team(*self.shared, {});
   publish_to_all();
 }
 
@@ -133,8 +137,9 @@ const device::Channels &channels() {
   return state.channels;
 }
 
-void show_team(const Team &t) {
+void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
   if (!self.device.size) return;
+  numbers[t.id] = std::move(of_nodes);
   const device::Team shown = kernel_team(t);
   copy(teams + t.id, &shown, sizeof shown);
 }
@@ -142,8 +147,15 @@ void show_team(const Team &t) {
 // The next team with this number starts from 0. The others have written a member's flags by the
 // time that it leaves the team's last barrier, so each member clears its own before it gives the
 // number back.
-void forget_team(int id) {
+//
+// Of a team on several nodes that says nothing of flags that no collective waits for to its end. So
+// its members meet once more when all that they have sent is there: a flag that came later would be
+// stored over one of the next team.
+void forget_team(Team &t) {
   if (!self.device.size) return;
+  if constexpr (net::built)
+    if (t.nodes) finish_ring(), sync(t);
+  const int id = t.id;
   zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
   zero(state.epoch + id, sizeof(uint64_t));
   const device::Channels &w = state.channels;
@@ -153,6 +165,18 @@ void forget_team(int id) {
   uint64_t used = 0;
   copy(&used, own, sizeof used);
   if (used) zero(own, w.team_bytes);
+}
+
+// A team has another number on each node, and so lie its flags.
+uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
+  const bool meets = at < arrived_bytes();
+  const uint64_t first = meets ? 0 : channels_at(),
+                 each = meets ? size_t(self.n) * sizeof(uint64_t) : state.channels.team_bytes,
+                 id = (at - first) / each;
+  if constexpr (net::built)
+    if (id < max_teams && !numbers[id].empty())
+      return at + (numbers[id][size_t(net::node_of(pe))] - id) * each;
+  return at;
 }
 
 } // namespace shmem::gpu

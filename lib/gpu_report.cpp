@@ -46,10 +46,6 @@ const char *comparison(int cmp) {
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",
         r.routine, (unsigned long long)r.seen, self.env.coll_teams, where);
-  case device::Report::nodes:
-    fatal("%s: %s: has members on several nodes, where kernels have barriers only, in this "
-          "version; %s",
-          r.routine, r.argument, where);
   case device::Report::wait_limit:
     fatal("%s: %s = %p: waited longer than SHMEM_WAIT_LIMIT for a value %s %lld (0x%llx) and last "
           "saw %lld (0x%llx); %s",

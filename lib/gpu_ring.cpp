@@ -74,11 +74,13 @@ void serve_one(const Request &q) {
     net::get(words, {at, q.pe}, {q.bytes}, false);
     return answer(q, words, sizeof words);
   }
-  case Request::flags:
+  case Request::flags: {
+    if (q.bytes > sizeof q.word) bad_request(q);
+    auto *flag = reinterpret_cast<uint64_t *>(self.flags.base + flag_there(q.at, q.pe));
     for (unsigned i = 0; i < q.bytes / sizeof *q.word; i++)
-      net::atomic_later(reinterpret_cast<uint64_t *>(self.flags.base + q.at) + i, q.pe, Amo::set,
-                        sizeof *q.word, q.word[i], 0, nullptr, nullptr);
+      net::atomic_later(flag + i, q.pe, Amo::set, sizeof *q.word, q.word[i], 0, nullptr, nullptr);
     return;
+  }
   case Request::fence:
     return complete();
   }

@@ -23,6 +23,10 @@ std::mutex lists;
 // Never destroyed: other threads may be in a barrier while this process runs its exit handlers.
 std::list<Team> &teams = *new std::list<Team>;
 
+Arrival *share(int id) {
+  return reinterpret_cast<Arrival *>(self.shares + id * share_bytes(self.n_local));
+}
+
 // A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
 int take_share() {
   for (int w = 0; w < max_teams / 64; w++) {
@@ -31,14 +35,13 @@ int take_share() {
       int bit = std::countr_one(used);
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
-      std::byte *share = self.shares + id * share_bytes(self.n_local);
       // All but stages and outboxes, which are large: their counts go on from where the last team's
       // ended.
-      auto *root = reinterpret_cast<Arrival *>(share);
+      Arrival *root = share(id);
       full_fence(); // see team_destroy
       uint64_t rounds = root->rounds, casts = root->casts;
       uint32_t generation = root->generation;
-      std::memset(static_cast<void *>(share), 0, arrivals_bytes(self.n));
+      std::memset(static_cast<void *>(root), 0, arrivals_bytes(self.n));
       root->rounds = rounds;
       root->casts = casts;
       root->generation = generation + 1;
@@ -58,7 +61,7 @@ Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   std::lock_guard guard(lists);
   Team &t = teams.emplace_front();
   t.me = me, t.n = n, t.start = start, t.stride = stride, t.id = id;
-  t.share = self.shares + id * share_bytes(self.n_local);
+  t.share = reinterpret_cast<std::byte *>(share(id));
   t.num_contexts = num_contexts;
   t.rounds = arrival(t)->rounds;
   t.casts = t.done = arrival(t)->casts;
@@ -255,28 +258,43 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   }
   const int leader = mine < 0 ? -1 : children[mine].leader(parent);
   int id = -1, first_id = -1;
+  uint32_t generation = 0;
   bool ok = true;
-  // A leader shows its share's number + 1, or 0 when there is none left; a PE that leads no child
-  // shows all ones.
-  const bool leads = leader == parent.me;
-  exchange_value(parent, leads ? uint64_t(take_share() + 1) : ~uint64_t(0),
-                 [&](int i, uint64_t word) {
-                   ok &= word != 0;
-                   if (i == leader) id = int(word) - 1;
-                   if (mine >= 0 && i == children[mine].start) first_id = int(word) - 1;
-                 });
+  // A leader shows its share's number and generation; a PE that leads no child, no number.
+  struct Shown {
+    bool leads;
+    int id;
+    uint32_t generation;
+  } shown{leader == parent.me, -1, 0};
+  if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
+  std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
+  if (self.device.size && parent.nodes) numbers.resize(size_t(self.n));
+  exchange_value(parent, shown, [&](int i, const Shown &theirs) {
+    if (!theirs.leads) return;
+    ok &= theirs.id >= 0;
+    if (i == leader) id = theirs.id;
+    if (mine < 0) return;
+    const Child &c = children[mine];
+    if (i == c.start) first_id = theirs.id;
+    if (member(i, c.start, c.stride, c.size) < 0) return;
+    generation = std::max(generation, theirs.generation);
+    if constexpr (net::built)
+      if (!numbers.empty()) numbers[size_t(net::node_of(parent.pe(i)))] = uint16_t(theirs.id);
+  });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
   const Child &c = children[mine];
   if (!ok) {
-    if (leads && id >= 0) give_share(id);
+    if (shown.leads && id >= 0) give_share(id);
     return false;
   }
+  // The same on all nodes, and so is where the epochs of the team's collectives begin.
+  share(id)->generation = generation;
   const int contexts = mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
   const int start = parent.pe(c.start);
   const Team &made = make_team(me, c.size, start, c.stride * parent.stride, id, contexts,
                                team_tag(start, first_id));
-  gpu::show_team(made);
+  gpu::show_team(made, std::move(numbers));
   *team = handle_of(made);
   return true;
 }
@@ -323,8 +341,8 @@ void team_destroy(const char *fn, shmem_team_t team) {
   if (&t == self.world || &t == self.shared)
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   // Members leave at their own time; the last one gives the share back.
+  gpu::forget_team(t);
   leave_counts(t);
-  gpu::forget_team(t.id);
   const bool last =
       arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n);
   // Orders this count and take_share's zeros for ThreadSanitizer, which sees nothing of the last
