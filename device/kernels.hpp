@@ -30,6 +30,17 @@ hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t st
 hipError_t quiet_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
+// The same for objects of a PE that is not mapped, named by where this PE has them; and for all that
+// was begun at such PEs. In builds with a network only. A put is of any size, its signal behind it.
+hipError_t transfer_away(void *dest, const void *source, const Strides &strides, size_t block,
+                         size_t n, Remote remote, int pe, hipStream_t stream);
+hipError_t store_away(void *dest, uint64_t value, size_t bytes, int pe, hipStream_t stream);
+hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                           uint64_t value, int sig_op, int pe, hipStream_t stream);
+hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, void *fetch,
+                       int pe, hipStream_t stream);
+hipError_t quiet_away(hipStream_t stream);
+
 // A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
 // its own (device/coll.hpp).
 struct Call {

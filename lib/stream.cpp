@@ -43,6 +43,7 @@ void check_objects(const char *fn, const void *dest, size_t dest_bytes, const vo
   check_object(fn, "source", source, source_bytes, 1);
   if (self.check) check_arrays(fn, dest, dest_bytes, source, source_bytes, align, in_place);
 }
+// Null where that PE is not mapped.
 template <class T>
 T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int pe) {
   check_ready(fn);
@@ -50,7 +51,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
   check_object(fn, arg, p, bytes, align);
   const int local = local_of(pe);
-  if (local < 0) not_mapped(fn, pe);
+  if (local < 0) return nullptr;
   return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[local]));
 }
 
@@ -79,10 +80,6 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
   if (t->id >= gpu::channels().teams)
     fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
           fn, static_cast<void *>(team), t->id, gpu::channels().teams);
-  if (t->nodes)
-    fatal("%s: team = %p: has members on several nodes, where streams have no collectives, in this "
-          "version",
-          fn, static_cast<void *>(team));
   *members = t;
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
@@ -109,13 +106,24 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
   check_ready(fn);
   check_strided(fn, remote == Remote::dest ? "source" : "dest",
                 remote == Remote::dest ? source : dest, b.dst, b.sst, b.block, n);
-  if (remote == Remote::dest)
-    dest = there(fn, "dest", dest, bytes(b.dst), b.align, pe);
-  else
-    source = there(fn, "source", source, bytes(b.sst), b.align, pe);
+  const void *const object = remote == Remote::dest
+                                 ? there(fn, "dest", dest, bytes(b.dst), b.align, pe)
+                                 : there(fn, "source", source, bytes(b.sst), b.align, pe);
   if (n == 0) return;
-  if (n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block))
-    return copy(fn, dest, source, n * b.block * b.unit, remote, s);
+  const bool one = n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block);
+  if constexpr (net::built)
+    if (!object) {
+      OnDevice on;
+      MUST(kernels::transfer_away(dest, source, {b.dst, b.sst, b.unit}, one ? n * b.block : b.block,
+                                  one ? 1 : n, remote, pe, s),
+           "%s: %zu blocks of %zu elements", fn, n, b.block);
+      return;
+    }
+  if (remote == Remote::dest)
+    dest = const_cast<void *>(object);
+  else
+    source = object;
+  if (one) return copy(fn, dest, source, n * b.block * b.unit, remote, s);
   OnDevice on;
   MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, remote, s),
        "%s: %zu blocks of %zu elements", fn, n, b.block);
@@ -123,6 +131,11 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
   void *p = there(fn, "dest", dest, bytes, bytes, pe);
   OnDevice on;
+  if constexpr (net::built)
+    if (!p) {
+      MUST(kernels::store_away(dest, value, bytes, pe, s), "%s", fn);
+      return;
+    }
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
 }
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
@@ -132,15 +145,26 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
   check_pointer(fn, "source", source, bytes);
   if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
+  if constexpr (net::built)
+    if (!there_sig) {
+      OnDevice on;
+      MUST(kernels::put_signal_away(dest, source, bytes, sig, value, op, pe, s), "%s", fn);
+      return;
+    }
   if (bytes > one_block) copy(fn, d, source, bytes, Remote::dest, s), bytes = 0;
   OnDevice on;
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op, s), "%s", fn);
 }
 void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
-  void *object =
-      const_cast<void *>(there(fn, op == Amo::fetch ? "source" : "dest", p, bytes, bytes, pe));
+  void *const own = const_cast<void *>(p),
+              *object = there(fn, op == Amo::fetch ? "source" : "dest", own, bytes, bytes, pe);
   OnDevice on;
+  if constexpr (net::built)
+    if (!object) {
+      MUST(kernels::atomic_away(op, own, bytes, value, cond, fetch, pe, s), "%s", fn);
+      return;
+    }
   MUST(kernels::atomic_on_stream(op, object, bytes, value, cond, fetch, s), "%s", fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
@@ -153,6 +177,11 @@ void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s
 void quiet(const char *fn, Stream s) {
   check_ready(fn);
   OnDevice on;
+  if constexpr (net::built)
+    if (!self.one_node()) {
+      MUST(kernels::quiet_away(s), "%s", fn);
+      return;
+    }
   MUST(kernels::quiet_on_stream(s), "%s", fn);
 }
 

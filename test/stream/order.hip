@@ -324,10 +324,10 @@ void telling(void) {
        *all = reinterpret_cast<unsigned *>(device_alloc(size_t(npes) * count * 4, 0)),
        *bad = reinterpret_cast<unsigned *>(device_alloc(4, 0));
   auto *sig = reinterpret_cast<uint64_t *>(device_alloc(16, 0));
-  auto *there = static_cast<unsigned *>(shmem_ptr(dest, right));
-  CHECK(there, "no address of dest at PE %d", right);
+  auto *const there = static_cast<unsigned *>(shmem_ptr(dest, right)); // or it is not mapped
   for (unsigned r = 1; r <= rounds; r++) {
-    hipLaunchKernelGGL(fill, dim3(blocks), dim3(64), 0, stream, r % 4 == 2 ? there : source, r);
+    hipLaunchKernelGGL(fill, dim3(blocks), dim3(64), 0, stream,
+                       r % 4 == 2 && there ? there : source, r);
     if (r % 4 == 3) {
       choose("direct", 2, 256);
       shmemx_uint32_fcollect_on_stream(SHMEM_TEAM_WORLD, all, source, count, stream);
@@ -339,7 +339,7 @@ void telling(void) {
       shmemx_putmem_signal_on_stream(dest, source, count * 4, sig, r, SHMEM_SIGNAL_SET, right,
                                      stream);
     } else {
-      if (r % 4 == 1) shmemx_putmem_on_stream(dest, source, count * 4, right, stream);
+      if (r % 4 == 1 || !there) shmemx_putmem_on_stream(dest, source, count * 4, right, stream);
       shmemx_quiet_on_stream(stream);
       shmemx_signal_set_on_stream(sig, r, right, stream);
     }
