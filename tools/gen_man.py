@@ -75,11 +75,13 @@ def compat(root, library):
     names, kept = sum(row[3] for row in found), sum(row[4] for row in found)
     yield f"Of {names} names {kept} are there."
     yield f"The list is from {source}."
-    yield from (".PP", ".TS", "lw(32n) lw(34n).")
-    # A name that is wider than its column may break.
+    # What is wider than its column may break; and so may a table at the end of a printed page.
     shown = lambda name: f"{{{name}}}" if len(name) <= 32 else "\\fB" + name.replace("_", "_\\:") + "\\fP"
-    yield from (f"{shown(name)}\t{forms}: {what}" for name, forms, what, _, _ in found)
-    yield ".TE"
+    for begin in range(0, len(found), 20):
+        yield from (".PP", ".TS", "lw(32n) lw(34n).")
+        for name, forms, what, _, _ in found[begin:begin + 20]:
+            yield f"{shown(name)}\t{forms}: " + re.sub(r"\{(\w+)\}", lambda m: shown(m[1]), what)
+        yield ".TE"
 
 
 def scope_names(f):
