@@ -75,9 +75,13 @@ def compat(root, library):
     names, kept = sum(row[3] for row in found), sum(row[4] for row in found)
     yield f"Of {names} names {kept} are there."
     yield f"The list is from {source}."
-    yield ".PP\n.TS\nlw(34n) lw(36n)."
-    yield from (f"{{{name}}}\t{forms}: {what}" for name, forms, what, _, _ in found)
-    yield ".TE"
+    # What is wider than its column may break; and so may a table at the end of a printed page.
+    shown = lambda name: f"{{{name}}}" if len(name) <= 32 else "\\fB" + name.replace("_", "_\\:") + "\\fP"
+    for begin in range(0, len(found), 20):
+        yield from (".PP", ".TS", "lw(32n) lw(34n).")
+        for name, forms, what, _, _ in found[begin:begin + 20]:
+            yield f"{shown(name)}\t{forms}: " + re.sub(r"\{(\w+)\}", lambda m: shown(m[1]), what)
+        yield ".TE"
 
 
 def scope_names(f):
@@ -248,9 +252,12 @@ class Page:
 
 
 def spelled(line):
-    """The prototype of a line, with TYPENAME, TYPE and SIZE."""
+    """The prototype of a line, with TYPENAME, TYPE and SIZE; of one that only streams have, theirs."""
     space = "" if line.result.endswith("*") else " "
-    return f"{line.result}{space}{line.name}({', '.join(line.params) or 'void'});"
+    name, params = line.name, line.params
+    if "only" in line.tags and "dev" not in line.tags:
+        name, params = name + "_on_stream", params + ["shmemx_stream_t stream"]
+    return f"{line.result}{space}{name}({', '.join(params) or 'void'});"
 
 
 def listing(names):
@@ -296,7 +303,7 @@ def code(line):
 
 def row(line):
     """A row of a table, with long cells as text that is filled."""
-    return "\t".join(f"T{{\n{c}\nT}}" if " " in c and len(c) > 20 else c for c in line.split("\t"))
+    return "\t".join(f"T{{\n{c}\nT}}" if re.search(r" |\\:", c) and len(c) > 20 else c for c in line.split("\t"))
 
 
 def bold(text):

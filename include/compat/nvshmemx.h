@@ -147,18 +147,22 @@ int nvshmemx_collective_launch_query_gridsize(Kernel *kernel, dim3 block, void *
   *blocks = units * each;
   return error == hipSuccess ? 0 : 1;
 }
-// A grid of 0 blocks is as many as the GPU holds.
+// A grid of 0 blocks is as many as the GPU holds. Where it knows no cooperative launch, a grid that
+// it holds at once is what that is for.
 template <class Kernel>
 int nvshmemx_collective_launch(Kernel *kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, hipStream_t stream) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
-    int blocks = 0;
-    if (nvshmemx_collective_launch_query_gridsize(kernel, block, arguments, shared, &blocks))
-      return 1;
-    grid = dim3(unsigned(blocks));
-  }
-  return hipLaunchCooperativeKernel(kernel, grid, block, arguments, unsigned(shared), stream) !=
-         hipSuccess;
+  int most = 0, device = 0, cooperative = 0;
+  if (nvshmemx_collective_launch_query_gridsize(kernel, block, arguments, shared, &most)) return 1;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) grid = dim3(unsigned(most));
+  if (size_t(grid.x) * grid.y * grid.z > size_t(most) || hipGetDevice(&device) != hipSuccess ||
+      hipDeviceGetAttribute(&cooperative, hipDeviceAttributeCooperativeLaunch, device) !=
+          hipSuccess)
+    return 1;
+  return (cooperative
+              ? hipLaunchCooperativeKernel(kernel, grid, block, arguments, unsigned(shared), stream)
+              : hipLaunchKernel(shmem::arch::launchable(kernel), grid, block, arguments, shared,
+                                stream)) != hipSuccess;
 }
 
 #endif

@@ -162,10 +162,6 @@ STANDS = {
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it out",
     },
 }
-# HIP 6.4, without which there is no gfx950, asks for more with each packet than HIP 5.2 does.
-PACKETS = "on HIP 6.4, probably as its packets acquire and release at the GPU's scope (269 of 281 of this test); mi300x-cpx stands too: not settled"
-STANDS["mi300x"] |= dict.fromkeys(("streams, fence_stream", "streams, put_signal: the release", "streams, quiet", "streams, wait_until: polled",
-                                   "streams, channel, tell: the release", "streams, channel, leave: polled"), PACKETS)
 STANDS["mi355x"] = STANDS["mi300x"]  # LLVM's model has one section for both
 
 

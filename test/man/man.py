@@ -170,9 +170,10 @@ def case_names():
 def case_errors():
     """A line that a page shows ends as one of the library's string constants does."""
     ends = []
-    for path in [*(SOURCE / "lib").rglob("*.cpp"), *(SOURCE / "lib").rglob("*.hpp")]:
+    for path in [*(SOURCE / "lib").rglob("*.cpp"), *(SOURCE / "lib").rglob("*.hpp"),
+                 *(SOURCE / "include/compat").glob("*.hpp")]:
         for text in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', path.read_text()):
-            text = re.sub(r'"\s*"', "", text)[1:-1].replace('\\"', '"')
+            text = re.sub(r'"\s*"', "", text)[1:-1].replace('\\"', '"').removesuffix("\\n")
             if len(re.sub(r"%\w+|\W", "", text)) < 10:
                 continue
             pattern = re.escape(text).replace("%%", "%")
