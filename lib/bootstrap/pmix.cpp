@@ -43,32 +43,59 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
-// Finds which PEs are on this node, by the name of each one's host: Open MPI 4.1.4 with PMIx 4.2.2
-// gives every node the PMIX_LOCAL_PEERS of the last one if PMIx keeps what it is told in memory, as
-// oshrun asks it to.
+// Open MPI 4.1.4 with PMIx 4.2.2 tells every node the PMIX_LOCAL_PEERS and PMIX_LOCAL_SIZE of the last
+// one if PMIx keeps what it is told in memory, as oshrun asks it to; in the environment it is right.
+int local_size() {
+  const char *theirs = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const int n = theirs ? atoi(theirs) : 0;
+  return n > 0 ? n : int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
+}
+
+int local_rank(int pe) {
+  return int(get_uint32(pmix_rank_t(pe), PMIX_LOCAL_RANK));
+}
+
+// Finds which PEs are on this node, by the names of their hosts. Launchers place them by slot or by
+// node: both are tried before every PE is asked for, because each asks for all others then.
 void find_node(Place *place) {
   pmix_value_t *mine = get(proc.rank, PMIX_HOSTNAME);
-  int found = 0, last = -1;
-  bool even = true;
-  for (int pe = 0; pe < place->n; pe++) {
+  auto here = [&](int pe) {
     pmix_value_t *theirs = get(pmix_rank_t(pe), PMIX_HOSTNAME);
-    const bool here = !strcmp(theirs->data.string, mine->data.string);
+    const bool same = !strcmp(theirs->data.string, mine->data.string);
     PMIX_VALUE_RELEASE(theirs);
-    if (!here) {
-      if (place->elsewhere < 0) place->elsewhere = pe;
-      continue;
+    return same;
+  };
+  auto try_stride = [&](int stride) {
+    const int first = place->me - place->local * stride;
+    if (first < 0 || first + (place->n_local - 1) * stride >= place->n) return false;
+    for (int i = 0; i < place->n_local; i++)
+      if (!here(first + i * stride)) return false;
+    place->first = first, place->stride = stride;
+    return true;
+  };
+  auto nodes = [&] { // by node, local rank 0 is the first PEs', of all nodes
+    int n = 1;
+    for (int step = place->n; step > 0; step /= 2)
+      if (n + step < place->n && local_rank(n + step - 1) == 0) n += step;
+    return n;
+  };
+  if (!try_stride(1) && !try_stride(nodes())) {
+    int found = 0, last = -1;
+    bool even = true;
+    for (int pe = 0; pe < place->n; pe++) {
+      if (!here(pe)) continue;
+      if (found == 0) place->first = pe;
+      if (found == 1) place->stride = pe - place->first;
+      if (found > 1) even = even && pe - last == place->stride;
+      found++;
+      last = pe;
     }
-    if (found == 0) place->first = pe;
-    if (found == 1) place->stride = pe - place->first;
-    if (found > 1) even = even && pe - last == place->stride;
-    if (pe == place->me) place->local = found;
-    found++;
-    last = pe;
+    if (found != place->n_local)
+      fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
+    if (!even) place->stride = 0;
   }
+  for (place->elsewhere = 0; here(place->elsewhere);) place->elsewhere++;
   PMIX_VALUE_RELEASE(mine);
-  if (found != place->n_local)
-    fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
-  if (!even) place->stride = 0;
 }
 
 // Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up. While
@@ -96,8 +123,8 @@ Place join() {
   Place place;
   place.me = int(proc.rank);
   place.n = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE));
-  place.local = int(get_uint32(proc.rank, PMIX_LOCAL_RANK));
-  place.n_local = int(get_uint32(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE));
+  place.local = local_rank(place.me);
+  place.n_local = local_size();
   place.machine = place.n_local;
   place.first = 0, place.stride = 1, place.elsewhere = -1;
   if (place.n_local < place.n) find_node(&place);
