@@ -141,26 +141,36 @@ void tell(const char *text) {
   must(PMIx_Commit(), "PMIx_Commit");
 }
 
-void show(const void *p, size_t bytes) {
+static void put(const char *key, const void *p, size_t bytes) {
   pmix_value_t value;
   value.type = PMIX_BYTE_OBJECT;
   value.data.bo = {static_cast<char *>(const_cast<void *>(p)), bytes};
-  must(PMIx_Put(PMIX_GLOBAL, "shmem.net", &value), "PMIx_Put");
-  must(PMIx_Commit(), "PMIx_Commit");
-  bool collect = true;
-  pmix_info_t info;
-  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-  must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+  must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
 }
-
-void seen(int pe, void *p, size_t bytes) {
-  pmix_value_t *value = get(pmix_rank_t(pe), "shmem.net");
+static void get(int pe, const char *key, void *p, size_t bytes) {
+  pmix_value_t *value = get(pmix_rank_t(pe), key);
   if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size != bytes)
     fatal("PE %d tells %zu bytes of itself, this PE %zu: nodes have different versions of this "
           "library",
           pe, value->type == PMIX_BYTE_OBJECT ? value->data.bo.size : 0, bytes);
   memcpy(p, value->data.bo.bytes, bytes);
   PMIX_VALUE_RELEASE(value);
+}
+
+void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
+  put("shmem.net", p, bytes);
+  if (rest_bytes) put("shmem.net.rest", rest, rest_bytes);
+  must(PMIx_Commit(), "PMIx_Commit");
+  bool collect = true;
+  pmix_info_t info;
+  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+  must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+}
+void seen(int pe, void *p, size_t bytes) {
+  get(pe, "shmem.net", p, bytes);
+}
+void seen_rest(int pe, void *p, size_t bytes) {
+  get(pe, "shmem.net.rest", p, bytes);
 }
 
 Host host_of(int pe) {

@@ -19,8 +19,9 @@ void tell(const char *) {}
 bool hear(char *, int) {
   return false;
 }
-void show(const void *, size_t) {}
+void show(const void *, size_t, const void *, size_t) {}
 void seen(int, void *, size_t) {}
+void seen_rest(int, void *, size_t) {}
 Host host_of(int) {
   return {"this one"};
 }

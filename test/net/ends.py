@@ -67,9 +67,9 @@ cut = r"""
 "$0" -n 4 "$1" "$2" & job=$!
 while [ "$(pgrep -cf "^$1 $2")" -lt 4 ]; do sleep 0.1; done
 sleep 1
-ip link set veth2 down
+ip link set veth2.0 down
 echo cut
-[ "$2" = talk ] && sleep 2 && ip link set veth2 up
+[ "$2" = talk ] && sleep 2 && ip link set veth2.0 up
 wait $job
 """
 

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <ucs/config/global_opts.h>
 #include <unistd.h>
+#include <vector>
 
 namespace shmem::net {
 
@@ -40,7 +41,7 @@ struct Entry {
   uint32_t program;    // a sum of the executable
   int first;           // PE of its node
   int node;            // filled by who reads it
-  char address[228];
+  char address[228];   // or its beginning: with many interfaces it is longer
 };
 static_assert(sizeof(Entry) == 256);
 
@@ -199,7 +200,16 @@ ucp_ep_h endpoint(int pe) {
   ucp_ep_params_t p{};
   p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                  UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  p.address = reinterpret_cast<const ucp_address_t *>(book()[pe].address);
+  const Entry &e = book()[pe];
+  std::vector<char> whole;
+  const char *address = e.address;
+  if (e.length > sizeof e.address) {
+    whole.assign(e.address, e.address + sizeof e.address);
+    whole.resize(e.length);
+    bootstrap::seen_rest(pe, &whole[sizeof e.address], e.length - sizeof e.address);
+    address = whole.data();
+  }
+  p.address = reinterpret_cast<const ucp_address_t *>(address);
   // UCX tells of no lost peer over shared memory; on one machine the launcher does.
   p.err_mode =
       self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
@@ -307,10 +317,6 @@ void show_address() {
   }
   must(ucp_worker_query(worker, &attr), "ucp_worker_query");
   debug("UCX: an address of %zu bytes", attr.address_length);
-  if (attr.address_length > sizeof mine.address)
-    fatal_all("UCX's address of a PE takes %zu bytes, there is room for %zu: name fewer interfaces "
-              "in UCX_NET_DEVICES, or transports in UCX_TLS",
-              attr.address_length, sizeof mine.address);
   mine.library = library_version();
   mine.ucx = ucx_version();
   mine.heap = uint32_t(self.heap.size / page);
@@ -318,9 +324,11 @@ void show_address() {
   mine.program = sum_of_program();
   mine.first = self.node_first;
   mine.length = uint16_t(attr.address_length);
-  memcpy(mine.address, attr.address, attr.address_length);
+  const size_t length = std::min(attr.address_length, sizeof mine.address);
+  memcpy(mine.address, attr.address, length);
+  bootstrap::show(&mine, sizeof mine, reinterpret_cast<const char *>(attr.address) + length,
+                  attr.address_length - length);
   ucp_worker_release_address(worker, attr.address);
-  bootstrap::show(&mine, sizeof mine);
 }
 
 // Every node's first PE reads all, so each pair that differs is met by both sides.
