@@ -26,9 +26,11 @@ Place join();
 void tell(const char *text);
 // Waits for the leader's text, for about half a second; false when it has not come: call again.
 bool hear(char *text, int length);
-// What a PE tells those of other nodes: all call show together, and the leaders then ask for the
-// others' by seen. The rest, which few have, is for who asks for it.
+// What a PE tells those of other nodes: all call show together, then shown, which waits for the others
+// for about half a second, until it is true; the leaders ask for what the others told by seen. The
+// rest, which few have, is for who asks for it.
 void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
+bool shown();
 void seen(int pe, void *p, size_t bytes);
 void seen_rest(int pe, void *p, size_t bytes);
 // The name of the node that a PE is on.

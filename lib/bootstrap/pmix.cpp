@@ -20,6 +20,24 @@ namespace {
 pmix_proc_t proc, leader;
 std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
+// What the launcher's answer makes true, in a thread of PMIx.
+struct Later {
+  std::mutex mutex;
+  std::condition_variable given;
+  bool got;
+  pmix_status_t status;
+  void give(pmix_status_t s) {
+    std::lock_guard guard(mutex);
+    status = s;
+    got = true;
+    given.notify_one();
+  }
+  bool came() { // waits for about half a second
+    std::unique_lock lock(mutex);
+    return given.wait_for(lock, std::chrono::milliseconds(500), [this] { return got; });
+  }
+} answer, fence;
+
 void must(pmix_status_t status, const char *what) {
   if (status != PMIX_SUCCESS) fatal("%s: %s", what, PMIx_Error_string(status));
 }
@@ -162,9 +180,16 @@ void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
   if (rest_bytes) put("shmem.net.rest", rest, rest_bytes);
   must(PMIx_Commit(), "PMIx_Commit");
   bool collect = true;
-  pmix_info_t info;
+  static pmix_info_t info; // for as long as the fence takes
   PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-  must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+  must(PMIx_Fence_nb(
+           nullptr, 0, &info, 1, [](pmix_status_t status, void *) { fence.give(status); }, nullptr),
+       "PMIx_Fence of all nodes");
+}
+bool shown() {
+  if (!fence.came()) return false;
+  must(fence.status, "PMIx_Fence of all nodes");
+  return true;
 }
 void seen(int pe, void *p, size_t bytes) {
   get(pe, "shmem.net", p, bytes);
@@ -186,37 +211,26 @@ Host host_of(int pe) {
 }
 
 namespace {
-struct Answer {
-  std::mutex mutex;
-  std::condition_variable given;
-  bool asked, got;
-  pmix_status_t status;
-  char text[256];
-} answer;
-
-void take(pmix_status_t status, pmix_value_t *value, void *) {
-  std::lock_guard guard(answer.mutex);
-  answer.status = status;
-  if (status == PMIX_SUCCESS) strncpy(answer.text, value->data.string, sizeof answer.text - 1);
-  answer.got = true;
-  answer.given.notify_one();
-}
+char answer_text[256];
+bool asked;
 } // namespace
 
 // This needs no fence: the get waits at the launcher until the leader has committed, which costs
 // one message instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5
 // (2026-11-22), and the leader may well be later: then it is asked again.
 bool hear(char *text, int length) {
-  if (!answer.asked)
+  auto take = [](pmix_status_t status, pmix_value_t *value, void *) {
+    if (status == PMIX_SUCCESS) strncpy(answer_text, value->data.string, sizeof answer_text - 1);
+    answer.give(status);
+  };
+  if (!asked)
     must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
          "PMIx_Get of the segment");
-  std::unique_lock lock(answer.mutex);
-  answer.asked = true;
-  if (!answer.given.wait_for(lock, std::chrono::milliseconds(500), [] { return answer.got; }))
-    return false;
-  if (answer.status == PMIX_ERR_TIMEOUT) return answer.asked = answer.got = false;
+  asked = true;
+  if (!answer.came()) return false;
+  if (answer.status == PMIX_ERR_TIMEOUT) return asked = answer.got = false;
   must(answer.status, "PMIx_Get of the segment");
-  snprintf(text, length, "%s", answer.text);
+  snprintf(text, length, "%s", answer_text);
   return true;
 }
 

@@ -42,6 +42,11 @@ for _ in range(3): # with one line, whoever says it: the node of the PE, or oshr
     end("killed", process, lambda s: s not in (0, 77), 5, "signal 9")
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
 
+end("ends before shmem_init", job("early"), lambda s: s not in (0, 77), 8, "PE 3")
+os.environ["SHMEM_NET_TIMEOUT"] = "1"
+end("late", job("late"), lambda s: s == 0, 10, "has waited for 1 seconds")
+del os.environ["SHMEM_NET_TIMEOUT"]
+
 # What differs between nodes ends init, and one of the two sides names both.
 for what, text in ("SHMEM_SYMMETRIC_SIZE=8M exec $0", "nodes have other settings"), (
         "cat $0 $0 >/run/far-$$; chmod +x /run/far-$$; exec /run/far-$$", "runs another program than this PE"):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
-// seconds while PE 0 gets from it; far sleep: all wait to be killed; far kernel: memory that is not
-// reached over nodes.
+// seconds while PE 0 gets from it; far sleep: all wait to be killed; far early: it ends before
+// shmem_init; far late: it comes there three seconds after the others.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,11 @@ static int in_time;
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
+  const char *rank = getenv("PMIX_RANK"), *size = getenv("OMPI_COMM_WORLD_SIZE");
+  if (rank && size && atoi(rank) == atoi(size) - 1) {
+    if (strcmp(what, "early") == 0) return 0;
+    if (strcmp(what, "late") == 0) sleep(3);
+  }
   shmem_init();
   const int me = shmem_my_pe(), last = shmem_n_pes() - 1;
   if (me == 0 && (shmem_ptr(&word, last) || !shmem_addr_accessible(&word, last))) return 5;

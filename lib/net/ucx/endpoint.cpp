@@ -369,12 +369,23 @@ void open() {
   if (!peers) fatal("no memory for %d peers", self.n);
   make_worker();
   show_address();
+  // A PE may have ended before. Of one on another node the launcher says nothing.
+  const double start = shmemx_wtime();
+  for (bool told = false; !bootstrap::shown(); check_started())
+    if (self.me == 0 && !told && (told = shmemx_wtime() - start >= self.env.net_timeout))
+      say("shmem_init has waited for %g seconds (SHMEM_NET_TIMEOUT) for PEs of other nodes, and "
+          "goes "
+          "on: have all of them called it?",
+          self.env.net_timeout);
   auto &ready = self.job->book_ready;
   if (self.local == 0) {
     read_book();
     ready.store(1, std::memory_order_release);
   }
-  while (!ready.load(std::memory_order_acquire)) usleep(100);
+  for (unsigned i = 1; !ready.load(std::memory_order_acquire); i++) {
+    usleep(100);
+    if (i % 5000 == 0) check_started();
+  }
 }
 
 void open_device(bool near) {
