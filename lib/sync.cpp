@@ -242,8 +242,8 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   for (long awake = sleep.start;; awake = now_ns()) {
     for (long before = awake; before - awake < yield_ns;) {
       before = yield_core(before);
-      // Whom other nodes ask for something stays awake: the answer of one that sleeps takes three times
-      // as long (a get of 8 B 48 us over tcp, and 20; 2026-11-22).
+      // Whom other nodes ask for something stays awake: while it sleeps, a thread has to be woken for
+      // each answer.
       if constexpr (net::built)
         if (net::progress()) awake = before;
       if (!blocked(context)) return;

@@ -242,6 +242,10 @@ sigset_t taken_signals() {
   return set;
 }
 
+// A launcher waits for minutes for what it has started on a node that has been cut off (Open MPI
+// 4.1.4; 2026-11-22). So long after a PE has said why the job ends it is ended, too.
+constexpr double patience = 8; // seconds
+
 struct Job {
   pid_t launcher;
   bool input;
@@ -340,13 +344,15 @@ int run_job(const std::vector<std::string> &given, Manner manner) {
   }
   Job job{launcher, manner.input, {}, {}, {}, {}};
   int status = 0;
+  std::optional<double> told; // the end, when
+  bool left = false;          // the launcher did not end by itself
   for (bool ended = false; !ended;) {
     pollfd fds[] = {{signals, POLLIN, 0},
                     {job.out.waits() ? STDERR_FILENO : -1, POLLOUT, 0},
                     {job.out.waits() ? -1 : notes.out, POLLIN, 0},
                     {word.out, POLLIN, 0}};
     // A block comes at once: a rule that nothing follows was a program's.
-    const int found = poll(fds, 4, job.notes.holds() ? 1000 : -1);
+    const int found = poll(fds, 4, job.notes.holds() || told ? 1000 : -1);
     if (found < 0 && errno != EINTR) break;
     signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)
@@ -356,10 +362,12 @@ int run_job(const std::vector<std::string> &given, Manner manner) {
     if (ended || fds[2].revents) notes.read_to(job.notes.text);
     job.notes.sort(job.out, ended || found == 0);
     word.read_to(job.word);
+    if (!told && job.word.find_first_not_of('\n') == 0) told = now();
+    if (!ended && !left && told && now() - *told > patience) left = kill(launcher, SIGKILL) == 0;
   }
-  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const int code = left ? 1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code != 0) end_the_rest(before);
-  folders.remove(launcher, code > 128);
+  folders.remove(launcher, left || code > 128);
   job.say_why(code);
   sigprocmask(SIG_UNBLOCK, &taken, nullptr); // there is no job left that they could end
   job.out.write_all();

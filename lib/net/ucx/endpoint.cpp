@@ -27,24 +27,6 @@ bool far[regions], ucx_knows_gpu;
 
 namespace {
 
-constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
-
-// What a PE tells all others, once a node in the segment.
-struct Version {
-  uint8_t part[3];
-  bool operator==(const Version &) const = default;
-};
-struct Entry {
-  Version library, ucx;
-  uint16_t length;     // of the address
-  uint32_t heap, data; // pages
-  uint32_t program;    // a sum of the executable
-  int first;           // PE of its node
-  int node;            // filled by who reads it
-  char address[228];   // or its beginning: with many interfaces it is longer
-};
-static_assert(sizeof(Entry) == 256);
-
 Entry mine;
 
 Entry *book() {
