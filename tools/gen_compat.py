@@ -12,7 +12,6 @@ WHAT is one of
 """
 import re
 import sys
-from pathlib import Path
 
 import gen
 
