@@ -6,19 +6,21 @@
 
 namespace shmem::bootstrap {
 
-struct Place {
-  int me, n;          // in the job
-  int local, n_local; // on this node
-  int machine; // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0
-  int first,
-      stride;    // the PEs of this node are first + i * stride, or stride is 0: in no such order
-  int elsewhere; // a PE on another node, or -1
+struct Place {                // of a process that nobody launched
+  int me = 0, n = 1;          // in the job
+  int local = 0, n_local = 1; // on this node
+  int machine =
+      1; // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0
+  int first = 0,
+      stride = 1; // the PEs of this node are first + i * stride, or stride is 0: in no such order
+  int elsewhere = -1; // a PE on another node, or -1
 };
 
 // The same as if each PE were a node of its own.
-inline Place alone(Place p) {
+inline Place alone(const Place &p) {
   if (p.n == 1) return p;
-  return {p.me, p.n, 0, 1, p.machine, p.me, 1, p.me == 0 ? 1 : 0};
+  return {
+      .me = p.me, .n = p.n, .machine = p.machine, .first = p.me, .elsewhere = p.me == 0 ? 1 : 0};
 }
 bool launched(); // is there a launcher to ask?
 Place join();

@@ -70,11 +70,10 @@ size_t flag_bytes();
 device::Report *open_reports();
 void close_reports();
 // Starts to do what kernels ask for that is for PEs that are not mapped.
-device::Ring open_ring();
+// flag_there: where in a PE's flags that lies which is at `at` in this PE's. Both PEs are in the team
+// whose flag it is.
+device::Ring open_ring(uint64_t (*flag_there)(uint64_t at, int pe));
 void close_ring();
-// Where in a PE's flags that lies which is at `at` in this PE's. Both PEs are in the team whose flag
-// it is.
-uint64_t flag_there(uint64_t at, int pe);
 size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

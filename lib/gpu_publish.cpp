@@ -67,6 +67,18 @@ size_t channels_at() {
   return arrived_bytes() + epoch_bytes() + line;
 }
 
+// A team has another number on each node, and so lie its flags.
+uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
+  const bool meets = at < arrived_bytes();
+  const uint64_t first = meets ? 0 : channels_at(),
+                 each = meets ? size_t(self.n) * sizeof(uint64_t) : state.channels.team_bytes,
+                 id = (at - first) / each;
+  if constexpr (net::built)
+    if (id < max_teams && !numbers[id].empty())
+      return at + (numbers[id][size_t(net::node_of(pe))] - id) * each;
+  return at;
+}
+
 void fill(const Flags &flags) {
   state = {};
   state.base = self.device.base;
@@ -88,7 +100,7 @@ void fill(const Flags &flags) {
     state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
   if constexpr (net::built)
-    if (!self.one_node()) state.ring = open_ring();
+    if (!self.one_node()) state.ring = open_ring(flag_there);
   if (self.check || self.env.wait_limit > 0 || !self.one_node()) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
@@ -165,18 +177,6 @@ void forget_team(Team &t) {
   uint64_t used = 0;
   copy(&used, own, sizeof used);
   if (used) zero(own, w.team_bytes);
-}
-
-// A team has another number on each node, and so lie its flags.
-uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
-  const bool meets = at < arrived_bytes();
-  const uint64_t first = meets ? 0 : channels_at(),
-                 each = meets ? size_t(self.n) * sizeof(uint64_t) : state.channels.team_bytes,
-                 id = (at - first) / each;
-  if constexpr (net::built)
-    if (id < max_teams && !numbers[id].empty())
-      return at + (numbers[id][size_t(net::node_of(pe))] - id) * each;
-  return at;
 }
 
 } // namespace shmem::gpu

@@ -25,6 +25,7 @@ Shared *shared;
 device::Tickets *tickets;
 pthread_t server;
 std::atomic<bool> stop;
+uint64_t (*flag_there)(uint64_t at, int pe); // see open_ring
 
 bool posted(uint64_t ticket) {
   return __atomic_load_n(&shared->requests[ticket % ring_size].lap, __ATOMIC_ACQUIRE) ==
@@ -85,9 +86,7 @@ void serve_one(const Request &q) {
     return complete();
   }
   if (q.what > unsigned(Amo::xor_)) bad_request(q);
-  if (!q.reply)
-    return net::atomic_later(at, q.pe, Amo(q.what), q.bytes, q.word[0], q.word[1], nullptr,
-                             nullptr);
+  if (!q.reply) return net::atomic_later(at, q.pe, Amo(q.what), q.bytes, q.word[0], q.word[1]);
   asked.fetch_add(1, std::memory_order_relaxed);
   net::atomic_later(
       at, q.pe, Amo(q.what), q.bytes, q.word[0], q.word[1],
@@ -129,7 +128,8 @@ void *serve(void *) {
 
 } // namespace
 
-device::Ring open_ring() {
+device::Ring open_ring(uint64_t (*of_flag)(uint64_t at, int pe)) {
+  flag_there = of_flag;
   void *there, *own;
   shared = static_cast<Shared *>(shared_memory(sizeof *shared, &there));
   memset(static_cast<void *>(shared), 0, sizeof *shared);

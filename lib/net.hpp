@@ -71,7 +71,7 @@ uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t 
 // Returns at once. When it is done, whoever makes progress calls then(arg, what was there before), which
 // must not wait; without `then` the next quiet completes it.
 void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
-                  void (*then)(void *, uint64_t), void *arg);
+                  void (*then)(void *, uint64_t) = nullptr, void *arg = nullptr);
 
 template <class T> class Atomic {
   Remote<T> at;

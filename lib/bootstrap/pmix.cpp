@@ -135,7 +135,7 @@ bool launched() {
 }
 
 Place join() {
-  if (!launched()) return {0, 1, 0, 1, 1, 0, 1, -1};
+  if (!launched()) return {};
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
@@ -146,7 +146,6 @@ Place join() {
   place.local = local_rank(place.me);
   place.n_local = local_size();
   place.machine = place.n_local;
-  place.first = 0, place.stride = 1, place.elsewhere = -1;
   if (place.n_local < place.n) find_node(&place);
   PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(place.first));
   return place;

@@ -13,7 +13,7 @@ bool launched() {
   return false;
 }
 Place join() {
-  return {0, 1, 0, 1, 1, 0, 1, -1};
+  return {};
 }
 void tell(const char *) {}
 bool hear(char *, int) {

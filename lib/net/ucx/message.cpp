@@ -179,20 +179,33 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
   Answer a{q.id, q.clock};
   static char behind[piece]; // one thread at a time, under the lock
   size_t bytes = 0;
-  if (q.kind == end_of_job) ended_elsewhere(int(q.value));
-  if (q.kind == keys) bytes = pack_keys(behind, sizeof behind);
-  if (q.kind <= get_blocks) {
-    char *const p = reinterpret_cast<char *>(registered[q.region]->base + q.offset);
-    if (q.kind == put_blocks) spread(p, q.stride, follows, q.value, q.cond);
-    if (q.kind == get_blocks) collect(behind, p, q.stride, q.value, bytes = q.cond);
-    if (q.kind == get_blocks) bytes *= q.value;
-    if (q.kind == atomic_op) {
-      const uint64_t seen = q.bytes == 1   ? apply<uint8_t>(p, q)
-                            : q.bytes == 2 ? apply<uint16_t>(p, q)
-                            : q.bytes == 4 ? apply<uint32_t>(p, q)
-                                           : apply<uint64_t>(p, q);
-      if (!(q.id & store_id)) a.value = seen;
-    }
+  char *const p = q.kind <= get_blocks
+                      ? reinterpret_cast<char *>(registered[q.region]->base + q.offset)
+                      : nullptr;
+  switch (q.kind) {
+  case atomic_op: {
+    const uint64_t seen = q.bytes == 1   ? apply<uint8_t>(p, q)
+                          : q.bytes == 2 ? apply<uint16_t>(p, q)
+                          : q.bytes == 4 ? apply<uint32_t>(p, q)
+                                         : apply<uint64_t>(p, q);
+    if (!(q.id & store_id)) a.value = seen;
+    break;
+  }
+  case put_blocks:
+    spread(p, q.stride, follows, q.value, q.cond);
+    break;
+  case get_blocks:
+    collect(behind, p, q.stride, q.value, q.cond);
+    bytes = q.cond * q.value;
+    break;
+  case keys:
+    bytes = pack_keys(behind, sizeof behind);
+    break;
+  case end_of_job:
+    ended_elsewhere(int(q.value));
+    break;
+  default: // a pulse: the answer is all
+    break;
   }
   if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
     message(param->reply_ep, answer_id, &a, sizeof a, behind, bytes, 0);

@@ -1,67 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Puts and gets, and what completes them.
+// Puts and gets.
 #include "../../gpu.hpp"
 #include "ucx.hpp"
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 namespace shmem::net {
 
 namespace {
 
 constexpr size_t small_block = 1024;
-
-uint64_t now;               // the clock
-std::vector<Peer *> busy;   // where something is begun that quiet is to complete
-std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
-
-// All that was begun there so far is done when this is. Under the lock.
-void flush(Peer &peer) {
-  ucp_request_param_t p{};
-  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  p.user_data = &peer;
-  p.cb.send = [](void *request, ucs_status_t status, void *arg) {
-    Peer &peer = *static_cast<Peer *>(arg);
-    if (status == UCS_OK || over()) peer.done = std::exchange(peer.flushing, 0);
-    ucp_request_free(request);
-  };
-  peer.flushing = now;
-  ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
-  began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
-  if (!UCS_PTR_IS_PTR(request)) peer.done = std::exchange(peer.flushing, 0);
-}
-
-// Whether something is not done of what was begun up to then, at one peer or all. One endpoint's
-// flush after the other's, and at most one on its way: what other threads begin meanwhile is not
-// waited for.
-bool completes(uint64_t until, const Peer *only) {
-  std::lock_guard guard(lock);
-  bool left = false;
-  for (size_t i = 0; i < busy.size();) {
-    Peer &peer = *busy[i];
-    if (only && only != &peer) {
-      i++;
-      continue;
-    }
-    if (peer.done < std::min(peer.moved, until)) {
-      left = true;
-      if (!peer.flushing) flush(peer);
-    }
-    left |= peer.answered < std::min(peer.stored, until);
-    if (peer.busy() || peer.flushing) {
-      i++;
-    } else {
-      peer.listed = false;
-      busy[i] = busy.back();
-      busy.pop_back();
-    }
-  }
-  n_busy.store(busy.size(), std::memory_order_relaxed);
-  return left;
-}
 
 // A put returns when its source may change. UCX over tcp says so only when the target has answered,
 // a round trip later, so a small one goes from a copy (8 B over tcp: 27 us, and 16 so; 2026-11-22).
@@ -108,15 +57,6 @@ bool put_copy(Peer &peer, const void *source, size_t bytes, uint64_t there, ucp_
 
 } // namespace
 
-uint64_t tick(Peer &peer) {
-  if (!peer.listed) {
-    peer.listed = true;
-    busy.push_back(&peer);
-    n_busy.store(busy.size(), std::memory_order_relaxed);
-  }
-  return ++now;
-}
-
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
   const int r = region_of(there);
@@ -140,22 +80,6 @@ void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later)
           later ? nullptr : &count, "a transfer to another node");
   }
   if (!later) wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
-}
-
-static void quiet_of(const Peer *only) {
-  if (n_busy.load(std::memory_order_relaxed) == 0) return;
-  uint64_t until;
-  {
-    std::lock_guard guard(lock);
-    until = now;
-  }
-  wait_for([=] { return completes(until, only); });
-}
-void quiet() {
-  quiet_of(nullptr);
-}
-void quiet_at(int pe) {
-  quiet_of(&peers[pe]);
 }
 
 } // namespace shmem::net

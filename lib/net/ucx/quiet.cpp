@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// What completes all that was begun at other nodes.
+#include "ucx.hpp"
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace shmem::net {
+
+namespace {
+
+uint64_t now;               // the clock
+std::vector<Peer *> busy;   // where something is begun that quiet is to complete
+std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
+
+// All that was begun there so far is done when this is. Under the lock.
+void flush(Peer &peer) {
+  ucp_request_param_t p{};
+  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  p.user_data = &peer;
+  p.cb.send = [](void *request, ucs_status_t status, void *arg) {
+    Peer &peer = *static_cast<Peer *>(arg);
+    if (status == UCS_OK || over()) peer.done = std::exchange(peer.flushing, 0);
+    ucp_request_free(request);
+  };
+  peer.flushing = now;
+  ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
+  began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
+  if (!UCS_PTR_IS_PTR(request)) peer.done = std::exchange(peer.flushing, 0);
+}
+
+// Whether something is not done of what was begun up to then, at one peer or all. One endpoint's
+// flush after the other's, and at most one on its way: what other threads begin meanwhile is not
+// waited for.
+bool completes(uint64_t until, const Peer *only) {
+  std::lock_guard guard(lock);
+  bool left = false;
+  for (size_t i = 0; i < busy.size();) {
+    Peer &peer = *busy[i];
+    if (only && only != &peer) {
+      i++;
+      continue;
+    }
+    if (peer.done < std::min(peer.moved, until)) {
+      left = true;
+      if (!peer.flushing) flush(peer);
+    }
+    left |= peer.answered < std::min(peer.stored, until);
+    if (peer.busy() || peer.flushing) {
+      i++;
+    } else {
+      peer.listed = false;
+      busy[i] = busy.back();
+      busy.pop_back();
+    }
+  }
+  n_busy.store(busy.size(), std::memory_order_relaxed);
+  return left;
+}
+
+} // namespace
+
+uint64_t tick(Peer &peer) {
+  if (!peer.listed) {
+    peer.listed = true;
+    busy.push_back(&peer);
+    n_busy.store(busy.size(), std::memory_order_relaxed);
+  }
+  return ++now;
+}
+
+static void quiet_of(const Peer *only) {
+  if (n_busy.load(std::memory_order_relaxed) == 0) return;
+  uint64_t until;
+  {
+    std::lock_guard guard(lock);
+    until = now;
+  }
+  wait_for([=] { return completes(until, only); });
+}
+void quiet() {
+  quiet_of(nullptr);
+}
+void quiet_at(int pe) {
+  quiet_of(&peers[pe]);
+}
+
+} // namespace shmem::net
