@@ -288,6 +288,7 @@ bool make_children(Team &parent, const std::vector<Child> &children,
     if (shown.leads && id >= 0) give_share(id);
     return false;
   }
+  full_fence(); // as in take_share: a neighbour may have taken it
   // The same on all nodes, and so is where the epochs of the team's collectives begin.
   share(id)->generation = generation;
   const int contexts = mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;

@@ -207,6 +207,7 @@ int main() {
   nvshmem_barrier_all();
   nvshmem_free(mine);
   nvshmem_free(all);
+  free(host);
   if (errors) nvshmem_global_exit(1);
   CHECK(cudaStreamDestroy(stream));
   nvshmem_finalize();
