@@ -68,7 +68,7 @@ size_t channels_at() {
 }
 
 // A team has another number on each node, and so lie its flags.
-uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
+[[maybe_unused]] uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
   const bool meets = at < arrived_bytes();
   const uint64_t first = meets ? 0 : channels_at(),
                  each = meets ? size_t(self.n) * sizeof(uint64_t) : state.channels.team_bytes,
