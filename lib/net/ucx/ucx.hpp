@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the files of this folder share: one worker, whose lock is ours, because not every UCX is
-// built for several threads, and the peers. endpoint.cpp brings them up and down and makes
-// progress, transfer.cpp puts, gets and completes, message.cpp asks other PEs, answers them, and
-// passes the messages of collectives.
+// built for several threads, and the peers, which are in worker.cpp. transfer.cpp puts and gets,
+// quiet.cpp completes, message.cpp asks other PEs, answers them, and passes the messages of
+// collectives. open.cpp brings all that up and down, with a thread that answers.
 #pragma once
 #include "../../log.hpp"
 #include "../../net.hpp"
@@ -67,6 +67,22 @@ extern bool ucx_knows_gpu;
 inline void must(ucs_status_t status, const char *what) {
   if (status != UCS_OK) fatal("%s: %s", what, ucs_status_string(status));
 }
+// What the thread that answers is to see to.
+struct News {
+  int fd = -1;                 // wakes it
+  std::atomic<uint64_t> polls; // of calls, which need no help
+  // The first peer whose connection has failed, and how.
+  std::atomic<Peer *> failed;
+  ucs_status_t failure;
+  // Another node has ended the job, with this status.
+  std::atomic<bool> ends;
+  int status;
+};
+extern News news;
+void wake();
+extern std::atomic<bool> leaving; // a connection that ends is no fault
+
+Entry *book(); // of all PEs
 // The job ends, or this PE leaves it: peers may be gone, and that is no fault.
 bool over();
 int first_of(int pe); // the first PE of its node

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the PEs of other nodes are known and reached, and who answers them. Endpoints are made on
-// first use.
+// Brings the worker up, makes the PEs of all nodes known to each other, answers them, and brings it
+// down.
 #include "../../exit.hpp"
 #include "../../team.hpp"
 #include "built.h"
@@ -18,44 +18,12 @@
 
 namespace shmem::net {
 
-ucp_context_h context;
-ucp_worker_h worker;
-ucp_mem_h memory[regions];
-std::mutex lock;
-Peer *peers;
-bool far[regions], ucx_knows_gpu;
-
 namespace {
 
 Entry mine;
 
-Entry *book() {
-  return static_cast<Entry *>(self.book);
-}
-
-std::atomic<bool> leaving; // a connection that ends is no fault
-std::atomic<bool> ends;    // another node has ended the job, with this status
-int ending;
-// The first peer whose connection has failed, and how.
-std::atomic<Peer *> failed;
-ucs_status_t failure;
-int wake_fd = -1; // wakes the thread that answers
 std::atomic<bool> stopping;
 pthread_t server;
-
-void wake() {
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t n = write(wake_fd, &one, sizeof one);
-}
-
-// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
-// the lock.
-void lost(void *arg, ucp_ep_h, ucs_status_t status) {
-  Peer *none = nullptr;
-  if (over() || failed) return;
-  failure = status;
-  if (failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
-}
 
 // Ends the job because of a PE, unless that is happening already: who ends it there is about to say
 // so here.
@@ -69,11 +37,10 @@ void report_loss(int pe, const char *what) {
 // While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs on
 // 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other things
 // from time to time.
-std::atomic<uint64_t> polls; // of calls
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  for (int i = 0; i < 100 && !woken && !failed; i++, seen = now) {
-    if ((now = polls.load(std::memory_order_relaxed)) == seen) return;
+  for (int i = 0; i < 100 && !woken && !news.failed; i++, seen = now) {
+    if ((now = news.polls.load(std::memory_order_relaxed)) == seen) return;
     usleep(1000);
   }
 }
@@ -113,7 +80,7 @@ public:
 void *serve(void *) {
   int events;
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
-  pollfd fds[2] = {{events, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  pollfd fds[2] = {{events, POLLIN, 0}, {news.fd, POLLIN, 0}};
   Watch watch;
   for (;;) {
     unsigned n = 0;
@@ -124,85 +91,29 @@ void *serve(void *) {
       while (ucp_worker_progress(worker)) n++;
       status = ucp_worker_arm(worker);
     }
-    if (ends && status != UCS_ERR_BUSY) { // the answer is out
+    if (news.ends && status != UCS_ERR_BUSY) { // the answer is out
       leaving = true;
-      claim_exit(ending);
+      claim_exit(news.status);
       return nullptr;
     }
     // Who sleeps until an object of its own changes hears nothing of what is stored from here.
     if (n) ring({nullptr, false});
     if (status == UCS_ERR_BUSY) continue;
     if (stopping) return nullptr;
-    if (failed && !over()) report_loss(int(failed.load() - peers), ucs_status_string(failure));
-    const uint64_t seen = polls.load(std::memory_order_relaxed);
+    if (news.failed && !over())
+      report_loss(int(news.failed.load() - peers), ucs_status_string(news.failure));
+    const uint64_t seen = news.polls.load(std::memory_order_relaxed);
     fds[1].revents = 0;
     poll(fds, 2, rest);
     leave_to_callers(seen, fds[1].revents);
     if (fds[1].revents) {
       uint64_t times;
-      [[maybe_unused]] ssize_t got = read(wake_fd, &times, sizeof times);
+      [[maybe_unused]] ssize_t got = read(news.fd, &times, sizeof times);
     }
   }
 }
 
 } // namespace
-
-bool over() {
-  return leaving || ends || self.exiting || self.job->exit || self.job->dead;
-}
-
-void ended_elsewhere(int status) {
-  ending = status;
-  ends = true;
-}
-
-void done(void *request, ucs_status_t status, void *count) {
-  // Of a peer that is lost nothing is ever done: who waits for it does so until the job ends.
-  if (count && (status == UCS_OK || over()))
-    static_cast<std::atomic<int> *>(count)->fetch_sub(1, std::memory_order_release);
-  ucp_request_free(request);
-}
-ucp_request_param_t counted(std::atomic<int> *count) {
-  ucp_request_param_t p{};
-  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  p.cb.send = done;
-  p.user_data = count;
-  if (count) count->fetch_add(1, std::memory_order_relaxed);
-  return p;
-}
-void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
-  if (UCS_PTR_IS_ERR(request) && !over() && !failed) must(UCS_PTR_STATUS(request), what);
-  if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
-    count->fetch_sub(1, std::memory_order_release);
-}
-
-ucp_ep_h endpoint(int pe) {
-  Peer &peer = peers[pe];
-  if (peer.ep) return peer.ep;
-  ucp_ep_params_t p{};
-  p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                 UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  const Entry &e = book()[pe];
-  std::vector<char> whole;
-  const char *address = e.address;
-  if (e.length > sizeof e.address) {
-    whole.assign(e.address, e.address + sizeof e.address);
-    whole.resize(e.length);
-    bootstrap::seen_rest(pe, &whole[sizeof e.address], e.length - sizeof e.address);
-    address = whole.data();
-  }
-  p.address = reinterpret_cast<const ucp_address_t *>(address);
-  // UCX tells of no lost peer over shared memory; on one machine the launcher does.
-  p.err_mode =
-      self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-  p.err_handler = {lost, &peer};
-  const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
-  if (status != UCS_OK)
-    fatal("PE %d, on another node, cannot be reached: %s: UCX_NET_DEVICES and UCX_TLS choose the "
-          "ways",
-          pe, ucs_status_string(status));
-  return peer.ep;
-}
 
 void check(const bootstrap::Place &place) {
   if (place.elsewhere < 0) return;
@@ -214,13 +125,6 @@ void check(const bootstrap::Place &place) {
 
 size_t book_bytes() {
   return self.one_node() ? 0 : size_t(self.n) * sizeof(Entry);
-}
-
-int first_of(int pe) {
-  return book()[pe].first;
-}
-int node_of(int pe) {
-  return book()[pe].node;
 }
 
 namespace {
@@ -390,7 +294,7 @@ void open_device(bool near) {
 void start() {
   if (!worker) return;
   leaving = stopping = false;
-  wake_fd = eventfd(0, EFD_CLOEXEC);
+  news.fd = eventfd(0, EFD_CLOEXEC);
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that answers other nodes: %s", strerror(error));
 }
@@ -412,19 +316,7 @@ void stop() {
   stopping = true;
   wake();
   pthread_join(server, nullptr);
-  close(wake_fd);
-}
-
-bool progress() {
-  if (!worker) return false;
-  polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!lock.try_lock()) return false;
-  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
-  // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
-  // (2026-11-22).
-  const bool some = !ends && ucp_worker_progress(worker);
-  lock.unlock();
-  return some;
+  close(news.fd);
 }
 
 } // namespace shmem::net

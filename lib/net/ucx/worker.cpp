@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The worker, its peers, whose endpoints are made on first use, and progress.
+#include "../../bootstrap.hpp"
+#include "ucx.hpp"
+#include <unistd.h>
+#include <vector>
+
+namespace shmem::net {
+
+ucp_context_h context;
+ucp_worker_h worker;
+ucp_mem_h memory[regions];
+std::mutex lock;
+Peer *peers;
+bool far[regions], ucx_knows_gpu;
+News news;
+std::atomic<bool> leaving;
+
+Entry *book() {
+  return static_cast<Entry *>(self.book);
+}
+
+void wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t n = write(news.fd, &one, sizeof one);
+}
+
+bool over() {
+  return leaving || news.ends || self.exiting || self.job->exit || self.job->dead;
+}
+
+void ended_elsewhere(int status) {
+  news.status = status;
+  news.ends = true;
+}
+
+void done(void *request, ucs_status_t status, void *count) {
+  // Of a peer that is lost nothing is ever done: who waits for it does so until the job ends.
+  if (count && (status == UCS_OK || over()))
+    static_cast<std::atomic<int> *>(count)->fetch_sub(1, std::memory_order_release);
+  ucp_request_free(request);
+}
+ucp_request_param_t counted(std::atomic<int> *count) {
+  ucp_request_param_t p{};
+  p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  p.cb.send = done;
+  p.user_data = count;
+  if (count) count->fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
+  if (UCS_PTR_IS_ERR(request) && !over() && !news.failed) must(UCS_PTR_STATUS(request), what);
+  if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
+    count->fetch_sub(1, std::memory_order_release);
+}
+
+// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
+// the lock.
+static void lost(void *arg, ucp_ep_h, ucs_status_t status) {
+  Peer *none = nullptr;
+  if (over() || news.failed) return;
+  news.failure = status;
+  if (news.failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
+}
+
+ucp_ep_h endpoint(int pe) {
+  Peer &peer = peers[pe];
+  if (peer.ep) return peer.ep;
+  ucp_ep_params_t p{};
+  p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                 UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  const Entry &e = book()[pe];
+  std::vector<char> whole;
+  const char *address = e.address;
+  if (e.length > sizeof e.address) {
+    whole.assign(e.address, e.address + sizeof e.address);
+    whole.resize(e.length);
+    bootstrap::seen_rest(pe, &whole[sizeof e.address], e.length - sizeof e.address);
+    address = whole.data();
+  }
+  p.address = reinterpret_cast<const ucp_address_t *>(address);
+  // UCX tells of no lost peer over shared memory; on one machine the launcher does.
+  p.err_mode =
+      self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  p.err_handler = {lost, &peer};
+  const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
+  if (status != UCS_OK)
+    fatal("PE %d, on another node, cannot be reached: %s: UCX_NET_DEVICES and UCX_TLS choose the "
+          "ways",
+          pe, ucs_status_string(status));
+  return peer.ep;
+}
+
+int first_of(int pe) {
+  return book()[pe].first;
+}
+int node_of(int pe) {
+  return book()[pe].node;
+}
+
+bool progress() {
+  if (!worker) return false;
+  news.polls.store(news.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!lock.try_lock()) return false;
+  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
+  // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
+  // (2026-11-22).
+  const bool some = !news.ends && ucp_worker_progress(worker);
+  lock.unlock();
+  return some;
+}
+
+} // namespace shmem::net
