@@ -6,14 +6,17 @@
 
 namespace shmem::bootstrap {
 
-struct Place {                // of a process that nobody launched
-  int me = 0, n = 1;          // in the job
-  int local = 0, n_local = 1; // on this node
-  int machine =
-      1; // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0
-  int first = 0,
-      stride = 1; // the PEs of this node are first + i * stride, or stride is 0: in no such order
-  int elsewhere = -1; // a PE on another node, or -1
+// As it stands: of a process that nobody launched.
+struct Place {
+  // In the job, and on this node.
+  int me = 0, n = 1;
+  int local = 0, n_local = 1;
+  // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0.
+  int machine = 1;
+  // The PEs of this node are first + i * stride; or stride is 0: in no such order.
+  int first = 0, stride = 1;
+  // A PE on another node, or -1.
+  int elsewhere = -1;
 };
 
 // The same as if each PE were a node of its own.

@@ -4,8 +4,8 @@
 #include "log.hpp"
 #include "net.hpp"
 #include "state.hpp"
+#include "sync.hpp"
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -98,12 +98,10 @@ void global_exit(int status) {
 }
 
 void check_started() {
-  using clock = std::chrono::steady_clock;
-  static const clock::time_point since = clock::now();
-  const double limit = self.env.wait_limit;
-  if (limit > 0 && clock::now() - since >= std::chrono::duration<double>(limit))
+  static const long since = now_ns();
+  if (past_limit(since))
     fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in shmem_init",
-          limit);
+          self.env.wait_limit);
   int pe = bootstrap::ended();
   if (pe < 0) return;
   if (self.local == (local_of(pe) + 1) % self.n_local)

@@ -21,16 +21,9 @@ namespace {
 
 constexpr long millisecond = 1000000; // ns
 
-long now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-// SHMEM_WAIT_LIMIT.
 void check_limit(Location where, long start) {
+  if (!past_limit(start)) return;
   const double limit = self.env.wait_limit;
-  if (limit <= 0 || double(now_ns() - start) < limit * 1e9) return;
   if (where.own)
     fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in a collective "
           "routine or for a lock",
@@ -218,6 +211,17 @@ bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
 }
 
 } // namespace
+
+long now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+bool past_limit(long start) {
+  const double limit = self.env.wait_limit;
+  return limit > 0 && double(now_ns() - start) >= limit * 1e9;
+}
 
 void give_way() {
   self.failed.store(0, std::memory_order_relaxed);

@@ -39,6 +39,10 @@ inline void pause_core() {
 #endif
 }
 
+long now_ns(); // of the clock by which waits are measured
+// Whether a wait that began then has lasted longer than SHMEM_WAIT_LIMIT.
+bool past_limit(long start);
+
 // The location that a wait is about, so that only those that wait for it are woken: a word of the
 // library's own, an object of the program, or null for several objects of the program.
 struct Location {
