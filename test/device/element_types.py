@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A wrong element type ends in one error, which names the types: element_types.py COMPILER
+"""A wrong element type ends in one error, which names what is right: element_types.py COMPILER
 WORD..."""
 import subprocess
 import sys
@@ -10,10 +10,14 @@ from pathlib import Path
 PRODUCT = ("#include <hip/hip_runtime.h>\n#include <shmem/device/gemm/fused.hpp>\nstruct Finish {\n"
            "  SHMEM_D_ void operator()(unsigned, unsigned, unsigned, float (&)[8]) const {}\n};\n"
            "void f(shmemx_matmul_workspace_t w, const shmemx_matmul_t &c, hipStream_t s) { %s; (void)w; }\n")
+STORE = ("#include <hip/hip_runtime.h>\n#include <shmem/device/shmem.hpp>\nstruct Wide {\n  char bytes[%d];\n};\n"
+         "__global__ void kernel(Wide *p, Wide v) { shmem::arch::store(p, v); }\n")
 PRODUCTS = "float, Half, Bfloat16 or Float8"
 CASES = {
     "a product": (PRODUCT % "shmem::gemm::matmul<double>(c, Finish{}, s)", PRODUCTS),
     "a shared product": (PRODUCT % "shmem::gemm::matmul_all_reduce<int>(w, c, Finish{}, s)", PRODUCTS),
+    "an atomic store of 12 bytes": (STORE % 12, "1, 2, 4 or 8 bytes"),
+    "an atomic store of 8 bytes": (STORE % 8, None),
     "what is right": (PRODUCT % "shmem::gemm::matmul<float>(c, Finish{}, s)", None),
 }
 

@@ -57,8 +57,7 @@ template <class T> SHMEM_D_ auto bits(T *p) {
 }
 
 template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
-  return __builtin_bit_cast(T,
-                            __hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
+  return from_bits<T>(__hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
 }
 // Plain accesses of global memory; nobody writes what is loaded. The cast has to be at the access,
 // because LLVM takes a cast of a pointer from flat to global and back for no cast at all.
@@ -177,8 +176,7 @@ SHMEM_D_ void store(T *p, T v) {
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T exchange(T *p, T v) {
   release_before<o, r>();
-  return __builtin_bit_cast(T,
-                            __hip_atomic_exchange(bits(p), to_bits(v), rest_of(o, r), range_of(r)));
+  return from_bits<T>(__hip_atomic_exchange(bits(p), to_bits(v), rest_of(o, r), range_of(r)));
 }
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
@@ -186,7 +184,7 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
   release_before<o, r>();
   __hip_atomic_compare_exchange_strong(bits(p), &seen, to_bits(v), rest_of(o, r), __ATOMIC_RELAXED,
                                        range_of(r));
-  return __builtin_bit_cast(T, seen);
+  return from_bits<T>(seen);
 }
 // For integers only: gfx90a has no floating-point atomic on fine-grained memory.
 #define SHMEM_FETCH_(op)                                                                           \
