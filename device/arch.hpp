@@ -28,16 +28,14 @@
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
+#include <shmem/compiler.h>
 
-// SHMEM_HD_ for functions that both host and kernels run, SHMEM_D_ for those of kernels.
 // SHMEM_SPLIT_(kernel, on_host) is the body of a function that does one in kernels and the other on
 // the host. SHMEM_ON_GPU_(gpu, other) is the first where a GPU's code is compiled, and the second
 // elsewhere. SHMEM_UNROLL_ before a loop over registers, SHMEM_NO_UNROLL_ before one of much code.
 // SHMEM_STOPS_ before a function that ends with stop(), on platforms whose compilers should know
 // that it does not return.
 #if defined __HIPCC__ || defined __CUDACC__
-#define SHMEM_HD_ __host__ __device__
-#define SHMEM_D_ __device__ inline __attribute__((always_inline))
 #define SHMEM_UNROLL_ _Pragma("unroll")
 #define SHMEM_NO_UNROLL_ _Pragma("unroll 1")
 #if defined __HIP_DEVICE_COMPILE__ || defined __CUDA_ARCH__
@@ -47,8 +45,6 @@
 #define SHMEM_SPLIT_(kernel, on_host) on_host
 #endif
 #else
-#define SHMEM_HD_
-#define SHMEM_D_ inline
 #define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
 #define SHMEM_NO_UNROLL_ _Pragma("GCC unroll 1")
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
@@ -89,8 +85,14 @@ struct Index {
   unsigned x, y, z;
 };
 
-// The integer in which an atomic of T is done.
-template <class T> using Bits = typename WordOf<sizeof(T)>::type;
+// The integer in which an atomic of T is done. What is none goes on as one of 8 bytes, so that the
+// mistake is told once.
+template <class T> struct BitsOf {
+  static constexpr bool good = sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8;
+  static_assert(good, "an atomic access is of 1, 2, 4 or 8 bytes");
+  using type = typename WordOf<good ? sizeof(T) : 8>::type;
+};
+template <class T> using Bits = typename BitsOf<T>::type;
 template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
   Bits<T> b;
   __builtin_memcpy(&b, &v, sizeof b);
@@ -98,7 +100,7 @@ template <class T> SHMEM_D_ Bits<T> to_bits(T v) {
 }
 template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
   T v;
-  __builtin_memcpy(&v, &b, sizeof v);
+  __builtin_memcpy(&v, &b, sizeof b);
   return v;
 }
 

@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include <shmem/compiler.h>
 #include <shmem/stream.h>
 int shmemx_tune(const char *text);
 
@@ -53,11 +54,7 @@ extern "C++" {
 #endif
 
 /* A function of the host and of kernels. */
-#if defined __HIPCC__ || defined __CUDACC__
-#define SHMEMX_INLINE_ static inline __host__ __device__
-#else
-#define SHMEMX_INLINE_ static inline
-#endif
+#define SHMEMX_INLINE_ static inline SHMEM_HD_
 
 #ifdef __cplusplus
 extern "C" {

@@ -93,7 +93,7 @@ template <int = 0> SHMEM_HD_ inline int nvshmem_barrier(nvshmem_team_t team) {
   return shmem_team_sync(team);
 }
 
-#ifdef SHMEM_COMPAT_KERNELS_
+#if SHMEM_KERNELS_
 // The program has HIP's names in these sources, by the platform's header or its own.
 inline void *nvshmem_calloc(size_t count, size_t size) {
   if (size && count > SIZE_MAX / size) return nullptr;

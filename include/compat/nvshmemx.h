@@ -116,7 +116,7 @@ inline int nvshmemx_barrier_on_stream(nvshmem_team_t team, shmemx_stream_t strea
   return shmemx_team_sync_on_stream(team, stream);
 }
 
-#ifdef SHMEM_COMPAT_KERNELS_
+#if SHMEM_KERNELS_
 
 SHMEM_D_ void nvshmemx_flush_warp() {
   shmem_quiet();

@@ -5,15 +5,12 @@
 #ifndef __cplusplus
 #error "the headers of NVSHMEM and rocSHMEM are for C++ here; C has shmem.h"
 #endif
-#include <shmem/device_built.hpp>
+#include <shmem/compiler.h>
 
-#if SHMEM_BUILT_FOR_CPU_ || defined __HIPCC__ || defined __CUDACC__
-#define SHMEM_COMPAT_KERNELS_ 1
+#if SHMEM_KERNELS_
 #include <shmem/device/shmem.hpp>
 #else
 #include <shmemx.h>
-#define SHMEM_HD_
-#define SHMEM_D_ inline
 #endif
 #include <cstdio>
 #include <cstring>
@@ -60,7 +57,7 @@ inline void *device_malloc(size_t size) {
   return shmem_malloc_with_hints(size, SHMEMX_MALLOC_DEVICE);
 }
 
-#ifdef SHMEM_COMPAT_KERNELS_
+#if SHMEM_KERNELS_
 
 // Strided transfers by a wave or a workgroup, of elements of so many bytes: each thread moves
 // every n-th.

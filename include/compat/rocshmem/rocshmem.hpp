@@ -6,7 +6,7 @@
 #include <array>
 
 // Macros of ours come out of a name with rocshmem:: before it as rocshmem::shmem_kernel::NAME.
-#ifdef SHMEM_COMPAT_KERNELS_
+#if SHMEM_KERNELS_
 namespace rocshmem {
 namespace shmem_kernel = ::shmem_kernel;
 }
@@ -140,7 +140,7 @@ SHMEM_HD_ inline void rocshmem_ctx_quiet(rocshmem_ctx_t ctx) {
   shmem_ctx_quiet(ctx);
 }
 
-#ifdef SHMEM_COMPAT_KERNELS_
+#if SHMEM_KERNELS_
 
 SHMEM_D_ void rocshmem_wg_init() {}
 SHMEM_D_ void rocshmem_wg_init_thread(int, int *provided) {
