@@ -68,83 +68,69 @@ template <class T> T of_bits(uint64_t bits) {
   __builtin_memcpy(&value, &bits, sizeof value); // of a number of few bytes they come first
   return value;
 }
-template <class T> hipError_t fill(void *dest, uint64_t bits, size_t n, hipStream_t stream) {
-  return run<T>(dest, n, Same<T>{of_bits<T>(bits)}, stream);
-}
-template <class T>
-hipError_t iota(void *dest, uint64_t first, uint64_t step, size_t n, hipStream_t stream) {
-  return run<T>(dest, n, Iota<T>{of_bits<T>(first), of_bits<T>(step)}, stream);
-}
-template <class T>
-hipError_t numbers(void *dest, size_t n, uint64_t seed, uint64_t first, hipStream_t stream) {
-  return run<T>(dest, n, Numbers<T>{random::Sequence(seed), first}, stream);
+
+template <class T> struct Of { using type = T; };
+// Calls of with the C++ type of a number; signs do not matter.
+template <class F> hipError_t by_type(Type type, F &&of) {
+  switch (type) {
+  case Type::i8:
+  case Type::u8:
+    return of(Of<uint8_t>());
+  case Type::i16:
+  case Type::u16:
+    return of(Of<uint16_t>());
+  case Type::i32:
+  case Type::u32:
+    return of(Of<uint32_t>());
+  case Type::i64:
+  case Type::u64:
+    return of(Of<uint64_t>());
+  case Type::f32:
+    return of(Of<float>());
+  case Type::f64:
+    return of(Of<double>());
+  case Type::f16:
+    return of(Of<Half>());
+  case Type::bf16:
+    return of(Of<Bfloat16>());
+  default:
+    return hipErrorInvalidValue;
+  }
 }
 
 } // namespace
 
 hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipStream_t stream) {
-  switch (unit) {
-  case 1:
-    return fill<uint8_t>(dest, bits, n, stream);
-  case 2:
-    return fill<uint16_t>(dest, bits, n, stream);
-  case 4:
-    return fill<uint32_t>(dest, bits, n, stream);
-  default:
-    return fill<uint64_t>(dest, bits, n, stream);
-  }
+  const Type type = unit == 1   ? Type::u8
+                    : unit == 2 ? Type::u16
+                    : unit == 4 ? Type::u32
+                                : Type::u64;
+  return by_type(type, [=](auto of) {
+    using T = typename decltype(of)::type;
+    if constexpr (std::is_unsigned_v<T>)
+      return run<T>(dest, n, Same<T>{of_bits<T>(bits)}, stream);
+    else
+      return hipErrorInvalidValue;
+  });
 }
 
 hipError_t iota_on_stream(Type type, void *dest, uint64_t first, uint64_t step, size_t n,
                           hipStream_t stream) {
-  switch (type) {
-  case Type::i8:
-  case Type::u8:
-    return iota<uint8_t>(dest, first, step, n, stream);
-  case Type::i16:
-  case Type::u16:
-    return iota<uint16_t>(dest, first, step, n, stream);
-  case Type::i32:
-  case Type::u32:
-    return iota<uint32_t>(dest, first, step, n, stream);
-  case Type::i64:
-  case Type::u64:
-    return iota<uint64_t>(dest, first, step, n, stream);
-  case Type::f32:
-    return iota<float>(dest, first, step, n, stream);
-  case Type::f64:
-    return iota<double>(dest, first, step, n, stream);
-  default:
-    return hipErrorInvalidValue;
-  }
+  return by_type(type, [=](auto of) {
+    using T = typename decltype(of)::type;
+    if constexpr (std::is_arithmetic_v<T>)
+      return run<T>(dest, n, Iota<T>{of_bits<T>(first), of_bits<T>(step)}, stream);
+    else
+      return hipErrorInvalidValue;
+  });
 }
 
 hipError_t random_on_stream(Type type, void *dest, size_t n, uint64_t seed, uint64_t first,
                             hipStream_t stream) {
-  switch (type) {
-  case Type::i8:
-  case Type::u8:
-    return numbers<uint8_t>(dest, n, seed, first, stream);
-  case Type::i16:
-  case Type::u16:
-    return numbers<uint16_t>(dest, n, seed, first, stream);
-  case Type::i32:
-  case Type::u32:
-    return numbers<uint32_t>(dest, n, seed, first, stream);
-  case Type::i64:
-  case Type::u64:
-    return numbers<uint64_t>(dest, n, seed, first, stream);
-  case Type::f32:
-    return numbers<float>(dest, n, seed, first, stream);
-  case Type::f64:
-    return numbers<double>(dest, n, seed, first, stream);
-  case Type::f16:
-    return numbers<Half>(dest, n, seed, first, stream);
-  case Type::bf16:
-    return numbers<Bfloat16>(dest, n, seed, first, stream);
-  default:
-    return hipErrorInvalidValue;
-  }
+  return by_type(type, [=](auto of) {
+    using T = typename decltype(of)::type;
+    return run<T>(dest, n, Numbers<T>{random::Sequence(seed), first}, stream);
+  });
 }
 
 } // namespace shmem::kernels
