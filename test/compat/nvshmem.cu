@@ -116,6 +116,8 @@ int main() {
   uint64_t *signal = static_cast<uint64_t *>(nvshmem_calloc(1, sizeof(uint64_t)));
   const int start = 100;
   CHECK(cudaMemcpy(number, &start, sizeof start, cudaMemcpyHostToDevice));
+  // The copy may still be under way when it returns.
+  CHECK(cudaDeviceSynchronize());
   nvshmem_barrier_all();
   ring<<<1, 1, 0, stream>>>(number, signal);
   CHECK(cudaStreamSynchronize(stream));
@@ -130,6 +132,7 @@ int main() {
   int *wrong = static_cast<int *>(nvshmem_calloc(1, sizeof(int)));
   for (size_t i = 0; i < count; i++) host[i] = float(me * 1000 + int(i % 7));
   CHECK(cudaMemcpy(mine, host, count * sizeof(float), cudaMemcpyHostToDevice));
+  CHECK(cudaDeviceSynchronize());
   nvshmem_barrier_all();
   gather<<<1, 128, 0, stream>>>(all, mine, count, arrived, wrong);
   CHECK(cudaStreamSynchronize(stream));
@@ -151,6 +154,7 @@ int main() {
   int ints[120];
   for (int i = 0; i < 120; i++) ints[i] = me * 1000 + i;
   CHECK(cudaMemcpy(from, ints, sizeof ints, cudaMemcpyHostToDevice));
+  CHECK(cudaDeviceSynchronize());
   nvshmem_barrier_all();
   mixed<<<1, 64, 0, stream>>>(to, from, counter, own);
   CHECK(cudaStreamSynchronize(stream));

@@ -107,6 +107,9 @@ int main() {
   uint64_t *sig = allocate<uint64_t>(1);
   for (size_t i = 0; i < count; i++) row[i] = me * 1000 + int(i);
   CHECK(hipMemcpy(from, row, sizeof row, hipMemcpyHostToDevice));
+  // A copy from pageable memory may still be under way when it returns (H200s, 2026-11-23: a
+  // neighbor got zeros).
+  CHECK(hipDeviceSynchronize());
   rocshmem_barrier_all();
 
   hipLaunchKernelGGL(get_row, dim3(1), dim3(64), 0, nullptr, to, from, count);
@@ -143,6 +146,7 @@ int main() {
 
   const uint64_t letter = uint64_t(me) + 7;
   CHECK(hipMemcpy(message, &letter, sizeof letter, hipMemcpyHostToDevice));
+  CHECK(hipDeviceSynchronize());
   rocshmem_barrier_all();
   hipLaunchKernelGGL(signal_right, dim3(1), dim3(64), 0, nullptr, data, message, sig, me, n);
   CHECK(hipDeviceSynchronize());
