@@ -23,6 +23,10 @@ inline int region_of(const void *p) {
 
 inline constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
 
+// The variables by which PEs decide alike what they do together.
+inline constexpr const char *common[] = {"P2P",        "HEAP",      "CHECK",
+                                         "COLL_TEAMS", "COLL_SIZE", "TUNE_FILE"};
+
 // What a PE tells all others, once a node in the segment.
 struct Version {
   uint8_t part[3];
@@ -30,12 +34,13 @@ struct Version {
 };
 struct Entry {
   Version library, ucx;
-  uint16_t length;     // of the address
-  uint32_t heap, data; // pages
-  uint32_t program;    // a sum of the executable
-  int first;           // PE of its node
-  int node;            // filled by who reads it
-  char address[228];   // or its beginning: with many interfaces it is longer
+  uint16_t length;                      // of the address
+  uint32_t heap, data;                  // pages
+  uint32_t program;                     // a sum of the executable
+  uint16_t settings[std::size(common)]; // sums of their values
+  int first;                            // PE of its node
+  int node;                             // filled by who reads it
+  char address[216];                    // or its beginning: with many interfaces it is longer
 };
 static_assert(sizeof(Entry) == 256);
 
