@@ -270,6 +270,9 @@ int first_of(int pe) {
 int node_of(int pe) {
   return book()[pe].node;
 }
+int nodes() {
+  return int(self.job->nodes.load(std::memory_order_relaxed));
+}
 
 namespace {
 
@@ -442,7 +445,7 @@ void compare(int pe, const Entry &e) {
             differ().text, common[i], us.text, setting(common[i]));
 }
 
-void read_book() {
+int read_book() { // gives the number of nodes
   const Entry *all = book();
   int nodes = 0;
   for (int pe = 0; pe < self.n; pe++) {
@@ -451,6 +454,7 @@ void read_book() {
     e.node = e.first == pe ? nodes++ : all[e.first].node;
     compare(pe, e);
   }
+  return nodes;
 }
 
 } // namespace
@@ -469,12 +473,9 @@ void open() {
           "goes "
           "on: have all of them called it?",
           self.env.net_timeout);
-  auto &ready = self.job->book_ready;
-  if (self.local == 0) {
-    read_book();
-    ready.store(1, std::memory_order_release);
-  }
-  for (unsigned i = 1; !ready.load(std::memory_order_acquire); i++) {
+  auto &known = self.job->nodes;
+  if (self.local == 0) known.store(uint32_t(read_book()), std::memory_order_release);
+  for (unsigned i = 1; !known.load(std::memory_order_acquire); i++) {
     usleep(100);
     if (i % 5000 == 0) check_started();
   }
@@ -519,6 +520,7 @@ void stop() {
     began(ucp_worker_flush_nbx(worker, &p), &count, "ucp_worker_flush");
   }
   wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
+  drop_copies();
   stopping = true;
   wake();
   pthread_join(server, nullptr);

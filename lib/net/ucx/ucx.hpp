@@ -21,7 +21,7 @@ inline int region_of(const void *p) {
   return i;
 }
 
-inline constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
+inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
 
 // The variables by which PEs decide alike what they do together.
 inline constexpr const char *common[] = {"P2P",        "HEAP",      "CHECK",
@@ -87,6 +87,7 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 Peer &reach(int pe); // takes the lock itself
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
+void drop_copies(); // of small puts, once all are done
 // Asks whether a PE is there; answered is set once it has said so.
 void ask_pulse(int pe, std::atomic<bool> *answered);
 // Makes the worker call what answers messages.
