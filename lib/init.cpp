@@ -118,11 +118,12 @@ void bring_up(int thread_level) {
 
 void tear_down() {
   Slot &slot = self.slots[self.local];
-  if constexpr (net::built) {
-    net::quiet();
-    sync(*self.world); // all have come to leave
-    net::leave();
-  }
+  if constexpr (net::built)
+    if (!self.one_node()) {
+      net::quiet();
+      sync(*self.world); // all have come to leave
+      net::leave();
+    }
   sync(*self.world); // nobody uses this PE's heap any more
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};

@@ -29,6 +29,7 @@ void tell_exit(int status);
 // The rest is for jobs of several nodes.
 
 int node_of(int pe); // nodes are numbered by their first PEs
+int nodes();
 // An object of a PE that is not mapped; p is where this PE has it.
 template <class T> struct Remote {
   T *p;
@@ -54,8 +55,7 @@ void quiet_at(int pe); // there alone
 // Does some of what there is to do without waiting; false if there was nothing.
 bool progress();
 
-// Messages between two PEs that both expect them; those of one tag come in order. A tag has 63
-// bits. `open` counts those that are not done.
+// Messages between two PEs that both expect them; those of one tag come in order. `open` counts those that are not done.
 struct Messages {
   std::atomic<int> open{0};
   ~Messages(); // waits until none is

@@ -156,7 +156,10 @@ void make_teams() {
 }
 
 void destroy_teams() {
-  for (const Team &t : teams) leave_counts(t);
+  for (const Team &t : teams) {
+    leave_counts(t);
+    if constexpr (net::built) free_nodes(t.nodes);
+  }
   teams.clear();
   self.world = self.shared = nullptr;
 }
@@ -268,7 +271,8 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   } shown{leader == parent.me, -1, 0};
   if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
   std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
-  if (self.device.size && parent.nodes) numbers.resize(size_t(self.n));
+  if constexpr (net::built)
+    if (self.device.size && parent.nodes) numbers.resize(size_t(net::nodes()));
   exchange_value(parent, shown, [&](int i, const Shown &theirs) {
     if (!theirs.leads) return;
     ok &= theirs.id >= 0;

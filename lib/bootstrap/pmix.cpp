@@ -169,9 +169,10 @@ static void put(const char *key, const void *p, size_t bytes) {
 static void get(int pe, const char *key, void *p, size_t bytes) {
   pmix_value_t *value = get(pmix_rank_t(pe), key);
   if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size != bytes)
-    fatal("PE %d tells %zu bytes of itself, this PE %zu: nodes have different versions of this "
-          "library",
-          pe, value->type == PMIX_BYTE_OBJECT ? value->data.bo.size : 0, bytes);
+    fatal("PE %d, on %s, tells %zu bytes of itself, this PE, on %s, %zu: nodes have different "
+          "versions of this library",
+          pe, host_of(pe).name, value->type == PMIX_BYTE_OBJECT ? value->data.bo.size : 0,
+          host_of(int(proc.rank)).name, bytes);
   memcpy(p, value->data.bo.bytes, bytes);
   PMIX_VALUE_RELEASE(value);
 }

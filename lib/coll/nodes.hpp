@@ -5,6 +5,7 @@
 #include "../../device/kinds.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
+#include <algorithm>
 #include <vector>
 
 namespace shmem {
@@ -36,18 +37,23 @@ inline const Team &here(const Team &t) {
   return t.nodes ? t.nodes->here : t;
 }
 
-// A job of several nodes has at most 2^18 PEs, so that a tag says whose message it is, on which way,
+// A job of several nodes has at most 2^20 PEs, so that a tag says whose message it is, on which way,
 // and of which team: PE `start` and its number there, as splits give it, or, of an active set, which
 // has no number that all know, the set.
-inline constexpr int tag_pe_bits = 18, tag_way_bits = 2;
+inline constexpr int tag_pe_bits = 20, tag_way_bits = 2;
 enum class Tag : uint64_t { meet, along, back }; // a way of messages, which come in order
 inline uint64_t team_tag(int start, int id) {
   return uint64_t(start) << 10 | uint64_t(id);
 }
+// The larger the stride, the fewer members fit: the first bit that is set tells the stride, those
+// after it the size. A set of one has no messages.
 inline uint64_t set_tag(int start, int log_stride, int size) {
-  return uint64_t(1) << 42 | uint64_t(start) << 24 | uint64_t(log_stride) << 19 | uint64_t(size);
+  const uint64_t members =
+      uint64_t(1) << std::max(0, tag_pe_bits - log_stride) | uint64_t(size - 1);
+  return uint64_t(1) << (2 * tag_pe_bits + 1) | uint64_t(start) << (tag_pe_bits + 1) | members;
 }
-static_assert(max_teams <= 1 << 10 && 43 + tag_way_bits + tag_pe_bits <= 63);
+static_assert(max_teams <= 1 << 10 && max_pes <= 1 << tag_pe_bits &&
+              2 * tag_pe_bits + 2 + tag_way_bits + tag_pe_bits <= 64);
 
 // Messages of this team.
 struct Channel : net::Messages {
@@ -62,6 +68,14 @@ Nodes *make_nodes(const Team &t, uint64_t tag);
 void free_nodes(Nodes *nodes);
 
 namespace coll {
+// Whether everyone is told all that is to be combined, in log2 steps, rather than that it goes along
+// the nodes, a step each, and back. Telling costs what the network needs for all of it: so many bytes
+// a step, at 1 GB/s and 5 us.
+inline bool tell_all(size_t members, size_t nodes, size_t bytes) {
+  constexpr size_t told_bytes = 64 << 10, step_bytes = 2 * 5000;
+  return bytes <= stage_bytes && members * bytes <= std::max(told_bytes, nodes * step_bytes);
+}
+
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too);
 

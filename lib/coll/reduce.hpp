@@ -117,11 +117,9 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
 }
 
 // On several nodes. Small: everyone combines what all have told.
-inline constexpr size_t told_bytes = 64 << 10; // by all members
-
 template <class Op, Shape shape, class T>
 void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) {
-  if (n * sizeof(T) > stage_bytes || size_t(t.n) * n * sizeof(T) > told_bytes) {
+  if (!tell_all(size_t(t.n), t.nodes->parts.size(), n * sizeof(T))) {
     const T zero{};
     return combine_chain(fn, t, dest, source, n,
                          {sizeof(T),

@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
            size_t(n) * sizeof(net::Entry) >> 10, net::met.size() * page >> 10,
            share_bytes(per_node) >> 10, barrier);
     // Larger ones go along the nodes and back, and this PE sends one message of each.
-    if (sizeof(double) * size_t(n) <= coll::told_bytes)
+    if (coll::tell_all(size_t(n), size_t(nodes), sizeof(double)))
       printf("%zu %zu ", net::messages, net::sent);
     else
       printf("chain chain ");

@@ -180,6 +180,15 @@ def case_doctor():
     assert "FAIL  GPU 0: another process" in text, text
     text = doctor(1, SHMEM_CPU_FAIL="hipIpcGetMemHandle:1:hipErrorInvalidValue")
     assert "FAIL  GPU 0: hipIpcGetMemHandle: " in text and "does not export GPU memory" in text and "ok    a job" in text, text
+    if "network: not built in" not in text: # as a PE would be told, by what UCX refuses here too
+        assert "ok    network: UCX 1." in text, text
+        text = doctor(1, UCX_TLS="rc")
+        assert "FAIL  network: UCX 1." in text and "no transport" in text and "UCX_TLS=rc" in text, text
+        text = doctor(0, UCX_NET_DEVICES="lo")
+        assert "warn  network: PEs listen on lo alone" in text, text
+        facts = json.loads(run(info, "--json", UCX_TLS="tcp,self"))["network"]
+        assert facts["transports_allowed"] == "tcp,self" and facts["address_bytes"] > 0 and "error" not in facts, facts
+        assert "no transport" in json.loads(run(info, "--json", UCX_TLS="rc"))["network"]["error"]
     assert "'x'" in run(info, "doctor", "x", status=2)
 
 

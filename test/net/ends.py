@@ -48,13 +48,6 @@ os.environ["SHMEM_NET_TIMEOUT"] = "1"
 end("late", job("late"), lambda s: s == 0, 10, "has waited for 1 seconds")
 del os.environ["SHMEM_NET_TIMEOUT"]
 
-# What differs between nodes ends init, and one of the two sides names both.
-for what, text in ("SHMEM_SYMMETRIC_SIZE=8M exec $0", "nodes have other settings"), (
-        "cat $0 $0 >/run/far-$$; chmod +x /run/far-$$; exec /run/far-$$", "runs another program than this PE"):
-    process = subprocess.Popen([nodes, "2", oshrun, "-n", "4", "sh", "-c", f"[ $(hostname) = node1 ] && exec $0 exit 0; {what} exit 0",
-                                far], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end(what, process, lambda s: s == 1, 8, text)
-
 # All that is left when the nodes are killed goes with them.
 process = job("sleep")
 while "up" not in process.stderr.readline():
@@ -67,6 +60,31 @@ for _ in range(50):
     time.sleep(0.1)
 else:
     sys.exit("processes are left after the nodes were killed")
+
+# Who dies is a node's launcher, or the job's, or oshrun itself: all PEs go within seconds, of every node, and the daemons too.
+shot = r"""
+"$0" -n 4 "$1" sleep & job=$!
+while [ "$(pgrep -cf "^$1 sleep")" -lt 4 ]; do sleep 0.1; done
+sleep 0.5
+case $2 in
+daemon) victim=$(pgrep -f "^[^ ]*orted .*ess_base_vpid 2 ") ;;
+launcher) victim=$(pgrep -P $job) ;;
+*) victim=$job ;;
+esac
+date +%s.%N; kill -9 $victim
+wait $job; status=$?
+for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*orted|[^ ]*mpirun)" >/dev/null || break; sleep 0.01; done
+date +%s.%N; pgrep -af "^($1 sleep|[^ ]*orted|[^ ]*mpirun)"
+exit $status
+"""
+for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2"), ("launcher", "oshrun: the launcher was ended by signal 9"), (
+        "oshrun", ""):
+    done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, who], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = [l for l in done.stderr.splitlines() if l not in ("up", "Killed", "")]
+    times, left = done.stdout.splitlines()[:2], done.stdout.splitlines()[2:]
+    if done.returncode in (0, 77) or left or float(times[1]) - float(times[0]) > 5 or (
+            not lines or line not in lines[-1] or len(lines) > 1 if line else lines):
+        sys.exit(f"killed {who}: status {done.returncode}, wanted '{line}' within 5 s and nothing left:\n{done.stdout}{done.stderr}")
 
 # A link is gone for two seconds, which is no fault, and for good: then all PEs end, whatever becomes of the launcher.
 cut = r"""

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
-// seconds while PE 0 gets from it; far sleep: all wait to be killed; far early: it ends before
-// shmem_init; far late: it comes there three seconds after the others.
+// seconds while PE 0 gets from it; far sleep: all wait to be killed; far put: PE 0
+// puts; far early: it ends before shmem_init; far late: it comes there three seconds after the others.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +43,10 @@ int main(int argc, char **argv) {
       in_time = shmemx_wtime() - start < 1;
       printf(in_time ? "in time\n" : "late\n");
     }
+    shmem_barrier_all();
+  } else if (strcmp(what, "put") == 0) {
+    static long many[16];
+    if (me == 0) shmem_long_put(many, many, 16, last);
     shmem_barrier_all();
   } else if (strcmp(what, "sleep") == 0) {
     fprintf(stderr, "up\n");

@@ -119,6 +119,9 @@ def debs(tmp):
     assert ours[run("pkg-config", "--variable=lsan_suppressions", config).strip()] == "libshmem-dev"
     needs = run("dpkg-deb", "-f", packages[3], "Depends")
     assert "libc6" in needs and "libhwloc15" in needs and "libshmem" not in needs, needs
+    net = run("pkg-config", "--variable=net", config).strip() # by UCX or none
+    assert ("libucx0" in needs) == (net == "ucx"), (net, needs)
+    assert ("many nodes, by UCX" if net == "ucx" else "on one node") in run("dpkg-deb", "-f", packages[3], "Description")
     root = tmp / "root/usr"
     if shutil.which("man"):
         for words in ["shmem_put"], ["3shmem", "shmem_int_put"], ["7", "shmem_env"], ["1", "oshc++"]:

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <netdb.h>
 #include <optional>
 #include <poll.h>
 #include <string_view>
@@ -75,6 +76,8 @@ public:
   bool failure = false;     // one of those blocks was there
   std::string who = "a PE"; // launchers leave it out when the PE fails while others start
   std::string cause;
+  bool unstarted = false; // a node's daemon, which has said why
+  std::string lost;       // the node of a daemon that has died
 
   bool holds() const { return !block.empty() || !text.empty(); }
 
@@ -109,6 +112,10 @@ private:
       return;
     }
     out.add(std::exchange(block, ""));
+    // More of the blocks that are not shown.
+    if (failure && (line.find(" sent help message help-errmgr") != line.npos ||
+                    line.find(" \"orte_base_help_aggregate\" to 0 ") != line.npos))
+      return;
     out.add(line.substr(0, rule ? words : line.npos));
     if (rule) block = line.substr(words);
   }
@@ -117,12 +124,19 @@ private:
          {" noticed that process rank ", " noticed that the job aborted, but has no info ",
           " detected that one or more processes exited with non-zero status",
           " has exited due to process rank ", " has exited because process rank ",
-          " terminated normally, but "})
+          " terminated normally, but ", " was unable to reliably start one or more daemons",
+          " does not know how to route a message to",
+          " has lost communication with a remote daemon"})
       if (line.find(words) != line.npos) return true;
     return false;
   }
   void read_failure(std::string told) {
     failure = true;
+    if (const size_t daemon = told.find("Remote daemon:"); daemon != told.npos) {
+      const size_t on = told.find(" on node ", daemon) + strlen(" on node ");
+      lost = told.substr(on, told.find('\n', on) - on);
+    }
+    unstarted = unstarted || told.find(" unable to reliably start ") != told.npos;
     // The number behind a word, or -1.
     auto after = [&](const char *word) {
       const size_t at = told.find(word);
@@ -246,6 +260,39 @@ sigset_t taken_signals() {
 // 4.1.4; 2026-11-22). So long after a PE has said why the job ends it is ended, too.
 constexpr double patience = 8; // seconds
 
+// The hosts of the command line that nobody knows. Only asked once a job has not started: to ssh a
+// name may be another host's.
+std::string unknown_hosts(const std::vector<std::string> &words) {
+  std::string all;
+  for (size_t i = 0; i + 1 < words.size(); i++) {
+    std::string list = words[i + 1];
+    if (is_hostfile(words[i])) {
+      list.clear();
+      if (FILE *lines = fopen(words[i + 1].c_str(), "re")) {
+        for (char line[1024]; fgets(line, sizeof line, lines);) {
+          line[strcspn(line, "# \t\n")] = '\0';
+          list += std::string(line) + ",";
+        }
+        fclose(lines);
+      }
+    } else if (words[i] != "-H" && words[i] != "-host" && words[i] != "--host") {
+      continue;
+    }
+    for (size_t from = 0, to; from < list.size(); from = to + 1) {
+      to = std::min(list.find(',', from), list.size());
+      std::string host = list.substr(from, to - from);
+      host.erase(std::min(host.find(':'), host.size()));
+      host.erase(0, host.find('@') + 1); // a user's name
+      addrinfo *found = nullptr;
+      if (!host.empty() && getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0)
+        all += (all.empty() ? "" : ", ") + host;
+      else if (found)
+        freeaddrinfo(found);
+    }
+  }
+  return all;
+}
+
 struct Job {
   pid_t launcher;
   bool input;
@@ -267,7 +314,7 @@ struct Job {
     }
   }
 
-  void say_why(int status) {
+  void say_why(int status, bool died, const std::vector<std::string> &words) {
     if (asked) return;
     if (!word.empty()) {
       word.erase(word.find('\n'));
@@ -275,6 +322,16 @@ struct Job {
       const size_t by = notes.cause.find("signal ");
       if (by != std::string::npos) word += ": " + notes.cause.substr(by);
       out.add_line(word);
+    } else if (!notes.lost.empty()) {
+      out.add_line("oshrun: the launcher has lost its daemon on " + notes.lost +
+                   ", or the node: the job ends");
+    } else if (notes.unstarted) {
+      const std::string hosts = unknown_hosts(words);
+      out.add_line("oshrun: " +
+                   (hosts.empty()
+                        ? "a node could not be started"
+                        : "no such host: " + hosts + ", so the job could not be started") +
+                   ": ssh must reach each node without a password, and find Open MPI there");
     } else if (notes.failure) {
       if (notes.cause.empty() && status > 128)
         notes.cause = "was ended by signal " + std::to_string(status - 128) + " (" +
@@ -282,6 +339,9 @@ struct Job {
       else if (notes.cause.empty())
         notes.cause = "ended with status " + std::to_string(status);
       out.add_line("oshrun: " + notes.who + " " + notes.cause);
+    } else if (died) {
+      out.add_line("oshrun: the launcher was ended by signal " + std::to_string(status - 128) +
+                   " (" + strsignal(status - 128) + "), and the job with it");
     }
   }
 };
@@ -368,7 +428,7 @@ int run_job(const std::vector<std::string> &given, Manner manner) {
   const int code = left ? 1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code != 0) end_the_rest(before);
   folders.remove(launcher, left || code > 128);
-  job.say_why(code);
+  job.say_why(code, !left && WIFSIGNALED(status), words);
   sigprocmask(SIG_UNBLOCK, &taken, nullptr); // there is no job left that they could end
   job.out.write_all();
   return code;

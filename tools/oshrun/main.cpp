@@ -3,6 +3,7 @@
 // see job.cpp for why. Start-up time counts, so this starts no other program on the usual path.
 #include "oshrun.hpp"
 #include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,11 @@ void fail(int status, const char *format, ...) {
   vfprintf(stderr, format, words);
   fputs("\n", stderr);
   exit(status);
+}
+
+bool is_hostfile(std::string_view option) {
+  return option == "-hostfile" || option == "--hostfile" || option == "-machinefile" ||
+         option == "--machinefile";
 }
 
 namespace {
@@ -142,6 +148,8 @@ Line read_line(char **word) {
       exit(0);
     }
     const std::string next = word[1] ? word[1] : "";
+    if (is_hostfile(w) && access(next.c_str(), R_OK) < 0)
+      fail(1, "hostfile '%s': %s", next.c_str(), strerror(errno));
     line.bound = line.bound || chooses_binding(w, next);
     line.mapped = line.mapped || chooses_mapping(w, next);
     if (w == "--which") {

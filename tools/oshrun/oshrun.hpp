@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Ends oshrun with one line.
 [[noreturn, gnu::format(printf, 2, 3)]] void fail(int status, const char *format, ...);
+
+bool is_hostfile(std::string_view option);
 
 // Replaces this process by a command.
 [[noreturn]] void become(const std::vector<std::string> &words);

@@ -5,6 +5,7 @@
 #include "env.hpp"
 #include "info.hpp"
 #include "memory.hpp"
+#include "network.hpp"
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
@@ -310,6 +311,45 @@ void check_job() {
   mend("SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another PMIx");
 }
 
+// The transports and the interface that PEs on other nodes would be reached by, were there any.
+void check_network() {
+  if (!strcmp(SHMEM_NET, "none"))
+    return GOOD("network: not built in (-Ducx=enabled): jobs are of one node");
+  const Network n = look_at_network();
+  if (!n.error.empty()) {
+    FAIL("network: UCX %s of %s: %s", n.version.c_str(), n.path.c_str(), n.error.c_str());
+    if (!n.registers) return mend("ulimit -l unlimited, on all nodes");
+    const std::string ways = "UCX_TLS=" + n.allowed_transports +
+                             " and UCX_NET_DEVICES=" + n.allowed_interfaces +
+                             " choose; the loader takes the first libucp.so.0 of LD_LIBRARY_PATH";
+    return mend(ways.c_str());
+  }
+  GOOD("network: UCX %s, built with %s, knows %s memory%s%s", n.version.c_str(),
+       n.built_with.c_str(), n.memory.c_str(), n.transports.empty() ? "" : ", goes by ",
+       n.transports.c_str());
+  size_t near = 0;
+  for (const Listener &l : n.listens)
+    if (l.interface == "lo")
+      near++;
+    else if (l.interface.empty())
+      WARN("network: PEs listen on %s, of every interface", l.address.c_str());
+    else
+      GOOD("network: PEs listen on %s of %s", l.address.c_str(), l.interface.c_str());
+  if (near && near == n.listens.size()) {
+    WARN("network: PEs listen on lo alone, which no other node reaches");
+    mend("UCX_NET_DEVICES names the interface of the cluster's network");
+  }
+  rlimit locked;
+  glob_t cards; // which register memory by locking it
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) != 0 || locked.rlim_cur == RLIM_INFINITY ||
+      glob("/sys/class/infiniband/*", 0, nullptr, &cards) != 0)
+    return;
+  WARN("network: %s locks symmetric memory, of which %zu MiB may be", cards.gl_pathv[0],
+       size_t(locked.rlim_cur >> 20));
+  mend("ulimit -l unlimited, on all nodes");
+  globfree(&cards);
+}
+
 } // namespace
 
 int doctor(int argc, char **argv) {
@@ -335,6 +375,7 @@ int doctor(int argc, char **argv) {
   check_pmix();
   check_shared_memory();
   check_gpus();
+  check_network();
   check_job();
   if (failures == 0)
     printf("\nall is well\n");

@@ -4,6 +4,7 @@
 #include "env.hpp"
 #include "info.hpp"
 #include "memory.hpp"
+#include "network.hpp"
 #include <clocale>
 #include <cstdio>
 #include <cstring>
@@ -111,6 +112,31 @@ void say_memory() {
   end();
 }
 
+void say_network() {
+  if (!strcmp(SHMEM_NET, "none")) return;
+  const Network n = look_at_network();
+  begin("network");
+  say("ucx_built_with", n.built_with.c_str());
+  say("ucx_version", n.version.c_str());
+  say("ucx_library", n.path.c_str());
+  say("transports_allowed", n.allowed_transports.c_str());
+  say("interfaces_allowed", n.allowed_interfaces.c_str());
+  if (!n.memory.empty()) say("memory_types", n.memory.c_str());
+  if (!n.transports.empty()) say("transports", n.transports.c_str());
+  std::string listens;
+  for (const Listener &l : n.listens)
+    listens += (listens.empty() ? "" : ", ") + l.address + " on " + l.interface;
+  if (!listens.empty()) say("listens", listens.c_str());
+  if (n.address_bytes) say("address_bytes", n.address_bytes);
+  if (n.small_seconds > 0) say("expected_ns_of_8_bytes", size_t(n.small_seconds * 1e9));
+  if (n.bytes_per_second > 0) say("expected_mb_per_second", size_t(n.bytes_per_second / 1e6));
+  rlimit locked;
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY)
+    say_bytes("limit_on_locked_memory", locked.rlim_cur);
+  if (!n.error.empty()) say("error", n.error.c_str());
+  end();
+}
+
 void say_launcher() {
   std::string line;
   const int status = run({beside("oshrun"), "--which"}, &line);
@@ -172,6 +198,7 @@ int main(int argc, char **argv) {
   say_machine();
   say_memory();
   say_devices();
+  say_network();
   say_launcher();
   const bool good = say_environment();
   if (json) printf("\n}\n");

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <poll.h>
 #include <shmemx.h>
 #include <sys/eventfd.h>
@@ -30,7 +31,7 @@ pthread_t server;
 void report_loss(int pe, const char *what) {
   for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
   if (over()) return;
-  last_word("PE %d, on %s: %s: the job ends", pe, bootstrap::host_of(pe).name, what);
+  last_word("%s: %s: the job ends", with_host(pe).text, what);
   end_job(1);
 }
 
@@ -45,12 +46,13 @@ void leave_to_callers(uint64_t seen, bool woken) {
   }
 }
 
-// A cable that is cut breaks no connection. So the first PE of each node asks that of the next
-// whether it is there, four times in SHMEM_NET_TIMEOUT.
+// A cable that is cut breaks no connection, and a firewall makes none. So the first PE of each node
+// asks that of the next whether it is there, four times in SHMEM_NET_TIMEOUT.
 class Watch {
   static inline std::atomic<bool> answered; // the answer may be late
   int next = -1;                            // whom this PE asks
   double asked = 0;
+  bool heard = false; // an answer, ever
 
 public:
   Watch() {
@@ -66,12 +68,16 @@ public:
     const double limit = self.env.net_timeout, now = shmemx_wtime();
     if (over()) return int(limit * 250) + 1;
     if (answered && now - asked >= limit / 4) {
+      heard = asked > 0;
       asked = now;
       ask_pulse(next, &answered);
     } else if (!answered && now - asked >= limit) {
-      char text[80];
-      snprintf(text, sizeof text, "no answer for %g seconds (SHMEM_NET_TIMEOUT)", limit);
-      report_loss(next, text);
+      report_loss(next, heard
+                            ? print("no answer for %g seconds (SHMEM_NET_TIMEOUT)", limit).text
+                            : print("no answer in %g seconds (SHMEM_NET_TIMEOUT), nor ever one: a "
+                                    "firewall between the nodes, or the wrong network (%s)?",
+                                    limit, ways().text)
+                                  .text);
     }
     return int(limit * 250) + 1;
   }
@@ -139,25 +145,64 @@ Version ucx_version() {
   ucp_get_version(&a, &b, &c);
   return {uint8_t(a), uint8_t(b), uint8_t(c)};
 }
+// The loader takes the first libucp.so.0 that it finds, whichever version that is.
+void check_ucx() {
+  const Version v = ucx_version();
+  if (v.part[0] == UCP_API_MAJOR && v.part[1] >= UCP_API_MINOR) return;
+  Dl_info from;
+  fatal(
+      "UCX %d.%d.%d is loaded, from %s, and this library was built with %d.%d: put that one, or a "
+      "later, first in LD_LIBRARY_PATH",
+      v.part[0], v.part[1], v.part[2],
+      dladdr(reinterpret_cast<void *>(&ucp_get_version), &from) ? from.dli_fname : "?",
+      UCP_API_MAJOR, UCP_API_MINOR);
+}
+
+struct Sum { // FNV-1a
+  uint64_t value = 14695981039346656037u;
+  void add(const void *p, size_t n) {
+    for (size_t i = 0; i < n; i++)
+      value = (value ^ static_cast<const unsigned char *>(p)[i]) * 1099511628211u;
+  }
+};
 
 // Of the file's first and last page, in which are its build id and its sections, and its size.
 uint32_t sum_of_program() {
-  uint64_t sum = 14695981039346656037u; // FNV-1a
-  auto add = [&](const unsigned char *p, size_t n) {
-    for (size_t i = 0; i < n; i++) sum = (sum ^ p[i]) * 1099511628211u;
-  };
+  Sum sum;
   FILE *file = fopen("/proc/self/exe", "re");
   if (!file) return 0;
   unsigned char text[page];
-  add(text, fread(text, 1, sizeof text, file));
+  sum.add(text, fread(text, 1, sizeof text, file));
   fseek(file, 0, SEEK_END);
   const long size = ftell(file);
   fseek(file, std::max(0l, size - long(sizeof text)), SEEK_SET);
-  add(text, fread(text, 1, sizeof text, file));
+  sum.add(text, fread(text, 1, sizeof text, file));
   fclose(file);
-  memcpy(text, &size, sizeof size);
-  add(text, sizeof size);
-  return uint32_t(sum >> 32);
+  sum.add(&size, sizeof size);
+  return uint32_t(sum.value >> 32);
+}
+
+// The value of a variable, as it was given.
+const char *setting(const char *name) {
+  for (size_t i = 0; i < n_variables; i++)
+    if (const Variable &v = variables[i]; !strcmp(v.name, name)) {
+      const char *text = env_text(v);
+      return text ? text : v.def;
+    }
+  return "";
+}
+uint16_t sum_of_setting(const char *name) {
+  Sum sum;
+  const char *text = setting(name);
+  sum.add(text, strlen(text));
+  return uint16_t(sum.value >> 32);
+}
+
+const char *name_of(const Region &r) {
+  return &r == &self.heap     ? "symmetric heap (SHMEM_SYMMETRIC_SIZE)"
+         : &r == &self.data   ? "static data"
+         : &r == &self.device ? "heap in device memory (SHMEM_DEVICE_SIZE)"
+                              : "flags in device memory";
 }
 
 // Registers what is there and is not registered yet.
@@ -171,25 +216,39 @@ void add_memory() {
     m.length = registered[i]->size;
     // Pages that are not touched stay so; of a GPU all are there.
     m.flags = far[i] ? 0 : UCP_MEM_MAP_NONBLOCK;
-    must(ucp_mem_map(context, &m, &memory[i]), "ucp_mem_map of the symmetric memory");
+    const ucs_status_t status = ucp_mem_map(context, &m, &memory[i]);
+    if (status != UCS_OK)
+      fatal("the network cannot register %zu bytes of %s on %s: %s: %s", m.length,
+            name_of(*registered[i]), bootstrap::host_of(self.me).name, ucs_status_string(status),
+            limit_of_registrations().text);
   }
 }
 
 void make_worker() {
   // It says in lines of its own, of each PE, what is said here in one; SHMEM_DEBUG shows them.
   if (!getenv("UCX_LOG_LEVEL") && !self.env.debug) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+  check_ucx();
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+  // A connect that waits would do so under the lock, two minutes where a firewall swallows it
+  // (UCX 1.13, 2026-11-23). Later versions want the prefix, earlier ones do not know it.
+  if (!getenv("UCX_TCP_CONN_NB"))
+    for (const char *name : {"CONN_NB", "TCP_CONN_NB"}) ucp_config_modify(config, name, "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = size_t(self.n);
-  must(ucp_init(&params, config, &context), "ucp_init");
+  auto made = [](ucs_status_t status) {
+    if (status != UCS_OK)
+      fatal("UCX has no network on %s: %s: %s choose it, and shmem_info shows what there is",
+            bootstrap::host_of(self.me).name, ucs_status_string(status), ways().text);
+  };
+  made(ucp_init(&params, config, &context));
   ucp_config_release(config);
   ucp_worker_params_t w{};
   w.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   w.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  must(ucp_worker_create(context, &w, &worker), "ucp_worker_create");
+  made(ucp_worker_create(context, &w, &worker));
   listen();
   add_memory();
 }
@@ -208,6 +267,7 @@ void show_address() {
   mine.heap = uint32_t(self.heap.size / page);
   mine.data = uint32_t(self.data.size / page);
   mine.program = sum_of_program();
+  for (size_t i = 0; i < std::size(common); i++) mine.settings[i] = sum_of_setting(common[i]);
   mine.first = self.node_first;
   mine.length = uint16_t(attr.address_length);
   const size_t length = std::min(attr.address_length, sizeof mine.address);
@@ -219,24 +279,32 @@ void show_address() {
 
 // Every node's first PE reads all, so each pair that differs is met by both sides.
 void compare(int pe, const Entry &e) {
-  auto versions = [=](const char *what, Version theirs, Version ours) {
+  auto differ = [=] { return with_host(pe); };
+  const Text us = print("this PE, on %s,", bootstrap::host_of(self.me).name);
+  auto versions = [&](const char *what, Version theirs, Version ours) {
     if (theirs == ours) return;
-    fatal("PE %d has %s %d.%d.%d, this PE %d.%d.%d: all nodes need the same", pe, what,
-          theirs.part[0], theirs.part[1], theirs.part[2], ours.part[0], ours.part[1], ours.part[2]);
+    fatal("%s, has %s %d.%d.%d, %s %d.%d.%d: all nodes need the same", differ().text, what,
+          theirs.part[0], theirs.part[1], theirs.part[2], us.text, ours.part[0], ours.part[1],
+          ours.part[2]);
   };
   versions("libshmem", e.library, mine.library);
   versions("UCX", e.ucx, mine.ucx);
   if (e.data != mine.data || e.program != mine.program)
-    fatal("PE %d runs another program than this PE, or another build of it (static data of %zu and "
-          "%zu bytes): all PEs must run the same one",
-          pe, e.data * page, mine.data * page);
+    fatal("%s, runs another program than %s or another build of it (static data of %zu and %zu "
+          "bytes): all PEs must run the same one",
+          differ().text, us.text, e.data * page, mine.data * page);
   if (e.heap != mine.heap)
-    fatal("PE %d has a symmetric heap of %zu bytes, this PE one of %zu: nodes have other settings "
-          "or other amounts of memory: set SHMEM_SYMMETRIC_SIZE",
-          pe, e.heap * page, mine.heap * page);
+    fatal(
+        "%s, has a symmetric heap of %zu bytes, %s one of %zu: nodes have other settings or other "
+        "amounts of memory: set SHMEM_SYMMETRIC_SIZE",
+        differ().text, e.heap * page, us.text, mine.heap * page);
+  for (size_t i = 0; i < std::size(common); i++)
+    if (e.settings[i] != mine.settings[i])
+      fatal("%s, has another SHMEM_%s than %s where it is \"%s\": all nodes need the same",
+            differ().text, common[i], us.text, setting(common[i]));
 }
 
-void read_book() {
+int read_book() { // gives the number of nodes
   const Entry *all = book();
   int nodes = 0;
   for (int pe = 0; pe < self.n; pe++) {
@@ -245,6 +313,7 @@ void read_book() {
     e.node = e.first == pe ? nodes++ : all[e.first].node;
     compare(pe, e);
   }
+  return nodes;
 }
 
 } // namespace
@@ -263,12 +332,9 @@ void open() {
           "goes "
           "on: have all of them called it?",
           self.env.net_timeout);
-  auto &ready = self.job->book_ready;
-  if (self.local == 0) {
-    read_book();
-    ready.store(1, std::memory_order_release);
-  }
-  for (unsigned i = 1; !ready.load(std::memory_order_acquire); i++) {
+  auto &known = self.job->nodes;
+  if (self.local == 0) known.store(uint32_t(read_book()), std::memory_order_release);
+  for (unsigned i = 1; !known.load(std::memory_order_acquire); i++) {
     usleep(100);
     if (i % 5000 == 0) check_started();
   }
@@ -313,6 +379,7 @@ void stop() {
     began(ucp_worker_flush_nbx(worker, &p), &count, "ucp_worker_flush");
   }
   wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
+  drop_copies();
   stopping = true;
   wake();
   pthread_join(server, nullptr);

@@ -57,6 +57,15 @@ bool put_copy(Peer &peer, const void *source, size_t bytes, uint64_t there, ucp_
 
 } // namespace
 
+void drop_copies() {
+  std::lock_guard guard(lock);
+  while (Copy *c = free_copies) {
+    free_copies = c->next;
+    free(c);
+    n_copies--;
+  }
+}
+
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
   const int r = region_of(there);

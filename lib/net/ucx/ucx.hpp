@@ -21,7 +21,11 @@ inline int region_of(const void *p) {
   return i;
 }
 
-inline constexpr int max_far_pes = 1 << 18; // a tag has 18 bits for a PE, see coll/nodes.hpp
+inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
+
+// The variables by which PEs decide alike what they do together.
+inline constexpr const char *common[] = {"P2P",        "HEAP",      "CHECK",
+                                         "COLL_TEAMS", "COLL_SIZE", "TUNE_FILE"};
 
 // What a PE tells all others, once a node in the segment.
 struct Version {
@@ -30,12 +34,13 @@ struct Version {
 };
 struct Entry {
   Version library, ucx;
-  uint16_t length;     // of the address
-  uint32_t heap, data; // pages
-  uint32_t program;    // a sum of the executable
-  int first;           // PE of its node
-  int node;            // filled by who reads it
-  char address[228];   // or its beginning: with many interfaces it is longer
+  uint16_t length;                      // of the address
+  uint32_t heap, data;                  // pages
+  uint32_t program;                     // a sum of the executable
+  uint16_t settings[std::size(common)]; // sums of their values
+  int first;                            // PE of its node
+  int node;                             // filled by who reads it
+  char address[216];                    // or its beginning: with many interfaces it is longer
 };
 static_assert(sizeof(Entry) == 256);
 
@@ -83,6 +88,17 @@ void wake();
 extern std::atomic<bool> leaving; // a connection that ends is no fault
 
 Entry *book(); // of all PEs
+// What lines about other nodes say.
+struct Text {
+  char text[256];
+};
+[[gnu::format(printf, 1, 2)]] Text print(const char *format, ...);
+Text with_host(int pe);
+// By which transports and interfaces this PE may go; UCX takes all that it finds.
+Text ways();
+// What may keep a network card from memory.
+Text limit_of_registrations();
+
 // The job ends, or this PE leaves it: peers may be gone, and that is no fault.
 bool over();
 int first_of(int pe); // the first PE of its node
@@ -98,6 +114,7 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 Peer &reach(int pe); // takes the lock itself
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
+void drop_copies(); // of small puts, once all are done
 // Asks whether a PE is there; answered is set once it has said so.
 void ask_pulse(int pe, std::atomic<bool> *answered);
 // Makes the worker call what answers messages.

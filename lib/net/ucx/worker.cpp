@@ -2,6 +2,10 @@
 // The worker, its peers, whose endpoints are made on first use, and progress.
 #include "../../bootstrap.hpp"
 #include "ucx.hpp"
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -49,9 +53,42 @@ ucp_request_param_t counted(std::atomic<int> *count) {
   return p;
 }
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
-  if (UCS_PTR_IS_ERR(request) && !over() && !news.failed) must(UCS_PTR_STATUS(request), what);
+  if (UCS_PTR_IS_ERR(request) && !over() && !news.failed) {
+    // What goes from private memory is registered on its way.
+    const ucs_status_t status = UCS_PTR_STATUS(request);
+    if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
+      fatal("%s: %s: %s", what, ucs_status_string(status), limit_of_registrations().text);
+    must(status, what);
+  }
   if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
     count->fetch_sub(1, std::memory_order_release);
+}
+
+Text print(const char *format, ...) {
+  Text t;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(t.text, sizeof t.text, format, args);
+  va_end(args);
+  return t;
+}
+Text with_host(int pe) {
+  return print("PE %d, on %s", pe, bootstrap::host_of(pe).name);
+}
+Text ways() {
+  const char *transports = getenv("UCX_TLS"), *devices = getenv("UCX_NET_DEVICES");
+  return print("UCX_TLS=%s UCX_NET_DEVICES=%s", transports ? transports : "all",
+               devices ? devices : "all");
+}
+Text limit_of_registrations() {
+  rlimit locked{};
+  getrlimit(RLIMIT_MEMLOCK, &locked);
+  if (locked.rlim_cur == RLIM_INFINITY)
+    return print(
+        "memory may be locked without limit (ulimit -l): use less symmetric memory, or ask "
+        "for the card's own limit");
+  return print("at most %zu bytes may be locked: ulimit -l unlimited, on all nodes",
+               size_t(locked.rlim_cur));
 }
 
 // A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
@@ -85,9 +122,10 @@ ucp_ep_h endpoint(int pe) {
   p.err_handler = {lost, &peer};
   const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
   if (status != UCS_OK)
-    fatal("PE %d, on another node, cannot be reached: %s: UCX_NET_DEVICES and UCX_TLS choose the "
-          "ways",
-          pe, ucs_status_string(status));
+    fatal("%s, cannot be reached from %s: %s: both need a transport and a network in common; here "
+          "%s, and shmem_info shows what there is",
+          with_host(pe).text, bootstrap::host_of(self.me).name, ucs_status_string(status),
+          ways().text);
   return peer.ep;
 }
 
@@ -96,6 +134,9 @@ int first_of(int pe) {
 }
 int node_of(int pe) {
   return book()[pe].node;
+}
+int nodes() {
+  return int(self.job->nodes.load(std::memory_order_relaxed));
 }
 
 bool progress() {
