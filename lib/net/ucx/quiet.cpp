@@ -45,7 +45,7 @@ bool completes(uint64_t until, const Peer *only) {
       left = true;
       if (!peer.flushing) flush(peer);
     }
-    left |= peer.answered < std::min(peer.stored, until);
+    left |= !peer.answers(until);
     if (peer.busy() || peer.flushing) {
       i++;
     } else {
