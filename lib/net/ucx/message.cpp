@@ -174,15 +174,20 @@ struct Asked : gpu::Task {
   }
 };
 
-// Under the lock, as all that UCX calls.
-ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length,
-                         const ucp_am_recv_param_t *param) {
-  Question q;
-  if (length < sizeof q || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
-  memcpy(&q, data, sizeof q);
-  const char *const follows = static_cast<char *>(data) + sizeof q;
-  length -= sizeof q;
-  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return UCS_OK;
+// What UCX calls, under the lock. What is shorter than its head, no PE of this job has sent.
+template <class Head, void take(const Head &, const char *follows, size_t length, ucp_ep_h from)>
+ucs_status_t received(void *, const void *, size_t, void *data, size_t length,
+                      const ucp_am_recv_param_t *param) {
+  Head head;
+  if (length < sizeof head || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
+  memcpy(&head, data, sizeof head);
+  take(head, static_cast<char *>(data) + sizeof head, length - sizeof head,
+       param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : nullptr);
+  return UCS_OK;
+}
+
+void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h from) {
+  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return;
   Answer a{q.id, q.clock};
   static char behind[piece]; // one thread at a time, under the lock
   size_t bytes = 0;
@@ -191,7 +196,7 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
                       : nullptr;
   if (p && far[q.region]) {
     auto task = std::make_unique<Asked>();
-    task->from = param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : nullptr;
+    task->from = from;
     task->answer = a;
     task->p = p;
     if (q.kind == atomic_op) {
@@ -205,8 +210,7 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
       task->data.reset(new char[length]);
       memcpy(task->data.get(), follows, length);
     }
-    gpu::start(std::move(task));
-    return UCS_OK;
+    return gpu::start(std::move(task));
   }
   switch (q.kind) {
   case atomic_op: {
@@ -233,29 +237,21 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
   default: // a pulse: the answer is all
     break;
   }
-  if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
-    message(param->reply_ep, answer_id, &a, sizeof a, behind, bytes, 0);
-  return UCS_OK;
+  if (from) message(from, answer_id, &a, sizeof a, behind, bytes, 0);
 }
 
-ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
-                       const ucp_am_recv_param_t *param) {
-  Answer a;
-  if (length < sizeof a || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
-  memcpy(&a, data, sizeof a);
-  const char *const follows = static_cast<char *>(data) + sizeof a;
-  length -= sizeof a;
+void on_answer(const Answer &a, const char *follows, size_t length, ucp_ep_h) {
   if (a.id & store_id) {
     const uint64_t pe = uint32_t(a.id), lane = (a.id & ~store_id) >> lane_shift;
-    if (pe >= uint64_t(self.n) || lane >= lanes) return UCS_OK;
+    if (pe >= uint64_t(self.n) || lane >= lanes) return;
     uint64_t &answered = peers[pe].answered[lane];
     answered = std::max(answered, a.value);
-    return UCS_OK;
+    return tell_quiet();
   }
   auto found = waiting.find(a.id);
-  if (found == waiting.end()) return UCS_OK;
+  if (found == waiting.end()) return;
   Waiting *w = found->second;
-  if (w->data && w->bytes != length) return UCS_OK;
+  if (w->data && w->bytes != length) return;
   waiting.erase(found);
   w->value = a.value;
   if (w->peer) unpack_keys(*w->peer, follows, length);
@@ -263,10 +259,9 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   if (w->then) {
     w->then(w->arg, a.value);
     delete w;
-    return UCS_OK;
+  } else {
+    w->done->store(true, std::memory_order_release);
   }
-  w->done->store(true, std::memory_order_release);
-  return UCS_OK;
 }
 
 // Under the lock. The answer finds w.
@@ -325,8 +320,8 @@ void listen() {
     p.flags = UCP_AM_FLAG_WHOLE_MSG;
     must(ucp_worker_set_am_recv_handler(worker, &p), "ucp_worker_set_am_recv_handler");
   };
-  handle(question_id, on_question);
-  handle(answer_id, on_answer);
+  handle(question_id, received<Question, on_question>);
+  handle(answer_id, received<Answer, on_answer>);
 }
 
 Peer &reach(int pe) {

@@ -83,6 +83,7 @@ int first_of(int pe); // the first PE of its node
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
 uint64_t tick(Peer &peer); // of the clock, for something begun there that quiet is to complete
+void tell_quiet();         // that some of it is done
 // For UCX's calls: counts one more, and one less once it is done. What is begun may be done at
 // once, without a request; then began counts.
 ucp_request_param_t counted(std::atomic<int> *count);
