@@ -54,6 +54,9 @@ template <class T> __global__ void atomic(Amo op, T *p, T value, T cond, T *fetc
   if (!fetch) return device::ring::amo("an atomic on a stream", op, p, pe, value);
   *fetch = device::ring::fetch_amo("an atomic on a stream", op, p, pe, value, cond);
 }
+__global__ void errands() {
+  device::errand::work();
+}
 __global__ void quiet() {
   device::quiet("quiet on a stream", World{}, Thread{});
 }
@@ -93,6 +96,9 @@ hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t c
                          T(cond), static_cast<T *>(fetch), pe);
   };
   return bytes == 8 ? as(uint64_t{}) : as(uint32_t{});
+}
+hipError_t errands_on_stream(hipStream_t stream) {
+  return shmem::launch(errands, dim3(1), dim3(32), 0, stream);
 }
 hipError_t quiet_away(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);

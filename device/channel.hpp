@@ -142,6 +142,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     if (patience.over())
       fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
            w[0][0] >> 32);
+    errand::look();
     arch::pause();
   }
   arch::progress();

@@ -22,10 +22,14 @@ SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members,
                         uint64_t epoch, Scope scope) {
   for (int i = int(scope.rank()); i < members.n; i += int(scope.size())) {
     if (i == members.me) continue;
-    // Members of a product are all mapped.
-    if constexpr (ring_built && std::is_same_v<Members, Team>)
+    if constexpr (ring_built)
       if (is_away(pe_of(members, i))) {
-        ring::flag(fn, mine, epoch, pe_of(members, i));
+        if constexpr (std::is_same_v<Members, Team>) {
+          ring::flag(fn, mine, epoch, pe_of(members, i));
+        } else { // a product's are on the heap, and no fence comes before them
+          ring::quiet(fn);
+          ring::amo(fn, Amo::set, mine, pe_of(members, i), epoch);
+        }
         continue;
       }
     arch::store(flag_at(members, mine, i), epoch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The loop in which every wait of the device polls.
 #pragma once
-#include "address.hpp"
+#include "errand.hpp"
 
 namespace shmem::device {
 
@@ -21,6 +21,7 @@ template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late)
   Patience patience;
   while (!done()) {
     if (patience.over()) late();
+    errand::look();
     arch::pause();
   }
 }

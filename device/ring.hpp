@@ -17,9 +17,9 @@ SHMEM_D_ void await(const char *fn, uint64_t until) {
   const Ring &r = state.ring;
   if (int64_t(arch::load<Order::relaxed, Range::device>(&r.tickets->seen) - until) >= 0) return;
   uint64_t done = 0;
-  poll_until([&] { return int64_t((done = arch::poll(r.done)) - until) >= 0; },
+  poll_until([&] { return int64_t((done = arch::poll(&r.served->done)) - until) >= 0; },
              [&] {
-               fail(Report::wait_limit, fn, "pe", r.done, sizeof *r.done, alignof(uint64_t),
+               fail(Report::wait_limit, fn, "pe", &r.served->done, sizeof done, alignof(uint64_t),
                     state.me, SHMEM_CMP_GE, until, done);
              });
   arch::progress();

@@ -76,6 +76,7 @@ SHMEM_D_ void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signa
 }
 SHMEM_D_ uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr, Thread) {
   check_own(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
+  errand::look();
   const uint64_t seen = arch::poll(sig_addr);
   arch::polled();
   return seen;

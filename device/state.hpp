@@ -73,17 +73,34 @@ struct alignas(64) Reply {
 };
 static_assert(sizeof(Request) == 64 && sizeof(Reply) == 64);
 inline constexpr unsigned ring_size =
-    1024;                                 // requests, and replies: a power of two, at least a wave
+    1024; // requests, and replies: a power of two, at least a wave
+// An atomic that another node asks for, on memory of this PE that only its GPU reaches. A kernel of
+// the library does it where there is room for one; where there is none, because kernels that wait
+// take all of the GPU, so does one of those. Who takes its number does it.
+struct alignas(64) Errand {
+  uint64_t p, value, cond;
+  uint32_t op, bytes; // an Amo; 4 or 8
+  uint64_t seen;      // what was there before
+  uint64_t done;      // its number, from 1, stored last
+};
+inline constexpr unsigned errand_places = 64;
+struct Served {                 // in host memory
+  uint64_t done;                // the requests up to this ticket are done, and their places free
+  alignas(line) uint64_t given; // errands
+  alignas(line) Errand errands[errand_places];
+};
 struct Tickets {                          // in device memory
   alignas(line) uint64_t posted;          // the next request's
   alignas(line) uint64_t seen;            // as much of `done` as some thread has seen
   alignas(line) uint64_t asked;           // the next reply's
   alignas(line) uint32_t read[ring_size]; // how often the reply in each place has been read
+  alignas(line) uint64_t taken;           // the next errand's number
+  alignas(line) uint64_t bell;            // as Served::given, where polls are cheap: a copy of it
 };
 struct Ring {
   Request *requests; // NULL where all PEs are mapped
   Reply *replies;
-  uint64_t *done; // the requests up to this ticket are done, and their places free
+  Served *served;
   Tickets *tickets;
 };
 

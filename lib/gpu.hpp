@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <shmemx.h>
 #include <type_traits>
 #include <utility>
@@ -61,6 +62,24 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height);
 void zero(void *p, size_t n);
 void finish();
+// What another node asks of device memory that the host does not reach. A thread of the library
+// does it: nobody who holds a lock calls the driver, which may wait for kernels, which may wait for
+// who wants that lock. Copies are engines' work, and so is a store of one word: they find room
+// beside kernels that wait. For other atomics see device::Errand.
+struct Task {
+  enum Kind : uint8_t { put, get, atomic } kind;
+  Amo op;
+  void *p;
+  size_t bytes, n, stride;      // n blocks of bytes, so many from each other
+  uint64_t value, cond;         // value: then what was there before
+  std::unique_ptr<char[]> data; // of the blocks
+  // Copies are done in their order, and so are the others.
+  static bool is_copy(Amo op, size_t bytes) { return op == Amo::set || bytes < 4; }
+  bool is_copy() const { return kind != atomic || is_copy(op, bytes); }
+  virtual void done() = 0; // is called then
+  virtual ~Task() = default;
+};
+void start(std::unique_ptr<Task> task);
 // Until all is done that kernels have asked for which are over.
 void finish_ring();
 

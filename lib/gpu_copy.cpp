@@ -14,7 +14,8 @@ namespace shmem::gpu {
 namespace {
 
 std::mutex mutex; // guards what follows
-std::atomic<hipStream_t> own;
+std::atomic<hipStream_t> own[int(Copier::count)];
+thread_local Copier thread = Copier::program;
 std::atomic<hipStream_t> of_team[max_teams];
 void *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
 std::atomic<bool> started;   // copies that finish() has to wait for
@@ -44,7 +45,10 @@ static hipStream_t made(std::atomic<hipStream_t> &s) {
   return s.load();
 }
 hipStream_t stream() {
-  return made(own);
+  return made(own[int(thread)]);
+}
+void own_stream(Copier t) {
+  thread = t;
 }
 shmemx_stream_t team_stream(int id) {
   OnDevice on;
@@ -58,7 +62,7 @@ void drop_streams() {
   auto drop = [](std::atomic<hipStream_t> &s) {
     if (hipStream_t found = s.exchange(nullptr)) MUST(hipStreamDestroy(found), "hipStreamDestroy");
   };
-  drop(own);
+  for (auto &s : own) drop(s);
   for (auto &s : of_team) drop(s);
   if (result) MUST(hipHostFree(result), "hipHostFree");
   result = nullptr;

@@ -48,8 +48,12 @@ public:
 // Host memory that the GPU reads and writes too, there at another address.
 void *shared_memory(size_t bytes, void **there);
 
-hipStream_t stream(); // the library's own, which waits for no other
-void drop_streams();  // and those of teams
+// The library's own for its copies, which waits for no other. Its threads have one each, so that
+// none waits for what another, or the program, copies.
+hipStream_t stream();
+enum class Copier { program, ring, errands, count };
+void own_stream(Copier thread);
+void drop_streams(); // and those of teams
 
 // MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves
 // it goes through a switch.
@@ -69,11 +73,13 @@ size_t flag_bytes();
 // Starts to listen to kernels; gives where they write, by the device's address of it.
 device::Report *open_reports();
 void close_reports();
-// Starts to do what kernels ask for that is for PEs that are not mapped.
-// flag_there: where in a PE's flags that lies which is at `at` in this PE's. Both PEs are in the team
-// whose flag it is.
+// Starts to do what kernels ask for that is for PEs that are not mapped. flag_there: where in a
+// PE's flags that lies which is at `at` in this PE's. Both PEs are in the team whose flag it is.
 device::Ring open_ring(uint64_t (*flag_there)(uint64_t at, int pe));
 void close_ring();
+// Starts to do what other nodes ask for, see Task.
+void open_errands(device::Served *served, uint64_t *bell);
+void close_errands();
 size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 
 } // namespace shmem::gpu

@@ -177,9 +177,11 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++) {
       const int local = local_of(t->pe(i));
-      if (local < 0) not_mapped(fn, t->pe(i));
-      signals.delta[i] = w->copies.delta[i] = self.device.delta[local];
-      signals.pe[i] = t->pe(i);
+      signals.pe[i] = w->copies.pe[i] = t->pe(i);
+      if (local < 0)
+        w->copies.away |= 1u << i;
+      else
+        signals.delta[i] = w->copies.delta[i] = self.device.delta[local];
     }
     {
       gpu::OnDevice on;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes nobody,
 // so the thread polls, and naps where nothing has come for a while.
+#include "../device/runtime.hpp"
 #include "exit.hpp"
 #include "gpu_hip.hpp"
 #include "net.hpp"
@@ -19,13 +20,17 @@ using device::Reply, device::Request, device::ring_size;
 struct Shared {
   Request requests[ring_size];
   Reply replies[ring_size];
-  alignas(line) std::atomic<uint64_t> done;
+  alignas(line) device::Served served;
 };
 Shared *shared;
 device::Tickets *tickets;
 pthread_t server;
 std::atomic<bool> stop;
 uint64_t (*flag_there)(uint64_t at, int pe); // see open_ring
+
+std::atomic_ref<uint64_t> done() {
+  return std::atomic_ref(shared->served.done);
+}
 
 bool posted(uint64_t ticket) {
   return __atomic_load_n(&shared->requests[ticket % ring_size].lap, __ATOMIC_ACQUIRE) ==
@@ -100,6 +105,7 @@ void serve_one(const Request &q) {
 // Requests are done together, all that have come: one wait for all of them.
 void *serve(void *) {
   OnDevice on;
+  own_stream(Copier::ring);
   uint64_t next = 0;
   unsigned idle = 0;
   const unsigned patience =
@@ -110,7 +116,7 @@ void *serve(void *) {
       serve_one(shared->requests[next++ % ring_size]);
     if (next != before) {
       complete();
-      shared->done.store(next, std::memory_order_release);
+      done().store(next, std::memory_order_release);
       idle = 0;
     } else if (stop.load(std::memory_order_relaxed)) {
       return nullptr;
@@ -133,21 +139,25 @@ device::Ring open_ring(uint64_t (*of_flag)(uint64_t at, int pe)) {
   void *there, *own;
   shared = static_cast<Shared *>(shared_memory(sizeof *shared, &there));
   memset(static_cast<void *>(shared), 0, sizeof *shared);
-  MUST(hipMalloc(&own, sizeof *tickets), "hipMalloc of %zu bytes for tickets", sizeof *tickets);
+  // As flags are, because of the bell.
+  MUST(runtime::malloc_flags(&own, sizeof *tickets, chosen),
+       "hipExtMallocWithFlags of %zu bytes for tickets", sizeof *tickets);
   MUST(hipMemset(own, 0, sizeof *tickets), "hipMemset of the tickets");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   tickets = static_cast<device::Tickets *>(own);
   stop = false;
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that serves kernels: %s", strerror(error));
+  open_errands(&shared->served, &tickets->bell);
   auto *s = static_cast<Shared *>(there);
-  return {s->requests, s->replies, reinterpret_cast<uint64_t *>(&s->done), tickets};
+  return {s->requests, s->replies, &s->served, tickets};
 }
 
 void close_ring() {
   if (!shared) return;
   stop = true;
   pthread_join(server, nullptr);
+  close_errands();
   if (self.exiting) return; // the runtime may have taken itself down
   MUST(hipFree(tickets), "hipFree");
   MUST(hipHostFree(shared), "hipHostFree");
@@ -158,12 +168,12 @@ void close_ring() {
 // be one that a running kernel is about to fill, and those of the other are behind it.
 void finish_ring() {
   if (!shared) return;
-  const uint64_t done = shared->done.load(std::memory_order_acquire);
-  uint64_t last = done;
-  for (uint64_t ticket = done; ticket < done + ring_size; ticket++)
+  const uint64_t before = done().load(std::memory_order_acquire);
+  uint64_t last = before;
+  for (uint64_t ticket = before; ticket < before + ring_size; ticket++)
     if (posted(ticket)) last = ticket + 1;
-  if (last == done) return;
-  wait_while({nullptr, false}, [&] { return shared->done.load(std::memory_order_acquire) < last; });
+  if (last == before) return;
+  wait_while({nullptr, false}, [&] { return done().load(std::memory_order_acquire) < last; });
 }
 
 } // namespace shmem::gpu

@@ -54,6 +54,8 @@ void quiet();
 void quiet_at(int pe); // there alone
 // Does some of what there is to do without waiting; false if there was nothing.
 bool progress();
+// Something that was begun goes out only when somebody makes progress.
+bool held_back();
 
 // Messages between two PEs that both expect them; those of one tag come in order. `open` counts those that are not done.
 struct Messages {

@@ -72,15 +72,27 @@ __global__ void __launch_bounds__(device::max_threads) send_rows(Members members
           at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
+// To one that is not mapped, from the heap.
+template <int = 0> __global__ void put_rows(Rows rows, int pe) {
+  arch::fence_stream(); // what the product stored, before the host reads it
+  device::ring::move("a product of several PEs", device::Request::put, rows.to, rows.from, pe,
+                     rows.bytes, rows.n, rows.pitch, rows.ld);
+}
 // Copies what the stream has made so far to `count` members from `first` on. The GPU's copy engines
-// do it, which take no compute unit from the product beside them and wait for no peer.
+// do it, which take no compute unit from the product beside them and wait for no peer; or the host.
 inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
                                int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
-  for (int k = 0; k < count && rows.n && !error; k++) {
-    char *to = rows.to + copies.delta[pattern::peer(first, k, members.n)];
+  for (int k = 0; k < count && rows.n && rows.bytes && !error; k++) {
+    const int i = pattern::peer(first, k, members.n);
+    if constexpr (device::ring_built)
+      if (copies.away >> i & 1) {
+        error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
+        continue;
+      }
+    char *to = rows.to + copies.delta[i];
     error =
         gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 copies.stream)

@@ -136,9 +136,9 @@ template <class T, class Finish> struct Call {
     const size_t element = bytes_of(whole.out), pitch = padded(whole.n, whole.out) * element,
                  shard = rows * pitch, boxes_bytes = shard * size_t(n);
     char *const product = memory, *const boxes = product + boxes_bytes;
-    bool streams = whole.algorithm == Algorithm::streams;
+    bool streams = whole.algorithm == Algorithm::streams || copies.away;
     hipError_t error = hipSuccess;
-    if (whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1)
+    if (!streams && whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1)
       error = copies_well<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &streams);
     if (error) return error;
     if (streams) { // copy engines do not know the call's number, and so have one box for all
@@ -177,18 +177,32 @@ template <class T, class Finish> struct Call {
     error = launch_meet(members, stream, all_arrived);
     if (error) return error;
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
-    if (all) store.members = members;
+    const bool stores = all && !copies.away; // the sums, at all members
+    if (stores) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + device::max_threads - 1) / device::max_threads;
-    return shmem::launch(reduce<Finish>,
-                         dim3(blocks < 1           ? 1
-                              : blocks < units * 2 ? unsigned(blocks)
-                                                   : units * 2),
-                         dim3(device::max_threads), 0, stream, members,
-                         static_cast<const char *>(product + me * shard),
-                         static_cast<const char *>(boxes), shard, pitch / element,
-                         streams ? 0 : boxes_bytes, all ? first : 0, own, store,
-                         streams ? same_box : two_boxes, all ? all_gathered : no_meeting);
+    error = shmem::launch(reduce<Finish>,
+                          dim3(blocks < 1           ? 1
+                               : blocks < units * 2 ? unsigned(blocks)
+                                                    : units * 2),
+                          dim3(device::max_threads), 0, stream, members,
+                          static_cast<const char *>(product + me * shard),
+                          static_cast<const char *>(boxes), shard, pitch / element,
+                          streams ? 0 : boxes_bytes, all ? first : 0, own, store,
+                          streams ? same_box : two_boxes, stores ? all_gathered : no_meeting);
+    if (error || !all || stores) return error;
+    // As a call of its own. All members have come to the one before, and so may be written to.
+    error = send_shard(static_cast<char *>(whole.c) + first * whole.ldc * element, 0, own);
+    if (!error) error = end_copies(copies, stream);
+    return error ? error : launch_meet(members, stream, all_gathered, all_consumed, true);
+  }
+
+  // Rows of C to all others, whose C is at the same place.
+  hipError_t send_shard(char *c, unsigned from, unsigned count) const {
+    const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
+    return start_copies(members, copies,
+                        {c + from * ld, ld, whole.n * element, count, c + from * ld, ld}, me + 1,
+                        n - 1, stream);
   }
 
   hipError_t gathered() const {
@@ -197,15 +211,12 @@ template <class T, class Finish> struct Call {
     hipError_t error = hipSuccess;
     error = launch_meet(members, stream, all_entered);
     if (error) return error;
-    if (whole.algorithm == Algorithm::streams) {
+    if (whole.algorithm == Algorithm::streams || copies.away) {
       const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
       for (unsigned from = 0; from < own && !error; from += each) {
         const unsigned count = own - from < each ? own - from : each;
         error = product_of(from, count, c + from * ld, whole.ldc, finishes, first + from);
-        if (!error && n > 1 && whole.n)
-          error = start_copies(members, copies,
-                               {c + from * ld, ld, whole.n * element, count, c + from * ld, ld},
-                               me + 1, n - 1, stream);
+        if (!error && n > 1 && whole.n) error = send_shard(c, from, count);
       }
       if (!error && n > 1 && own && whole.n) error = end_copies(copies, stream);
     } else if (own && whole.n) {
@@ -238,19 +249,26 @@ template <class T, class Finish> struct Call {
 
   hipError_t gather_matmul(char *box) const {
     const size_t a_bytes = bytes_of(whole.type), pitch = padded(whole.k, whole.type);
-    const Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
-                    box + first * pitch * a_bytes,      pitch * a_bytes};
+    Rows mine{static_cast<const char *>(whole.a), whole.lda * a_bytes, whole.k * a_bytes, own,
+              box + first * pitch * a_bytes,      pitch * a_bytes};
     const bool some = whole.m && whole.n && whole.k;
     bool beside =
-        (whole.algorithm == Algorithm::streams || whole.algorithm == Algorithm::fused) && some;
+        ((whole.algorithm == Algorithm::streams || whole.algorithm == Algorithm::fused) && some) ||
+        copies.away;
     hipError_t error = hipSuccess;
-    if (whole.algorithm == Algorithm::best && some && n > 1)
+    if (!beside && whole.algorithm == Algorithm::best && some && n > 1)
       error = splits_well<T>(whole, rows, unsigned(n), &beside);
     if (error) return error;
     Matmul call = whole;
     Shards all = order(unsigned(whole.m));
     error = launch_meet(members, stream, one_box);
     if (error) return error;
+    if (copies.away && own && mine.bytes) { // whoever is not mapped gets rows of the heap
+      error = runtime::copy_2d(mine.to, mine.pitch, mine.from, mine.ld, mine.bytes, own, stream);
+      if (error) return error;
+      mine.from = mine.to;
+      mine.ld = mine.pitch;
+    }
     if (beside) { // the own rows, and meanwhile their copies to the others
       error = start_copies(members, copies, mine, me + 1, n - 1, stream);
       if (!error)

@@ -90,7 +90,7 @@ struct Signals {
   Flags gathered; // so is all that follows the reduction
   Flags consumed; // it has no more use for what this PE sent
   alignas(device::line) uint64_t epoch; // of the last call that has ended here
-  ptrdiff_t delta[max_members];         // from an object here to that of member i
+  ptrdiff_t delta[max_members];         // from an object here to that of member i, if it is mapped
   int pe[max_members];                  // the PE that is member i
   // Of the running call, written by this PE alone; zero again at its end.
   struct {
@@ -111,6 +111,8 @@ struct Copies {
   hipStream_t stream;
   hipEvent_t begin, end;
   ptrdiff_t delta[max_members]; // as those of Signals
+  unsigned away;                // the members that are not mapped, one bit each
+  int pe[max_members];
 };
 
 // What a member keeps for a shape from call to call. Its memory is at the same place on each PE,

@@ -116,6 +116,8 @@ REMOVALS = {
 NO_ROW = {
     "device/ring.hpp": "of PEs on other nodes, which builds for AMD have no test of; the cpu platform runs them in test/net",
     "device/away.hip": "the same",
+    "device/errand.hpp": "the same",
+    "device/gemm/exchange.hpp: fence_stream": "the same",
     "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
     "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
     "device/gemm/exchange.hpp: acq_rel": "'products, sums: the release' comes before it, and 'acquire of atomics' takes it out",

@@ -31,6 +31,7 @@ Runtime *make_runtime() {
     CPU_ZERO(&r->cores);
   r->devices = std::clamp(number("SHMEM_CPU_DEVICES", 1), 0, 64);
   r->host_access = number("SHMEM_CPU_HOST_ACCESS", 1) != 0;
+  r->one_kernel = number("SHMEM_CPU_ONE_KERNEL", 0) != 0;
   r->total = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
   r->used.resize(size_t(r->devices));
   r->device = new Device[size_t(r->devices)];

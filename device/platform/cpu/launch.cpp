@@ -40,6 +40,7 @@ Launch *take_block(Device &d) {
   if (d.waiting.empty() || d.resident == capacity) return nullptr;
   Launch *l = d.waiting.front();
   if (l->cooperative && l->started == 0 && d.resident + l->blocks > capacity) return nullptr;
+  if (runtime().one_kernel && l->started == 0 && d.resident) return nullptr;
   if (++l->started == l->blocks) d.waiting.pop_front();
   d.resident++;
   return l;

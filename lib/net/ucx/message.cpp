@@ -32,9 +32,10 @@ struct Keys { // which follow it
   uint32_t length[regions];
 };
 enum : unsigned { question_id = 1, answer_id = 2 };
-// Nobody waits for the answer to a store but quiet: its id is the peer, and the answer's value the
-// clock when it was begun.
+// Nobody waits for the answer to a store but quiet: its id is the lane and the peer, and the
+// answer's value the clock when it was begun.
 constexpr uint64_t store_id = uint64_t(1) << 63;
+constexpr int lane_shift = 32;
 constexpr size_t piece = 64 << 10; // of data in a message
 
 struct Waiting {
@@ -48,6 +49,8 @@ struct Waiting {
 };
 std::unordered_map<uint64_t, Waiting *> waiting; // under the lock
 uint64_t last_id;
+
+std::atomic<int> unsent;
 
 // An active message whose bytes live as long as it needs.
 void message(ucp_ep_h ep, unsigned id, const void *head, size_t bytes, const void *data,
@@ -64,11 +67,15 @@ void message(ucp_ep_h ep, unsigned id, const void *head, size_t bytes, const voi
   p.cb.send = [](void *request, ucs_status_t, void *all) {
     free(all);
     ucp_request_free(request);
+    unsent.fetch_sub(1, std::memory_order_relaxed);
   };
   // All of it is data: a header has a limit.
   ucs_status_ptr_t request = ucp_am_send_nbx(ep, id, nullptr, 0, all, bytes + data_bytes, &p);
   began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "a message to another node");
-  if (!UCS_PTR_IS_PTR(request)) free(all);
+  if (UCS_PTR_IS_PTR(request))
+    unsent.fetch_add(1, std::memory_order_relaxed);
+  else
+    free(all);
 }
 
 template <class A, class T> uint64_t apply(A a, Amo op, T value, T cond) {
@@ -95,25 +102,14 @@ template <class A, class T> uint64_t apply(A a, Amo op, T value, T cond) {
   return 0;
 }
 template <class T> uint64_t apply(void *p, const Question &q) {
-  const T value = T(q.value), cond = T(q.cond);
-  if (!far[q.region])
-    return apply(std::atomic_ref<T>(*static_cast<T *>(p)), Amo(q.op), value, cond);
-  if constexpr (sizeof(T) >= 4) {
-    return apply(gpu::Atomic<T>(static_cast<T *>(p)), Amo(q.op), value, cond);
-  } else { // what is no atomic: a put or a get of one element
-    T seen = value;
-    Amo(q.op) == Amo::set ? gpu::copy(p, &value, sizeof value) : gpu::copy(&seen, p, sizeof seen);
-    return seen;
-  }
+  return apply(std::atomic_ref<T>(*static_cast<T *>(p)), Amo(q.op), T(q.value), T(q.cond));
 }
 
-// Blocks to and from one piece.
+// Blocks to and from one piece, in memory of the host.
 void spread(char *to, size_t stride, const char *from, size_t bytes, size_t n) {
-  if (gpu::is_far(to)) return gpu::copy_2d(to, stride ? stride : bytes, from, bytes, bytes, n);
   for (size_t i = 0; i < n; i++) copy(to + i * stride, from + i * bytes, bytes);
 }
-void collect(char *to, const char *from, size_t stride, size_t bytes, size_t n) {
-  if (gpu::is_far(from)) return gpu::copy_2d(to, bytes, from, stride ? stride : bytes, bytes, n);
+void gather(char *to, const char *from, size_t stride, size_t bytes, size_t n) {
   for (size_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, bytes);
 }
 
@@ -167,21 +163,55 @@ void unpack_keys(Peer &peer, const char *packed, size_t bytes) {
   peer.known.store(true, std::memory_order_release);
 }
 
-// Under the lock, as all that UCX calls.
-ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length,
-                         const ucp_am_recv_param_t *param) {
-  Question q;
-  if (length < sizeof q || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
-  memcpy(&q, data, sizeof q);
-  const char *const follows = static_cast<char *>(data) + sizeof q;
-  length -= sizeof q;
-  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return UCS_OK;
+struct Asked : gpu::Task {
+  ucp_ep_h from; // or null
+  Answer answer;
+  void done() override {
+    if (!from) return;
+    if (kind == atomic && !(answer.id & store_id)) answer.value = value;
+    std::lock_guard guard(lock);
+    message(from, answer_id, &answer, sizeof answer, data.get(), kind == get ? bytes * n : 0, 0);
+  }
+};
+
+// What UCX calls, under the lock. What is shorter than its head, no PE of this job has sent.
+template <class Head, void take(const Head &, const char *follows, size_t length, ucp_ep_h from)>
+ucs_status_t received(void *, const void *, size_t, void *data, size_t length,
+                      const ucp_am_recv_param_t *param) {
+  Head head;
+  if (length < sizeof head || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
+  memcpy(&head, data, sizeof head);
+  take(head, static_cast<char *>(data) + sizeof head, length - sizeof head,
+       param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : nullptr);
+  return UCS_OK;
+}
+
+void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h from) {
+  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return;
   Answer a{q.id, q.clock};
   static char behind[piece]; // one thread at a time, under the lock
   size_t bytes = 0;
   char *const p = q.kind <= get_blocks
                       ? reinterpret_cast<char *>(registered[q.region]->base + q.offset)
                       : nullptr;
+  if (p && far[q.region]) {
+    auto task = std::make_unique<Asked>();
+    task->from = from;
+    task->answer = a;
+    task->p = p;
+    if (q.kind == atomic_op) {
+      task->kind = gpu::Task::atomic;
+      task->op = Amo(q.op), task->bytes = q.bytes, task->value = q.value, task->cond = q.cond;
+    } else {
+      task->kind = q.kind == put_blocks ? gpu::Task::put : gpu::Task::get;
+      task->bytes = q.value, task->n = q.cond, task->stride = q.stride;
+    }
+    if (length) {
+      task->data.reset(new char[length]);
+      memcpy(task->data.get(), follows, length);
+    }
+    return gpu::start(std::move(task));
+  }
   switch (q.kind) {
   case atomic_op: {
     const uint64_t seen = q.bytes == 1   ? apply<uint8_t>(p, q)
@@ -195,7 +225,7 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
     spread(p, q.stride, follows, q.value, q.cond);
     break;
   case get_blocks:
-    collect(behind, p, q.stride, q.value, q.cond);
+    gather(behind, p, q.stride, q.value, q.cond);
     bytes = q.cond * q.value;
     break;
   case keys:
@@ -207,27 +237,21 @@ ucs_status_t on_question(void *, const void *, size_t, void *data, size_t length
   default: // a pulse: the answer is all
     break;
   }
-  if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
-    message(param->reply_ep, answer_id, &a, sizeof a, behind, bytes, 0);
-  return UCS_OK;
+  if (from) message(from, answer_id, &a, sizeof a, behind, bytes, 0);
 }
 
-ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
-                       const ucp_am_recv_param_t *param) {
-  Answer a;
-  if (length < sizeof a || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
-  memcpy(&a, data, sizeof a);
-  const char *const follows = static_cast<char *>(data) + sizeof a;
-  length -= sizeof a;
+void on_answer(const Answer &a, const char *follows, size_t length, ucp_ep_h) {
   if (a.id & store_id) {
-    const uint64_t pe = a.id & ~store_id;
-    if (pe < uint64_t(self.n)) peers[pe].answered = std::max(peers[pe].answered, a.value);
-    return UCS_OK;
+    const uint64_t pe = uint32_t(a.id), lane = (a.id & ~store_id) >> lane_shift;
+    if (pe >= uint64_t(self.n) || lane >= lanes) return;
+    uint64_t &answered = peers[pe].answered[lane];
+    answered = std::max(answered, a.value);
+    return tell_quiet();
   }
   auto found = waiting.find(a.id);
-  if (found == waiting.end()) return UCS_OK;
+  if (found == waiting.end()) return;
   Waiting *w = found->second;
-  if (w->data && w->bytes != length) return UCS_OK;
+  if (w->data && w->bytes != length) return;
   waiting.erase(found);
   w->value = a.value;
   if (w->peer) unpack_keys(*w->peer, follows, length);
@@ -235,10 +259,9 @@ ucs_status_t on_answer(void *, const void *, size_t, void *data, size_t length,
   if (w->then) {
     w->then(w->arg, a.value);
     delete w;
-    return UCS_OK;
+  } else {
+    w->done->store(true, std::memory_order_release);
   }
-  w->done->store(true, std::memory_order_release);
-  return UCS_OK;
 }
 
 // Under the lock. The answer finds w.
@@ -260,12 +283,19 @@ uint64_t ask(int pe, const Question &q, Peer *peer = nullptr, void *data = nullp
   return w.value;
 }
 
+Lane lane_of(const Question &q) {
+  return !far[q.region]                                                   ? by_host
+         : q.kind == atomic_op && !gpu::Task::is_copy(Amo(q.op), q.bytes) ? by_gpu
+                                                                          : by_copy;
+}
+
 // Done at the next quiet. Gives when it was begun.
 uint64_t tell(int pe, Question q, const void *data = nullptr, size_t bytes = 0) {
   std::lock_guard guard(lock);
   Peer &peer = peers[pe];
-  q.id = store_id | uint64_t(pe);
-  q.clock = peer.stored = tick(peer);
+  const Lane lane = lane_of(q);
+  q.id = store_id | uint64_t(lane) << lane_shift | uint64_t(pe);
+  q.clock = peer.stored[lane] = tick(peer);
   message(endpoint(pe), question_id, &q, sizeof q, data, bytes, UCP_AM_SEND_FLAG_REPLY);
   return q.clock;
 }
@@ -275,6 +305,10 @@ uint64_t offset_in(int region, const void *p) {
 }
 
 } // namespace
+
+bool held_back() {
+  return unsent.load(std::memory_order_relaxed) != 0;
+}
 
 void listen() {
   auto handle = [](unsigned id, ucp_am_recv_callback_t f) {
@@ -286,8 +320,8 @@ void listen() {
     p.flags = UCP_AM_FLAG_WHOLE_MSG;
     must(ucp_worker_set_am_recv_handler(worker, &p), "ucp_worker_set_am_recv_handler");
   };
-  handle(question_id, on_question);
-  handle(answer_id, on_answer);
+  handle(question_id, received<Question, on_question>);
+  handle(answer_id, received<Answer, on_answer>);
 }
 
 Peer &reach(int pe) {
@@ -350,16 +384,26 @@ void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) 
       char *const p = static_cast<char *>(here) + i * b.here + at;
       if (way == Way::get) {
         ask(pe, q, nullptr, data.get(), bytes * n);
-        spread(p, b.here, data.get(), bytes, n);
+        if (!gpu::is_far(p))
+          spread(p, b.here, data.get(), bytes, n);
+        else if (n == 1)
+          gpu::copy(p, data.get(), bytes);
+        else
+          gpu::copy_2d(p, b.here, data.get(), bytes, bytes, n);
         continue;
       }
-      collect(data.get(), p, b.here, bytes, n);
+      if (!gpu::is_far(p))
+        gather(data.get(), p, b.here, bytes, n);
+      else if (n == 1)
+        gpu::copy(data.get(), p, bytes);
+      else
+        gpu::copy_2d(data.get(), bytes, p, b.here, bytes, n);
       const uint64_t begun = tell(pe, q, data.get(), bytes * n);
       // So that no more than a megabyte is on its way.
       if (++pieces % 16 == 0)
         wait_for([=] {
           std::lock_guard guard(lock);
-          return peers[pe].answered < begun;
+          return !peers[pe].answers(begun);
         });
     }
 }

@@ -12,6 +12,7 @@ namespace {
 uint64_t now;               // the clock
 std::vector<Peer *> busy;   // where something is begun that quiet is to complete
 std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
+std::atomic<uint64_t> news; // how often that has changed which quiet waits for
 
 // All that was begun there so far is done when this is. Under the lock.
 void flush(Peer &peer) {
@@ -21,12 +22,15 @@ void flush(Peer &peer) {
   p.cb.send = [](void *request, ucs_status_t status, void *arg) {
     Peer &peer = *static_cast<Peer *>(arg);
     if (status == UCS_OK || over()) peer.done = std::exchange(peer.flushing, 0);
+    tell_quiet();
     ucp_request_free(request);
   };
   peer.flushing = now;
   ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
   began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
-  if (!UCS_PTR_IS_PTR(request)) peer.done = std::exchange(peer.flushing, 0);
+  if (UCS_PTR_IS_PTR(request)) return;
+  peer.done = std::exchange(peer.flushing, 0);
+  tell_quiet();
 }
 
 // Whether something is not done of what was begun up to then, at one peer or all. One endpoint's
@@ -45,7 +49,7 @@ bool completes(uint64_t until, const Peer *only) {
       left = true;
       if (!peer.flushing) flush(peer);
     }
-    left |= peer.answered < std::min(peer.stored, until);
+    left |= !peer.answers(until);
     if (peer.busy() || peer.flushing) {
       i++;
     } else {
@@ -59,6 +63,10 @@ bool completes(uint64_t until, const Peer *only) {
 }
 
 } // namespace
+
+void tell_quiet() {
+  news.fetch_add(1, std::memory_order_release);
+}
 
 uint64_t tick(Peer &peer) {
   if (!peer.listed) {
@@ -76,7 +84,12 @@ static void quiet_of(const Peer *only) {
     std::lock_guard guard(lock);
     until = now;
   }
-  wait_for([=] { return completes(until, only); });
+  // The lock is asked for only when there is something new: who polls has it for nothing, and keeps
+  // the thread that answers from it.
+  wait_for([=, seen = ~uint64_t(0)]() mutable {
+    const uint64_t now = news.load(std::memory_order_acquire);
+    return std::exchange(seen, now) == now || completes(until, only);
+  });
 }
 void quiet() {
   quiet_of(nullptr);

@@ -7,6 +7,7 @@
 #include "../../log.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
+#include <algorithm>
 #include <mutex>
 #include <ucp/api/ucp.h>
 
@@ -44,6 +45,10 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 256);
 
+// Stores that are messages are answered in their order among those of the same lane: by the
+// processor, by copies of the GPU, by its atomics.
+enum Lane { by_host, by_copy, by_gpu, lanes };
+
 // A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
 struct Peer {
   ucp_ep_h ep;
@@ -51,12 +56,17 @@ struct Peer {
   uint64_t base[regions];
   std::atomic<bool> known; // keys and bases
   // By the clock of what this PE begins: its last transfer there, up to which they are done, and up
-  // to which they will be with the flush that is on its way, if any. Then the last store that is a
-  // message, and up to which those are answered.
+  // to which they will be with the flush that is on its way, if any. Then the last store of each
+  // lane that is a message, and up to which those are answered.
   uint64_t moved, done, flushing;
-  uint64_t stored, answered;
+  uint64_t stored[lanes], answered[lanes];
   bool listed; // among the busy
-  bool busy() const { return done < moved || answered < stored; }
+  bool answers(uint64_t until) const {
+    for (int lane = 0; lane < lanes; lane++)
+      if (answered[lane] < std::min(stored[lane], until)) return false;
+    return true;
+  }
+  bool busy() const { return done < moved || !answers(~uint64_t(0)); }
 };
 
 extern ucp_context_h context;
@@ -105,6 +115,7 @@ int first_of(int pe); // the first PE of its node
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
 uint64_t tick(Peer &peer); // of the clock, for something begun there that quiet is to complete
+void tell_quiet();         // that some of it is done
 // For UCX's calls: counts one more, and one less once it is done. What is begun may be done at
 // once, without a request; then began counts.
 ucp_request_param_t counted(std::atomic<int> *count);

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// What other nodes ask of device memory that the host does not reach: see Task and device::Errand.
+#include "../device/kernels.hpp"
+#include "../device/runtime.hpp"
+#include "exit.hpp"
+#include "gpu_hip.hpp"
+#include "net.hpp"
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <unistd.h>
+
+namespace shmem::gpu {
+
+namespace {
+
+using Tasks = std::deque<std::unique_ptr<Task>>;
+
+std::mutex mutex; // guards tasks and stop, and nobody calls anything under it
+std::condition_variable wake;
+Tasks tasks;
+bool stop;
+pthread_t server;
+device::Served *served;
+uint64_t *bell; // on the device
+
+// It is there when the thread's stream is done.
+void start_one(Task &t) {
+  switch (t.kind) {
+  case Task::put:
+    if (t.n == 1) return start_copy(t.p, t.data.get(), t.bytes);
+    return copy_2d(t.p, t.stride ? t.stride : t.bytes, t.data.get(), t.bytes, t.bytes, t.n);
+  case Task::get:
+    t.data.reset(new char[t.bytes * t.n]);
+    if (t.n == 1) return start_copy(t.data.get(), t.p, t.bytes);
+    return copy_2d(t.data.get(), t.bytes, t.p, t.stride ? t.stride : t.bytes, t.bytes, t.n);
+  case Task::atomic: // of one or two bytes none but a store and a load
+    if (t.op == Amo::set) return start_copy(t.p, &t.value, t.bytes);
+    t.value = 0;
+    return start_copy(&t.value, t.p, t.bytes);
+  }
+}
+
+// An errand's place is free again when the task that was there has been done, and they are in
+// order.
+void give(const Task &t, uint64_t number) {
+  device::Errand &e = served->errands[number % device::errand_places];
+  const auto store = [](auto &word, auto value) {
+    __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+  };
+  store(e.p, uintptr_t(t.p));
+  store(e.value, t.value), store(e.cond, t.cond);
+  store(e.op, uint32_t(t.op)), store(e.bytes, uint32_t(t.bytes));
+  __atomic_store_n(&served->given, number + 1, __ATOMIC_RELEASE);
+}
+bool is_done(Task &t, uint64_t number) {
+  device::Errand &e = served->errands[number % device::errand_places];
+  if (__atomic_load_n(&e.done, __ATOMIC_ACQUIRE) != number + 1) return false;
+  t.value = e.seen;
+  return true;
+}
+
+void *serve(void *) {
+  OnDevice on;
+  own_stream(Copier::errands);
+  const hipStream_t kernels = make_stream();
+  Tasks waiting, given; // atomics
+  uint64_t next = 0, rung = 0;
+  unsigned idle = 0;
+  for (;;) {
+    Tasks now;
+    {
+      std::unique_lock guard(mutex);
+      if (waiting.empty() && given.empty()) {
+        // An answer that is held back wakes nobody.
+        while (tasks.empty() && !stop && net::held_back())
+          guard.unlock(), net::progress(), sched_yield(), guard.lock();
+        wake.wait(guard, [] { return stop || !tasks.empty(); });
+        if (tasks.empty()) break;
+      }
+      now.swap(tasks);
+    }
+    for (auto &t : now)
+      if (t->is_copy()) start_one(*t);
+    if (!now.empty()) wait(stream());
+    for (auto &t : now) {
+      if (t->is_copy())
+        t->done();
+      else
+        waiting.push_back(std::move(t));
+    }
+    while (!waiting.empty() && given.size() < device::errand_places) {
+      give(*waiting.front(), next++);
+      given.push_back(std::move(waiting.front()));
+      waiting.pop_front();
+    }
+    if (given.empty()) continue;
+    // It may wait for room until all kernels are over that wait.
+    const hipError_t last = hipStreamQuery(kernels);
+    if (last == hipSuccess)
+      MUST(kernels::errands_on_stream(kernels), "a kernel for atomics of other nodes");
+    else if (last != hipErrorNotReady)
+      MUST(last, "hipStreamQuery");
+    if (rung != next) copy(bell, &next, sizeof *bell), rung = next;
+    const size_t before_these = given.size();
+    while (!given.empty() && is_done(*given.front(), next - given.size())) {
+      given.front()->done();
+      given.pop_front();
+    }
+    net::progress();
+    if (given.size() != before_these)
+      idle = 0;
+    else if (++idle < 1000)
+      sched_yield();
+    else
+      usleep(20);
+  }
+  if (!self.exiting) MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
+  return nullptr;
+}
+
+} // namespace
+
+void start(std::unique_ptr<Task> task) {
+  std::lock_guard guard(mutex);
+  tasks.push_back(std::move(task));
+  wake.notify_one();
+}
+
+void open_errands(device::Served *s, uint64_t *b) {
+  served = s, bell = b;
+  stop = false;
+  if (int error = start_thread(&server, serve))
+    fatal("starting the thread that copies for other nodes: %s", strerror(error));
+}
+
+void close_errands() {
+  {
+    std::lock_guard guard(mutex);
+    stop = true;
+    wake.notify_one();
+  }
+  pthread_join(server, nullptr);
+}
+
+} // namespace shmem::gpu
