@@ -40,8 +40,8 @@ void report_loss(int pe, const char *what) {
 // from time to time.
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  for (int i = 0; i < 100 && !woken && !news.failed; i++, seen = now) {
-    if ((now = news.polls.load(std::memory_order_relaxed)) == seen) return;
+  for (int i = 0; i < 100 && !woken && !answering.failed; i++, seen = now) {
+    if ((now = answering.polls.load(std::memory_order_relaxed)) == seen) return;
     usleep(1000);
   }
 }
@@ -86,7 +86,7 @@ public:
 void *serve(void *) {
   int events;
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
-  pollfd fds[2] = {{events, POLLIN, 0}, {news.fd, POLLIN, 0}};
+  pollfd fds[2] = {{events, POLLIN, 0}, {answering.fd, POLLIN, 0}};
   Watch watch;
   for (;;) {
     unsigned n = 0;
@@ -97,24 +97,24 @@ void *serve(void *) {
       while (ucp_worker_progress(worker)) n++;
       status = ucp_worker_arm(worker);
     }
-    if (news.ends && status != UCS_ERR_BUSY) { // the answer is out
+    if (answering.ends && status != UCS_ERR_BUSY) { // the answer is out
       leaving = true;
-      claim_exit(news.status);
+      claim_exit(answering.status);
       return nullptr;
     }
     // Who sleeps until an object of its own changes hears nothing of what is stored from here.
     if (n) ring({nullptr, false});
     if (status == UCS_ERR_BUSY) continue;
     if (stopping) return nullptr;
-    if (news.failed && !over())
-      report_loss(int(news.failed.load() - peers), ucs_status_string(news.failure));
-    const uint64_t seen = news.polls.load(std::memory_order_relaxed);
+    if (answering.failed && !over())
+      report_loss(int(answering.failed.load() - peers), ucs_status_string(answering.failure));
+    const uint64_t seen = answering.polls.load(std::memory_order_relaxed);
     fds[1].revents = 0;
     poll(fds, 2, rest);
     leave_to_callers(seen, fds[1].revents);
     if (fds[1].revents) {
       uint64_t times;
-      [[maybe_unused]] ssize_t got = read(news.fd, &times, sizeof times);
+      [[maybe_unused]] ssize_t got = read(answering.fd, &times, sizeof times);
     }
   }
 }
@@ -360,7 +360,7 @@ void open_device(bool near) {
 void start() {
   if (!worker) return;
   leaving = stopping = false;
-  news.fd = eventfd(0, EFD_CLOEXEC);
+  answering.fd = eventfd(0, EFD_CLOEXEC);
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that answers other nodes: %s", strerror(error));
 }
@@ -383,7 +383,7 @@ void stop() {
   stopping = true;
   wake();
   pthread_join(server, nullptr);
-  close(news.fd);
+  close(answering.fd);
 }
 
 } // namespace shmem::net

@@ -83,7 +83,7 @@ inline void must(ucs_status_t status, const char *what) {
   if (status != UCS_OK) fatal("%s: %s", what, ucs_status_string(status));
 }
 // What the thread that answers is to see to.
-struct News {
+struct Answering {
   int fd = -1;                 // wakes it
   std::atomic<uint64_t> polls; // of calls, which need no help
   // The first peer whose connection has failed, and how.
@@ -93,7 +93,7 @@ struct News {
   std::atomic<bool> ends;
   int status;
 };
-extern News news;
+extern Answering answering;
 void wake();
 extern std::atomic<bool> leaving; // a connection that ends is no fault
 

@@ -17,7 +17,7 @@ ucp_mem_h memory[regions];
 std::mutex lock;
 Peer *peers;
 bool far[regions], ucx_knows_gpu;
-News news;
+Answering answering;
 std::atomic<bool> leaving;
 
 Entry *book() {
@@ -26,16 +26,16 @@ Entry *book() {
 
 void wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] ssize_t n = write(news.fd, &one, sizeof one);
+  [[maybe_unused]] ssize_t n = write(answering.fd, &one, sizeof one);
 }
 
 bool over() {
-  return leaving || news.ends || self.exiting || self.job->exit || self.job->dead;
+  return leaving || answering.ends || self.exiting || self.job->exit || self.job->dead;
 }
 
 void ended_elsewhere(int status) {
-  news.status = status;
-  news.ends = true;
+  answering.status = status;
+  answering.ends = true;
 }
 
 void done(void *request, ucs_status_t status, void *count) {
@@ -53,7 +53,7 @@ ucp_request_param_t counted(std::atomic<int> *count) {
   return p;
 }
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
-  if (UCS_PTR_IS_ERR(request) && !over() && !news.failed) {
+  if (UCS_PTR_IS_ERR(request) && !over() && !answering.failed) {
     // What goes from private memory is registered on its way.
     const ucs_status_t status = UCS_PTR_STATUS(request);
     if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
@@ -95,9 +95,9 @@ Text limit_of_registrations() {
 // the lock.
 static void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   Peer *none = nullptr;
-  if (over() || news.failed) return;
-  news.failure = status;
-  if (news.failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
+  if (over() || answering.failed) return;
+  answering.failure = status;
+  if (answering.failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
 }
 
 ucp_ep_h endpoint(int pe) {
@@ -141,12 +141,13 @@ int nodes() {
 
 bool progress() {
   if (!worker) return false;
-  news.polls.store(news.polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  answering.polls.store(answering.polls.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
   if (!lock.try_lock()) return false;
   // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
   // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
   // (2026-11-22).
-  const bool some = !news.ends && ucp_worker_progress(worker);
+  const bool some = !answering.ends && ucp_worker_progress(worker);
   lock.unlock();
   return some;
 }
