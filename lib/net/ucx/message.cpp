@@ -50,8 +50,6 @@ struct Waiting {
 std::unordered_map<uint64_t, Waiting *> waiting; // under the lock
 uint64_t last_id;
 
-std::atomic<int> unsent;
-
 // An active message whose bytes live as long as it needs.
 void message(ucp_ep_h ep, unsigned id, const void *head, size_t bytes, const void *data,
              size_t data_bytes, unsigned flags) {
@@ -305,10 +303,6 @@ uint64_t offset_in(int region, const void *p) {
 }
 
 } // namespace
-
-bool held_back() {
-  return unsent.load(std::memory_order_relaxed) != 0;
-}
 
 void listen() {
   auto handle = [](unsigned id, ucp_am_recv_callback_t f) {

@@ -96,6 +96,7 @@ struct Answering {
 extern Answering answering;
 void wake();
 extern std::atomic<bool> leaving; // a connection that ends is no fault
+extern std::atomic<int> unsent;   // messages that are held back
 
 Entry *book(); // of all PEs
 // What lines about other nodes say.

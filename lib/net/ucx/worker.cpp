@@ -19,6 +19,7 @@ Peer *peers;
 bool far[regions], ucx_knows_gpu;
 Answering answering;
 std::atomic<bool> leaving;
+std::atomic<int> unsent;
 
 Entry *book() {
   return static_cast<Entry *>(self.book);
@@ -137,6 +138,10 @@ int node_of(int pe) {
 }
 int nodes() {
   return int(self.job->nodes.load(std::memory_order_relaxed));
+}
+
+bool held_back() {
+  return unsent.load(std::memory_order_relaxed) != 0;
 }
 
 bool progress() {
