@@ -5,6 +5,7 @@
 #include "net.hpp"
 #include "state.hpp"
 #include "sync.hpp"
+#include "thread.hpp"
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -108,20 +109,6 @@ void check_started() {
     fatal("PE %d has ended before shmem_init: the job ends", pe);
   usleep(300000); // its neighbour reports it
   end_job(1);
-}
-
-int start_thread(pthread_t *thread, void *(*run)(void *)) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all,
-                  &before); // the program's signals are for the program's threads
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, 256 << 10);
-  int error = pthread_create(thread, &attr, run, nullptr);
-  pthread_attr_destroy(&attr);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
 }
 
 void start_watch() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How a job ends when it does not end by shmem_finalize, nor by fatal.
 #pragma once
-#include <pthread.h>
 
 namespace shmem {
 
@@ -16,9 +15,6 @@ void check_started();
 // process. Started when all PEs are there, stopped before this PE leaves.
 void start_watch();
 void stop_watch();
-
-// Starts a thread of the library, which gets none of the program's signals. 0 or an errno.
-int start_thread(pthread_t *thread, void *(*run)(void *));
 
 // Has exit() do what shmem_finalize does, or end the job when the status says that something
 // failed.

@@ -2,9 +2,9 @@
 // What other nodes ask of device memory that the host does not reach: see Task and device::Errand.
 #include "../device/kernels.hpp"
 #include "../device/runtime.hpp"
-#include "exit.hpp"
 #include "gpu_hip.hpp"
 #include "net.hpp"
+#include "thread.hpp"
 #include <condition_variable>
 #include <deque>
 #include <mutex>

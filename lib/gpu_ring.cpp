@@ -2,10 +2,10 @@
 // The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes nobody,
 // so the thread polls, and naps where nothing has come for a while.
 #include "../device/runtime.hpp"
-#include "exit.hpp"
 #include "gpu_hip.hpp"
 #include "net.hpp"
 #include "sync.hpp"
+#include "thread.hpp"
 #include <cstring>
 #include <ctime>
 #include <iterator>

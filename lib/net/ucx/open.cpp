@@ -3,6 +3,7 @@
 // down.
 #include "../../exit.hpp"
 #include "../../team.hpp"
+#include "../../thread.hpp"
 #include "built.h"
 #include "ucx.hpp"
 #include <algorithm>

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <pthread.h>
+
+namespace shmem {
+
+// Starts a thread of the library, which gets none of the program's signals. 0 or an errno.
+int start_thread(pthread_t *thread, void *(*run)(void *));
+
+} // namespace shmem
