@@ -47,6 +47,9 @@ static hipStream_t made(std::atomic<hipStream_t> &s) {
 hipStream_t stream() {
   return made(own[int(thread)]);
 }
+void make_own_streams() {
+  for (auto &s : own) made(s);
+}
 void own_stream(Copier t) {
   thread = t;
 }

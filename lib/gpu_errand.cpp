@@ -23,6 +23,7 @@ bool stop;
 pthread_t server;
 device::Served *served;
 uint64_t *bell; // on the device
+hipStream_t kernels;
 
 // It is there when the thread's stream is done.
 void start_one(Task &t) {
@@ -63,7 +64,6 @@ bool is_done(Task &t, uint64_t number) {
 void *serve(void *) {
   OnDevice on;
   own_stream(Copier::errands);
-  const hipStream_t kernels = make_stream();
   Tasks waiting, given; // atomics
   uint64_t next = 0, rung = 0;
   unsigned idle = 0;
@@ -97,7 +97,7 @@ void *serve(void *) {
     if (given.empty()) continue;
     // It may wait for room until all kernels are over that wait.
     const hipError_t last = hipStreamQuery(kernels);
-    if (last == hipSuccess)
+    if (tried(last))
       MUST(kernels::errands_on_stream(kernels), "a kernel for atomics of other nodes");
     else if (last != hipErrorNotReady)
       MUST(last, "hipStreamQuery");
@@ -115,7 +115,6 @@ void *serve(void *) {
     else
       usleep(20);
   }
-  if (!self.exiting) MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
   return nullptr;
 }
 
@@ -129,6 +128,7 @@ void start(std::unique_ptr<Task> task) {
 
 void open_errands(device::Served *s, uint64_t *b) {
   served = s, bell = b;
+  kernels = make_stream();
   stop = false;
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that copies for other nodes: %s", strerror(error));
@@ -141,6 +141,7 @@ void close_errands() {
     wake.notify_one();
   }
   pthread_join(server, nullptr);
+  if (!self.exiting) MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
 }
 
 } // namespace shmem::gpu

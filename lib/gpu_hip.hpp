@@ -53,6 +53,9 @@ void *shared_memory(size_t bytes, void **there);
 hipStream_t stream();
 enum class Copier { program, ring, errands, count };
 void own_stream(Copier thread);
+// Before kernels run: who makes a stream may wait for who waits for all of them (on ROCm 5.2 a
+// thread of the library did so for a program in hipDeviceSynchronize, 2026-11-23).
+void make_own_streams();
 void drop_streams(); // and those of teams
 
 // MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves

@@ -146,6 +146,7 @@ device::Ring open_ring(uint64_t (*of_flag)(uint64_t at, int pe)) {
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   tickets = static_cast<device::Tickets *>(own);
   stop = false;
+  make_own_streams();
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that serves kernels: %s", strerror(error));
   open_errands(&shared->served, &tickets->bell);

@@ -42,7 +42,7 @@ struct Runtime {
   int devices;
   bool host_access;
   bool one_kernel; // runs at a time, as if each filled the device
-  size_t total; // bytes of memory, the same for each device
+  size_t total;    // bytes of memory, the same for each device
   std::vector<std::pair<int, int>> no_peer;
   std::map<std::pair<int, int>, bool> peers; // which have enabled access to which
   std::vector<size_t> used;                  // bytes, by device
