@@ -10,7 +10,11 @@
 namespace shmem::device {
 
 // This module's copy of what the library told it, in constant memory. Empty before shmem_init.
+#ifdef SHMEM_BITCODE_STATE_
+SHMEM_BITCODE_STATE_
+#else
 SHMEM_STATE_ State state;
+#endif
 
 // The calls that take no context use the world's default one.
 struct World {};

@@ -33,6 +33,11 @@ inline double link_rate(int) {
   return 0;
 }
 
+// Where a module that the program has loaded at run time has the variable of that name.
+inline hipError_t module_global(void **, size_t *, void *, const char *) {
+  return hipErrorNotSupported;
+}
+
 // A copy of rows by the GPU's engines.
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {

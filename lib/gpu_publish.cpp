@@ -193,6 +193,26 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
   publish_to(module);
 }
 
+extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) {
+  using namespace shmem;
+  using namespace shmem::gpu;
+  std::lock_guard guard(modules_mutex);
+  if (chosen < 0 || !state.size)
+    fatal("shmemx_module_init: there is no device heap, or no shmem_init before");
+  OnDevice on;
+  void *there = nullptr;
+  size_t bytes = 0;
+  MUST(runtime::module_global(&there, &bytes, module, "shmemx_module_state"),
+       "shmemx_module_init: looking for shmemx_module_state in the module, which "
+       "libshmem_device_*.bc has to be linked into");
+  // As publish_to says it of a module that registers itself.
+  if (bytes != sizeof state)
+    fatal("shmemx_module_init: the module was linked with another version of this library: its "
+          "state has %zu bytes, the library's %zu",
+          bytes, sizeof state);
+  copy(there, &state, sizeof state);
+}
+
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {
   using namespace shmem::gpu;
   std::lock_guard guard(modules_mutex);

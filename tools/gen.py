@@ -15,6 +15,7 @@ WHAT is one of
   api:stream              their definitions
   device                  the names that kernels call: each the template of device/ there and the
                           host's routine on the host
+  bitcode                 those names as functions with C linkage, for device/bitcode.hip
   trace                   wrappers of the routines, for tools/shmem_trace
   exports [PATTERN...]    the linker's version script, with what else the platform shows
   table                   name, template, group, type and prototype of every function, with tabs
@@ -355,6 +356,24 @@ def api_stream(types, lines, header):
     yield "}"
 
 
+def cooperative(f):
+    """(name, scope) of the forms of a function that a wave or a workgroup calls."""
+    if f.line.tags["dev"] == "scope" and not f.ctx:
+        for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
+            yield extension(f.name) + "_" + suffix, scope
+
+
+def bitcode(types, lines):
+    """Clang keeps a function of kernels apart from one of the host that has its name and linkage,
+    once the macro of device_api.hpp is gone."""
+    yield 'extern "C" {'
+    for f in device_functions(types, lines):
+        for name in [f.name, *(name for name, _ in cooperative(f))]:
+            yield (f"#undef {name}\n__device__ {f.prototype(name)} "
+                   f"{{ {f.calls('shmem_kernel::' + name, f.args())} }}")
+    yield '} // extern "C"'
+
+
 def device(types, lines):
     """One name for host and kernel: an inline function that picks by the compiler's pass, in a
     namespace, with the C name defined to it. Overloads by __host__ and __device__ do not work with
@@ -373,11 +392,9 @@ def device(types, lines):
             yield (f"{lazy(f)}SHMEM_HD_ inline {f.prototype()} "
                    f"{{ SHMEM_SPLIT_({kernel(f, 'Thread')}, {host}) }}")
         names.append(f.name)
-        if f.line.tags["dev"] == "scope" and not f.ctx:
-            for suffix, scope in (("wave", "Wave"), ("wg", "Workgroup")):
-                name = extension(f.name) + "_" + suffix
-                yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"
-                names.append(name)
+        for name, scope in cooperative(f):
+            yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"
+            names.append(name)
     # The generics, as overloads that call the functions above, or the host's where there is none.
     # Qualified, because a context's type brings in the functions of the host by argument-dependent
     # lookup.
@@ -452,7 +469,7 @@ def main():
            "generics": lambda: generics(types, lines),
            "overloads": lambda: all_overloads(overloads(types, lines)),
            "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *more),
-           "trace": lambda: trace(types, lines),
+           "bitcode": lambda: bitcode(types, lines), "trace": lambda: trace(types, lines),
            "stream_generics": lambda: stream_generics(types, lines),
            "stream_overloads": lambda: all_overloads(stream_overloads(types, lines)),
            "api": lambda: (api_stream(types, lines, *more) if group == "stream"

@@ -32,6 +32,10 @@ inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int devi
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
+inline hipError_t module_global(void **p, size_t *bytes, void *module, const char *name) {
+  return hipModuleGetGlobal(p, bytes, static_cast<hipModule_t>(module), name);
+}
+
 // AMD's figures for a link of MI355X, MI300X and MI250X.
 inline double link_rate(int device) {
   hipDeviceProp_t prop;

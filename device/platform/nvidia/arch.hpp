@@ -202,7 +202,7 @@ SHMEM_D_ uint64_t take(uint64_t *counter) {
 // Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
 SHMEM_D_ void pause() {}

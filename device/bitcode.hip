@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// What kernels call, as LLVM bitcode with the C names, for compilers of kernels that read no C++.
+// Functions are plain definitions: a weak one could not be inlined, and one with linkonce linkage
+// would need a list of all that are wanted. So who links takes what is called, and makes it
+// internal, as Triton and clang's -mlink-builtin-bitcode do.
+//
+// The State has a name, by which shmemx_module_init finds it in a module that is loaded at run
+// time; it is retained, because linkers that make all internal would hide it from the loader.
+// Weak, so that objects of one module share it.
+#define SHMEM_BITCODE_STATE_                                                                       \
+  __constant__ __attribute__((weak, used, retain, visibility("protected")))                        \
+  State state __asm__("shmemx_module_state");
+#include "shmem.hpp"
+#include <shmem/device_bitcode.hpp> // generated
