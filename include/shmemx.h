@@ -31,10 +31,10 @@ int shmemx_tune(const char *text);
  * have it, too. */
 double shmemx_wtime(void);
 
-/* Makes memory that exists symmetric: allocated by malloc or mmap, here and on all other PEs, of the
- * same size. Routines take its addresses from then on, as offsets from ptr. All PEs call these, in
- * the same order. What lies there stays as it is, then and when the buffer is unregistered, which
- * comes before the memory is freed. */
+/* Makes host memory that exists symmetric: from malloc, mmap and their like, here and on all other
+ * PEs, of the same size. Host routines take its addresses from then on, as offsets from ptr. All
+ * PEs call these, in the same order. What lies there stays as it is, then and when the buffer is
+ * unregistered, which comes before the memory is freed. */
 typedef uint64_t shmemx_buffer_t;
 void shmemx_buffer_register(void *ptr, size_t bytes, shmemx_buffer_t *handle);
 void shmemx_buffer_unregister(shmemx_buffer_t handle);

@@ -45,8 +45,8 @@ uint64_t registered; // ever: handles are not used again
 int fd = -1;         // of the file
 bool fork_seen;      // its handlers are there
 
-// The addresses of the buffers, ascending. A reader that meets a writer begins again: version is odd
-// then, or another one afterwards. The loads acquire, so the second look at version comes last.
+// The addresses of the buffers, ascending. A reader that meets a writer begins again: version is
+// odd then, or another one afterwards. The loads acquire, so the second look at version is last.
 struct Entry {
   std::atomic<uintptr_t> base, end;
   std::atomic<int> place;
@@ -197,22 +197,26 @@ void remove(Buffer &b) {
   publish();
 }
 
-void finish_all() {
-  full_fence(); // what was stored before is there
+// What was stored before is there, once all have met.
+void finish_own() {
+  full_fence();
   if (self.careful) finish();
-  sync(*self.world);
 }
 
-void check_alike(const char *fn, const char *arg, uint64_t value) {
-  int pe = -1;
-  uint64_t first = 0, other = 0;
-  exchange_value(*self.world, value, [&](int i, uint64_t theirs) {
-    if (i == 0) first = theirs;
-    if (theirs != first && pe < 0) pe = i, other = theirs;
-  });
-  if (pe >= 0)
-    fatal_all("%s: %s = %zu on PE 0, but %zu on PE %d: all PEs must call it alike", fn, arg,
-              size_t(first), size_t(other), pe);
+// All PEs have all values, so one line is enough. Those who meet here wait for each other.
+struct Seen {
+  uint64_t value; // that must be the same on all PEs
+  uintptr_t base;
+  int pid, fd;
+};
+std::vector<Seen> meet(const char *fn, const char *arg, const Seen &mine) {
+  std::vector<Seen> all(size_t(self.n));
+  exchange_value(*self.world, mine, [&](int pe, const Seen &s) { all[size_t(pe)] = s; });
+  for (int pe = 1; pe < self.n; pe++)
+    if (all[size_t(pe)].value != all[0].value)
+      fatal_all("%s: %s = %zu on PE 0, but %zu on PE %d: all PEs must call it alike", fn, arg,
+                size_t(all[0].value), size_t(all[size_t(pe)].value), pe);
+  return all;
 }
 
 void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
@@ -246,17 +250,10 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   Buffer &b = buffers[free];
   b.region = {{mine.from, bytes}, nullptr};
   check_pages(fn, ptr, b);
-  check_alike(fn, "bytes", bytes);
   open_file();
   if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
 
-  struct Seen {
-    uintptr_t base;
-    int pid, fd;
-  };
-  std::vector<Seen> all(size_t(self.n));
-  exchange_value(*self.world, Seen{mine.from, self.pid, fd},
-                 [&](int pe, const Seen &theirs) { all[size_t(pe)] = theirs; });
+  const std::vector<Seen> all = meet(fn, "bytes", {bytes, mine.from, self.pid, fd});
   b.delta.assign(size_t(self.n), 0);
   for (int pe = 0; pe < self.n; pe++) {
     if (pe == self.me) continue;
@@ -275,7 +272,8 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   b.region.delta = b.delta.data();
   *handle = b.handle = ++registered << 16 | unsigned(free);
   publish();
-  finish_all();
+  finish_own();
+  sync(*self.world);
 }
 
 void take_away(const char *fn, shmemx_buffer_t handle) {
@@ -285,8 +283,8 @@ void take_away(const char *fn, shmemx_buffer_t handle) {
   if (!handle || b.handle != handle)
     fatal("%s: handle = 0x%" PRIx64 ": not of a registered buffer: unregistered already?", fn,
           handle);
-  check_alike(fn, "handle", handle);
-  finish_all();
+  finish_own();
+  meet(fn, "handle", {handle, 0, 0, 0});
   remove(b);
 }
 

@@ -10,7 +10,7 @@ inline constexpr int most = 1024;
 
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
-// The name that p, in a buffer of this PE or of a peer as it is mapped here, has on all PEs; 0 where
+// The name that p has on all PEs, in a buffer of this PE or of a peer as it is mapped here; 0 where
 // it is in none.
 uint64_t name(const void *p);
 void drop_all(); // at finalize, when nobody uses any
