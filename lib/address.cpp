@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
+#include "buffer.hpp"
 #include "gpu.hpp"
 #include "heap.hpp"
 #include "signal.hpp"
@@ -9,7 +10,7 @@ namespace shmem {
 const Region *region(const void *p) {
   for (const Region *r : {&self.heap, &self.data, &self.device})
     if (r->has(p)) return r;
-  return nullptr;
+  return buffer::find(p);
 }
 
 namespace {
@@ -26,8 +27,8 @@ namespace {
           "(shmem_ptr): pass this PE's own "
           "address of the object, and the PE's number",
           fn, arg, p, pe);
-  fatal("%s: %s = %p: not a symmetric address: it is neither from shmem_malloc nor a global or "
-        "static variable of the program",
+  fatal("%s: %s = %p: not a symmetric address: it is neither from shmem_malloc, nor a global or "
+        "static variable of the program, nor in a registered buffer",
         fn, arg, p);
 }
 
@@ -37,7 +38,7 @@ void check_symmetric(const char *fn, const char *arg, const void *p, size_t byte
   if (bytes == 0) return;
   const Region *r = region(p);
   if (!r) not_symmetric(fn, arg, p);
-  if (r != &self.data) {
+  if (r == &self.heap || r == &self.device) {
     size_t room = heap_room(p);
     if (!room)
       fatal("%s: %s = %p: on the symmetric heap, but not in an allocated block: freed?", fn, arg,
@@ -46,8 +47,8 @@ void check_symmetric(const char *fn, const char *arg, const void *p, size_t byte
       fatal("%s: %s = %p: %zu bytes from there, but its block on the symmetric heap ends after %zu",
             fn, arg, p, bytes, room);
   } else if (!r->has(p, bytes)) {
-    fatal("%s: %s = %p: %zu bytes from there reach past the end of the static data", fn, arg, p,
-          bytes);
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the %s", fn, arg, p, bytes,
+          r == &self.data ? "static data" : "registered buffer");
   }
   if (uintptr_t(p) % align) fatal("%s: %s = %p: not aligned to %zu bytes", fn, arg, p, align);
 }

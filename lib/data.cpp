@@ -61,15 +61,14 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) bool all_zero(con
 }
 
 // During the move the pages are read-only, and a thread that writes to them waits here until they
-// are shared.
+// are moved.
+std::atomic<uintptr_t> moving_from, moving_to;
 std::atomic<bool> moving;
 struct sigaction before;
 
 void wait_for_move(int signal, siginfo_t *info, void *) {
   auto at = uintptr_t(info->si_addr);
-  bool ours = false;
-  for (int i = 0; i < n_pieces; i++) ours |= at >= pieces[i].from && at < pieces[i].to;
-  if (!ours) {
+  if (at < moving_from || at >= moving_to) {
     sigaction(signal, &before,
               nullptr); // not ours: the fault comes again and finds the program's own handler
     return;
@@ -77,17 +76,20 @@ void wait_for_move(int signal, siginfo_t *info, void *) {
   while (moving.load(std::memory_order_acquire)) sched_yield();
 }
 
-void move_piece(int fd, const Piece &piece) {
-  size_t bytes = piece.to - piece.from;
-  off_t at = place + off_t(piece.from - self.data.base);
-  auto *p = reinterpret_cast<char *>(piece.from);
-  if (mprotect(p, bytes, PROT_READ) < 0) fatal("mprotect of static data: %s", strerror(errno));
-  // Pages of zeros stay holes: a large array in .bss takes memory only once it is used.
-  for (size_t o = 0; o < bytes; o += page)
-    if (!all_zero(p + o) && syscall(SYS_pwrite64, fd, p + o, page, at + off_t(o)) != long(page))
-      fatal("copying static data: %s", strerror(errno));
-  if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
-    fatal("sharing %zu bytes of static data: %s", bytes, strerror(errno));
+// Makes the pages read-only and calls replace(), which maps others in their place. It must not
+// write to any of them, so it calls nothing that allocates.
+template <class F> void while_read_only(uintptr_t from, uintptr_t to, F replace) {
+  struct sigaction handler {};
+  handler.sa_sigaction = wait_for_move;
+  handler.sa_flags = SA_SIGINFO | SA_NODEFER;
+  moving_from = from, moving_to = to;
+  moving.store(true, std::memory_order_release);
+  sigaction(SIGSEGV, &handler, &before);
+  if (mprotect(reinterpret_cast<void *>(from), to - from, PROT_READ) < 0)
+    fatal("mprotect of %zu bytes: %s", size_t(to - from), strerror(errno));
+  replace();
+  moving.store(false, std::memory_order_release);
+  sigaction(SIGSEGV, &before, nullptr);
 }
 
 // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
@@ -103,14 +105,7 @@ void before_fork() {
     snapshot = nullptr;
     return;
   }
-  off_t end = place + off_t(self.data.size);
-  for (off_t at = lseek(self.segment_fd, place, SEEK_DATA); at >= 0 && at < end;
-       at = lseek(self.segment_fd, at, SEEK_DATA)) {
-    off_t hole = std::min(end, lseek(self.segment_fd, at, SEEK_HOLE));
-    for (ssize_t n; at < hole; at += n)
-      if ((n = syscall(SYS_pread64, self.segment_fd, snapshot + (at - place), hole - at, at)) <= 0)
-        return;
-  }
+  read_pages(self.segment_fd, place, snapshot, self.data.size);
 }
 void after_fork_parent() {
   if (snapshot) munmap(snapshot, self.data.size);
@@ -133,16 +128,45 @@ Extent extent() {
   return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};
 }
 
+bool read_pages(int fd, off_t from, char *into, size_t bytes) {
+  const off_t end = from + off_t(bytes);
+  for (off_t at = lseek(fd, from, SEEK_DATA); at >= 0 && at < end; at = lseek(fd, at, SEEK_DATA)) {
+    off_t hole = std::min(end, lseek(fd, at, SEEK_HOLE));
+    for (ssize_t n; at < hole; at += n)
+      if ((n = syscall(SYS_pread64, fd, into + (at - from), hole - at, at)) <= 0) return false;
+  }
+  return true;
+}
+
+void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to) {
+  while_read_only(from, to, [=] {
+    auto *p = reinterpret_cast<char *>(from);
+    const size_t bytes = to - from;
+    // Pages of zeros stay holes: a large array in .bss takes memory only once it is used.
+    for (size_t o = 0; o < bytes; o += page)
+      if (!all_zero(p + o) && syscall(SYS_pwrite64, fd, p + o, page, at + off_t(o)) != long(page))
+        fatal("copying %zu bytes to share them: %s", bytes, strerror(errno));
+    if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
+      fatal("sharing %zu bytes: %s", bytes, strerror(errno));
+  });
+}
+
+void move_back(int fd, uintptr_t from, uintptr_t to) {
+  const size_t bytes = to - from;
+  auto *copy = static_cast<char *>(
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (copy == MAP_FAILED) fatal("giving %zu bytes back: %s", bytes, strerror(errno));
+  while_read_only(from, to, [=] {
+    if (!read_pages(fd, off_t(from), copy, bytes) ||
+        syscall(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, from) < 0)
+      fatal("giving %zu bytes back: %s", bytes, strerror(errno));
+  });
+}
+
 void move(int fd, size_t offset) {
   place = off_t(offset);
-  struct sigaction handler {};
-  handler.sa_sigaction = wait_for_move;
-  handler.sa_flags = SA_SIGINFO | SA_NODEFER;
-  moving.store(true, std::memory_order_release);
-  sigaction(SIGSEGV, &handler, &before);
-  for (int i = 0; i < n_pieces; i++) move_piece(fd, pieces[i]);
-  moving.store(false, std::memory_order_release);
-  sigaction(SIGSEGV, &before, nullptr);
+  for (int i = 0; i < n_pieces; i++)
+    move_pages(fd, place + off_t(pieces[i].from - self.data.base), pieces[i].from, pieces[i].to);
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 

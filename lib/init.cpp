@@ -3,6 +3,7 @@
 #include "init.hpp"
 #include "bind.hpp"
 #include "bootstrap.hpp"
+#include "buffer.hpp"
 #include "built.h"
 #include "copy.hpp"
 #include "exit.hpp"
@@ -125,6 +126,7 @@ void tear_down() {
       net::leave();
     }
   sync(*self.world); // nobody uses this PE's heap any more
+  buffer::drop_all();
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
   // This comes before close, which waits for the others: one of them that is in a barrier waits in

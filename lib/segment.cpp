@@ -36,18 +36,6 @@ size_t heap_bytes(int n) {
       text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
 }
 
-// Opens a file by the descriptor that it has in another process.
-int open_theirs(int pid, int fd, int flags) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-  int mine = open(path, flags | O_CLOEXEC);
-  if (mine < 0)
-    fatal("%s of the node's first PE: %s: the PEs of a node must run as one user and see each "
-          "other's processes",
-          path, strerror(errno));
-  return mine;
-}
-
 // A processor keeps the places of pages in a table, and finds one by the low bits of its address.
 // The same object in two PEs must not have these bits in common, so their parts lie an odd number
 // of these steps apart. Alltoall of 2 MiB by 2 PEs of an EPYC (Zen 4, pages of 4 KiB) took 130 us with
@@ -112,6 +100,17 @@ void place_near(void *start, size_t bytes) {
 }
 
 } // namespace
+
+int open_theirs(int pid, int fd, int flags) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+  int mine = open(path, flags | O_CLOEXEC);
+  if (mine < 0)
+    fatal("%s of a PE of the node: %s: the PEs of a node must run as one user and see each "
+          "other's processes",
+          path, strerror(errno));
+  return mine;
+}
 
 void join(const bootstrap::Place &place) {
   const int n = place.n_local;

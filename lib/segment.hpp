@@ -5,6 +5,8 @@
 #pragma once
 #include "bootstrap.hpp"
 #include <cstddef>
+#include <cstdint>
+#include <sys/types.h>
 
 namespace shmem::segment {
 
@@ -14,6 +16,8 @@ void join(const bootstrap::Place &place);
 // Gives back the pages of this PE's heap; the addresses stay mapped. Called by every PE, between
 // barriers.
 void drop_heap();
+// Opens a file by the descriptor that it has in another process of the node.
+int open_theirs(int pid, int fd, int flags);
 
 } // namespace shmem::segment
 
@@ -27,5 +31,11 @@ struct Extent {
 Extent extent();
 // Moves them onto the segment, in place, at this offset of it. Other threads may run.
 void move(int fd, size_t offset);
+
+// The same for any pages of private memory, and back. Pages of zeros stay holes of the file.
+void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to);
+void move_back(int fd, uintptr_t from, uintptr_t to); // which lie in the file at their addresses
+// Reads what the file has there into zeros; false where it cannot.
+bool read_pages(int fd, off_t at, char *into, size_t bytes);
 
 } // namespace shmem::data

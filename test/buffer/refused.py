@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What cannot be made symmetric: one line names the routine, the argument and the cause, the job ends
+with a status, and nothing is left. Usage: refused.py, with OSHRUN and VICTIM in the environment."""
+import pathlib
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
+import faults  # noqa: E402
+
+CASES = {
+    "null": "register: ptr = NULL: not a buffer",
+    "empty": "register: bytes = 0: not the size",
+    "huge": "register: bytes = 18446744073709551615: not the size",
+    "no handle": "register: handle = NULL",
+    "sizes": "register: bytes = 100 on PE 0, but 200 on PE 1",
+    "freed": r"register: ptr = 0x\w+: there is no memory at 0x\w+: freed",
+    "read-only": r"register: ptr = 0x\w+: the memory at 0x\w+ cannot be written to",
+    "shared": r"register: ptr = 0x\w+: the memory at 0x\w+ is shared",
+    "stack": r"register: ptr = 0x\w+: the memory at 0x\w+ is a stack",
+    "heap": r"register: ptr = 0x\w+: 100 bytes from there meet what is symmetric already",
+    "static": r"register: ptr = 0x\w+: 100 bytes from there meet what is symmetric already",
+    "overlap": r"register: ptr = 0x\w+: 100 bytes from there overlap the buffer of 100 bytes at 0x",
+    "many": "register: 1024 buffers are registered",
+    "unknown": r"unregister: handle = 0x\w+: not of a registered buffer",
+    "twice": r"unregister: handle = 0x\w+: not of a registered buffer",
+    "gone": "shmem_int_p: dest = 0x.*: not a symmetric address: .*registered buffer",
+}
+
+
+def one(name, line, env=None):
+    job = faults.Job(2, name, env=env or {})
+    job.expect(job.rc not in (0, 8, 9), f"{name}: status {job.rc}")
+    found = job.lines and all(re.search(line, text) for text in job.lines)
+    job.expect(found and len(job.lines) <= (2 if name == "twice" else 1), f"{name}: no single line with {line}: {job.lines}")
+
+
+def main():
+    faults.together(3, lambda case: one(*case), list(CASES.items()))
+    one("past end", "104 bytes from there reach past the end of the registered buffer", {"SHMEM_CHECK": "1"})
+    job = faults.Job(2, "unmapped")
+    job.expect(job.rc == 0 and not job.lines, f"unmapped: {job.rc} {job.lines}")
+    print(f"{len(faults.failures)} failures")
+    return bool(faults.failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Registers what cannot be: buffer_victim CASE, see refused.py.
+#include <shmem.h>
+#include <shmemx.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int global[100];
+
+static void *map(int access, int flags) {
+  return mmap(NULL, 65536, access, flags | MAP_ANONYMOUS, -1, 0);
+}
+
+int main(int argc, char **argv) {
+  fprintf(stderr, "pid %d\n", (int)getpid());
+  shmem_init();
+  const char *what = argc > 1 ? argv[1] : "";
+  const int me = shmem_my_pe();
+  char *good = map(PROT_READ | PROT_WRITE, MAP_PRIVATE), on_stack[64];
+  shmemx_buffer_t h = 0;
+  const int is_one = me == 1;
+#define CASE(name) else if (!strcmp(what, name))
+  if (!*what) return 9;
+  CASE("null") shmemx_buffer_register(is_one ? NULL : good, 100, &h);
+  CASE("empty") shmemx_buffer_register(good, is_one ? 0 : 100, &h);
+  CASE("huge") shmemx_buffer_register(good, is_one ? SIZE_MAX : 100, &h);
+  CASE("no handle") shmemx_buffer_register(good, 100, is_one ? NULL : &h);
+  CASE("sizes") shmemx_buffer_register(good, is_one ? 200 : 100, &h);
+  CASE("freed") {
+    if (is_one) munmap(good + 4096, 4096);
+    shmemx_buffer_register(good, 65536, &h);
+  }
+  CASE("read-only") {
+    if (is_one) mprotect(good + 4096, 4096, PROT_READ);
+    shmemx_buffer_register(good, 65536, &h);
+  }
+  CASE("shared") {
+    if (is_one) good = map(PROT_READ | PROT_WRITE, MAP_SHARED);
+    shmemx_buffer_register(good, 65536, &h);
+  }
+  CASE("stack") shmemx_buffer_register(is_one ? on_stack : good, 64, &h);
+  CASE("heap") {
+    char *block = shmem_malloc(100);
+    shmemx_buffer_register(is_one ? block : good, 100, &h);
+  }
+  CASE("static") shmemx_buffer_register(is_one ? (void *)global : good, 100, &h);
+  CASE("overlap") {
+    shmemx_buffer_register(good + 100, 100, &h);
+    shmemx_buffer_register(is_one ? good + 199 : good + 200, 100, &h);
+  }
+  CASE("many") {
+    for (int i = 0; i < 1025; i++) shmemx_buffer_register(good + 8 * i, 8, &h);
+  }
+  CASE("unknown") {
+    shmemx_buffer_register(good, 100, &h);
+    shmemx_buffer_unregister(is_one ? h + 1 : h);
+  }
+  CASE("twice") {
+    shmemx_buffer_register(good, 100, &h);
+    shmemx_buffer_unregister(h);
+    shmemx_buffer_unregister(h);
+  }
+  CASE("gone") {
+    shmemx_buffer_register(good, 100, &h);
+    shmemx_buffer_unregister(h);
+    if (is_one) shmem_int_p((int *)good, 1, 0);
+    shmem_barrier_all();
+  }
+  CASE("past end") {
+    shmemx_buffer_register(good, 100, &h);
+    if (is_one) shmem_int_put((int *)good, global, 26, 0);
+    shmem_barrier_all();
+  }
+  CASE("unmapped") { // while it is registered: nothing is given back
+    shmemx_buffer_register(good, 65536, &h);
+    munmap(good, 65536);
+    shmemx_buffer_unregister(h);
+    shmem_finalize();
+    return 0;
+  }
+  shmem_finalize();
+  return 8;
+}
