@@ -4,6 +4,7 @@
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
 #include "buffer.hpp"
 #include "address.hpp"
+#include "gpu.hpp"
 #include "order.hpp"
 #include "segment.hpp"
 #include <algorithm>
@@ -246,6 +247,12 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
       fatal("%s: ptr = %p: %zu bytes from there overlap the buffer of %zu bytes at 0x%" PRIxPTR, fn,
             ptr, bytes, b.to - b.from, b.from);
   }
+  // It would go on with pages that nobody else uses.
+  if (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1))
+    fatal(
+        "%s: ptr = %p: a GPU has these pages, by hipHostRegister or hipMalloc and their like: use "
+        "shmem_malloc, or register first and pin then",
+        fn, ptr);
   if (free < 0) fatal_all("%s: %d buffers are registered, and there is room for no more", fn, most);
   Buffer &b = buffers[free];
   b.region = {{mine.from, bytes}, nullptr};

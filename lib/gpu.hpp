@@ -49,6 +49,9 @@ inline int owner(const void *p) {
       return self.pe_of(i);
   return -1;
 }
+// Whether a GPU uses the pages of p as they are: its own memory, and what is pinned for it.
+bool has_pages(const void *p);
+
 // Device memory, here or of a peer, that is for the GPU to read and write.
 inline bool is_far(const void *p) {
   return self.far && owner(p) >= 0;

@@ -29,6 +29,13 @@ void *shared_memory(size_t bytes, void **there) {
   return p;
 }
 
+bool has_pages(const void *p) {
+  if (chosen < 0) return false;
+  const OnDevice on;
+  hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
+  return tried(hipPointerGetAttributes(&a, p)) && a.devicePointer;
+}
+
 hipStream_t make_stream() {
   int least, greatest;
   MUST(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");

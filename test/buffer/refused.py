@@ -22,6 +22,7 @@ CASES = {
     "stack": r"register: ptr = 0x\w+: the memory at 0x\w+ is a stack",
     "heap": r"register: ptr = 0x\w+: 100 bytes from there meet what is symmetric already",
     "static": r"register: ptr = 0x\w+: 100 bytes from there meet what is symmetric already",
+    "pinned": r"register: ptr = 0x\w+: a GPU has these pages",
     "overlap": r"register: ptr = 0x\w+: 100 bytes from there overlap the buffer of 100 bytes at 0x",
     "many": "register: 1024 buffers are registered",
     "unknown": r"unregister: handle = 0x\w+: not of a registered buffer",

@@ -118,6 +118,8 @@ inline cudaError_t hipExtGetLinkTypeAndHopCount(int device1, int device2, uint32
 #define hipMallocAsync cudaMallocAsync
 #define hipFreeAsync cudaFreeAsync
 #define hipMemGetInfo cudaMemGetInfo
+#define hipPointerAttribute_t cudaPointerAttributes
+#define hipPointerGetAttributes cudaPointerGetAttributes
 #define hipMemcpy cudaMemcpy
 #define hipMemcpyAsync cudaMemcpyAsync
 #define hipMemcpy2D cudaMemcpy2D

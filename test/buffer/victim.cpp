@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Registers what cannot be: buffer_victim CASE, see refused.py.
+#include <hip/hip_runtime_api.h>
 #include <shmem.h>
 #include <shmemx.h>
 #include <stdint.h>
@@ -11,8 +12,8 @@
 
 static int global[100];
 
-static void *map(int access, int flags) {
-  return mmap(NULL, 65536, access, flags | MAP_ANONYMOUS, -1, 0);
+static char *map(int access, int flags) {
+  return (char *)mmap(NULL, 65536, access, flags | MAP_ANONYMOUS, -1, 0);
 }
 
 int main(int argc, char **argv) {
@@ -44,10 +45,15 @@ int main(int argc, char **argv) {
   }
   CASE("stack") shmemx_buffer_register(is_one ? on_stack : good, 64, &h);
   CASE("heap") {
-    char *block = shmem_malloc(100);
+    char *block = (char *)shmem_malloc(100);
     shmemx_buffer_register(is_one ? block : good, 100, &h);
   }
   CASE("static") shmemx_buffer_register(is_one ? (void *)global : good, 100, &h);
+  CASE("pinned") {
+    if (is_one && hipHostRegister(good + 4096, 4096, hipHostRegisterDefault) != hipSuccess)
+      return 9;
+    shmemx_buffer_register(good + 4096, 4096, &h);
+  }
   CASE("overlap") {
     shmemx_buffer_register(good + 100, 100, &h);
     shmemx_buffer_register(is_one ? good + 199 : good + 200, 100, &h);
