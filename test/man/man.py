@@ -105,7 +105,7 @@ def case_names():
     for name in linked:
         expect(f"`{name}`" in porting, f"man/shmem_porting.7.in: has no {name}")
     known |= linked | {"p" + name for name in known}
-    headers = "".join((SOURCE / p).read_text() for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp", "device/arch.hpp"))
+    headers = "".join((SOURCE / p).read_text() for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp", "device/platform/compiler.h.in"))
     macros = set(re.findall(r"#define (SHMEMX?_\w+)", headers))
     for names in re.findall(r"^typedef enum \{(.*?)\}", headers, re.M | re.S):
         macros |= set(re.findall(r"\bSHMEMX?_\w+", names))
