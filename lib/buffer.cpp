@@ -1,50 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The pages of a buffer in host memory are moved, in place, to a file that the other PEs map, as
-// those of static data are. In that file a page lies at its own address, so buffers that share a
-// page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
 #include "buffer.hpp"
-#include "address.hpp"
-#include "gpu.hpp"
-#include "order.hpp"
-#include "segment.hpp"
 #include <algorithm>
-#include <cerrno>
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
-#include <fcntl.h>
-#include <mutex>
-#include <pthread.h>
-#include <shmemx.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <vector>
 
 namespace shmem::buffer {
 
-namespace {
-
-struct Range {
-  uintptr_t from, to;
-  bool meets(const Range &r) const { return from < r.to && r.from < to; }
-};
-
-struct Buffer {
-  Region region;
-  std::vector<ptrdiff_t> delta; // to each PE of the node
-  std::vector<Range> mapped;    // the peers' pages, here
-  uint64_t handle;              // 0: this place is free
-  Range bytes() const { return {region.base, region.base + region.size}; }
-  Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
-};
-
-std::mutex mutex; // of all that registers; what searches reads `sorted` only
 Buffer buffers[most];
-uint64_t registered; // ever: handles are not used again
-int fd = -1;         // of the file
-bool fork_seen;      // its handlers are there
+
+namespace {
 
 // The addresses of the buffers, ascending. A reader that meets a writer begins again: version is
 // odd then, or another one afterwards. The loads acquire, so the second look at version is last.
@@ -54,6 +16,8 @@ struct Entry {
 } sorted[most];
 std::atomic<int> count;
 std::atomic<unsigned> version;
+
+} // namespace
 
 void publish() {
   int order[most], n = 0;
@@ -69,233 +33,6 @@ void publish() {
   count.store(n);
   version.fetch_add(1);
 }
-
-// Calls f(range, readable, writable and private, inode, path) for each mapping that meets `in`,
-// ascending.
-template <class F> void each_mapping(const Range &in, F f) {
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (!maps) fatal("/proc/self/maps: %s", strerror(errno));
-  char text[4608];
-  while (fgets(text, sizeof text, maps)) {
-    Range r;
-    char access[5], path[4096] = "";
-    unsigned long inode;
-    if (sscanf(text, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %lu %4095s", &r.from, &r.to, access,
-               &inode, path) < 4)
-      continue;
-    if (r.meets(in))
-      f(Range{std::max(r.from, in.from), std::min(r.to, in.to)}, access, inode, path);
-  }
-  fclose(maps);
-}
-
-ino_t file_inode() {
-  struct stat st;
-  return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
-
-// The pages of b that no other buffer has: what has to be moved, or given back.
-Range alone(const Buffer &b) {
-  Range r = b.pages();
-  for (const Buffer &other : buffers) {
-    if (!other.handle || &other == &b) continue;
-    const Range o = other.pages();
-    if (o.from <= r.from && r.from < o.to) r.from = o.to;
-    if (o.from < r.to && r.to <= o.to) r.to = o.from;
-  }
-  return r;
-}
-
-// Ends the program where the pages cannot be moved.
-void check_pages(const char *fn, const void *ptr, const Buffer &b) {
-  const Range all = b.pages();
-  const ino_t ours = file_inode();
-  uintptr_t next = all.from;
-  const int here = 0;
-  each_mapping(all, [&](const Range &r, const char *access, unsigned long inode, const char *path) {
-    const auto refuse = [&](const char *why) {
-      fatal("%s: ptr = %p: the memory at 0x%" PRIxPTR " %s", fn, ptr, r.from, why);
-    };
-    if (r.from != next)
-      fatal("%s: ptr = %p: there is no memory at 0x%" PRIxPTR ": freed already?", fn, ptr, next);
-    next = r.to;
-    if (access[0] != 'r' || access[1] != 'w') refuse("cannot be written to");
-    if (access[3] == 's' && inode != ours)
-      refuse("is shared with another process or a device already");
-    if (!strcmp(path, "[stack]") || r.meets({uintptr_t(&here), uintptr_t(&here) + 1}))
-      refuse("is a stack");
-  });
-  if (next != all.to)
-    fatal("%s: ptr = %p: there is no memory at 0x%" PRIxPTR ": freed already?", fn, ptr, next);
-}
-
-// A forked child gets a copy of its own, or it would store into the parent's pages: the edges of a
-// buffer hold the neighbours' memory, malloc's own included.
-struct Copy {
-  Range of;
-  char *at;
-};
-std::vector<Copy> copies;
-
-void before_fork() {
-  mutex.lock();
-  for (const Buffer &b : buffers) {
-    if (!b.handle) continue;
-    const Range all = b.pages();
-    const ino_t ours = file_inode();
-    each_mapping(all, [&](const Range &r, const char *, unsigned long inode, const char *) {
-      if (inode != ours) return; // freed since
-      const size_t bytes = r.to - r.from;
-      void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (p == MAP_FAILED)
-        return say("fork: no memory for a copy of a buffer: the child will share it");
-      data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
-      copies.push_back({r, static_cast<char *>(p)});
-    });
-  }
-}
-void after_fork_parent() {
-  for (const Copy &c : copies) munmap(c.at, c.of.to - c.of.from);
-  copies.clear();
-  mutex.unlock();
-}
-void after_fork_child() {
-  for (const Copy &c : copies)
-    syscall(SYS_mremap, c.at, c.of.to - c.of.from, c.of.to - c.of.from,
-            MREMAP_MAYMOVE | MREMAP_FIXED, c.of.from);
-  copies.clear();
-  mutex.unlock();
-}
-
-void open_file() {
-  if (fd >= 0) return;
-  fd = memfd_create("shmem_buffers", MFD_CLOEXEC);
-  // As long as there are addresses.
-  if (fd < 0 || ftruncate(fd, off_t(1) << 47) < 0)
-    fatal("making a file for the program's own buffers: %s", strerror(errno));
-  if (!fork_seen) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-  fork_seen = true;
-}
-
-// Back to private memory, but for what the program has unmapped, and perhaps mapped anew, since.
-void give_back(const Range &r) {
-  std::vector<Range> left;
-  const ino_t ours = file_inode();
-  each_mapping(r, [&](const Range &part, const char *, unsigned long inode, const char *) {
-    if (inode == ours) left.push_back(part);
-  });
-  for (const Range &part : left) data::move_back(fd, part.from, part.to);
-  fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from), off_t(r.to - r.from));
-}
-
-void remove(Buffer &b) {
-  for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
-  sync(*self.world); // nobody has it mapped
-  if (const Range r = alone(b); r.from < r.to) give_back(r);
-  b.handle = 0;
-  b.mapped.clear();
-  publish();
-}
-
-// What was stored before is there, once all have met.
-void finish_own() {
-  full_fence();
-  if (self.careful) finish();
-}
-
-// All PEs have all values, so one line is enough. Those who meet here wait for each other.
-struct Seen {
-  uint64_t value; // that must be the same on all PEs
-  uintptr_t base;
-  int pid, fd;
-};
-std::vector<Seen> meet(const char *fn, const char *arg, const Seen &mine) {
-  std::vector<Seen> all(size_t(self.n));
-  exchange_value(*self.world, mine, [&](int pe, const Seen &s) { all[size_t(pe)] = s; });
-  for (int pe = 1; pe < self.n; pe++)
-    if (all[size_t(pe)].value != all[0].value)
-      fatal_all("%s: %s = %zu on PE 0, but %zu on PE %d: all PEs must call it alike", fn, arg,
-                size_t(all[0].value), size_t(all[size_t(pe)].value), pe);
-  return all;
-}
-
-void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
-  check_ready(fn);
-  if (!self.one_node())
-    fatal_all("%s: the PEs are on several nodes, and a buffer can be shared on one only: use "
-              "shmem_malloc",
-              fn);
-  if (!handle) fatal("%s: handle = NULL", fn);
-  if (!ptr) fatal("%s: ptr = NULL: not a buffer", fn);
-  if (bytes == 0 || bytes > (size_t(1) << 47) - uintptr_t(ptr))
-    fatal("%s: bytes = %zu: not the size of a buffer", fn, bytes);
-  std::lock_guard guard(mutex);
-  const Range mine{uintptr_t(ptr), uintptr_t(ptr) + bytes};
-  const auto meets = [&](uintptr_t base, size_t size) { return mine.meets({base, base + size}); };
-  if (meets(uintptr_t(self.job), self.job_bytes) || meets(self.data.base, self.data.size) ||
-      meets(self.device.base, self.device.size))
-    fatal("%s: ptr = %p: %zu bytes from there meet what is symmetric already, on the heap or as "
-          "static data",
-          fn, ptr, bytes);
-  int free = -1;
-  for (int i = most - 1; i >= 0; i--) {
-    const Range b = buffers[i].bytes();
-    if (!buffers[i].handle)
-      free = i;
-    else if (mine.meets(b))
-      fatal("%s: ptr = %p: %zu bytes from there overlap the buffer of %zu bytes at 0x%" PRIxPTR, fn,
-            ptr, bytes, b.to - b.from, b.from);
-  }
-  // It would go on with pages that nobody else uses.
-  if (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1))
-    fatal(
-        "%s: ptr = %p: a GPU has these pages, by hipHostRegister or hipMalloc and their like: use "
-        "shmem_malloc, or register first and pin then",
-        fn, ptr);
-  if (free < 0) fatal_all("%s: %d buffers are registered, and there is room for no more", fn, most);
-  Buffer &b = buffers[free];
-  b.region = {{mine.from, bytes}, nullptr};
-  check_pages(fn, ptr, b);
-  open_file();
-  if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
-
-  const std::vector<Seen> all = meet(fn, "bytes", {bytes, mine.from, self.pid, fd});
-  b.delta.assign(size_t(self.n), 0);
-  for (int pe = 0; pe < self.n; pe++) {
-    if (pe == self.me) continue;
-    const Seen &s = all[size_t(pe)];
-    const uintptr_t from = s.base & ~(page - 1);
-    const size_t size = round_up(s.base + bytes, page) - from;
-    const int theirs = segment::open_theirs(s.pid, s.fd, O_RDWR);
-    void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, theirs,
-                   off_t(from));
-    if (p == MAP_FAILED)
-      fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
-    close(theirs);
-    b.mapped.push_back({uintptr_t(p), uintptr_t(p) + size});
-    b.delta[size_t(pe)] = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
-  }
-  b.region.delta = b.delta.data();
-  *handle = b.handle = ++registered << 16 | unsigned(free);
-  publish();
-  finish_own();
-  sync(*self.world);
-}
-
-void take_away(const char *fn, shmemx_buffer_t handle) {
-  check_ready(fn);
-  std::lock_guard guard(mutex);
-  Buffer &b = buffers[handle % most];
-  if (!handle || b.handle != handle)
-    fatal("%s: handle = 0x%" PRIx64 ": not of a registered buffer: unregistered already?", fn,
-          handle);
-  finish_own();
-  meet(fn, "handle", {handle, 0, 0, 0});
-  remove(b);
-}
-
-} // namespace
 
 const Region *find(const void *p) {
   for (;;) {
@@ -331,18 +68,4 @@ uint64_t name(const void *p) {
   return 0;
 }
 
-void drop_all() {
-  std::lock_guard guard(mutex);
-  for (Buffer &b : buffers)
-    if (b.handle) remove(b);
-}
-
 } // namespace shmem::buffer
-
-extern "C" [[gnu::visibility("default")]] void shmemx_buffer_register(void *ptr, size_t bytes,
-                                                                      shmemx_buffer_t *handle) {
-  shmem::buffer::add(__func__, ptr, bytes, handle);
-}
-extern "C" [[gnu::visibility("default")]] void shmemx_buffer_unregister(shmemx_buffer_t handle) {
-  shmem::buffer::take_away(__func__, handle);
-}

@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: MIT
 // Memory of the program's own that it has made symmetric: shmemx_buffer_register. The heap's paths
-// know nothing of it; what is not on the heap looks here, by a binary search.
+// know nothing of it; what is not on the heap looks here, by a binary search. register.cpp makes it
+// so.
 #pragma once
 #include "state.hpp"
+#include <vector>
 
 namespace shmem::buffer {
 
 inline constexpr int most = 1024;
+
+struct Range {
+  uintptr_t from, to;
+  bool meets(const Range &r) const { return from < r.to && r.from < to; }
+};
+
+struct Buffer {
+  Region region;
+  std::vector<ptrdiff_t> delta; // to each PE of the node
+  std::vector<Range> mapped;    // the peers' pages, here
+  uint64_t handle;              // 0: this place is free
+  Range bytes() const { return {region.base, region.base + region.size}; }
+  Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
+};
+
+extern Buffer buffers[most]; // register.cpp changes them, and then calls
+void publish();
 
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);

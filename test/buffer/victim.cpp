@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
   shmem_init();
   const char *what = argc > 1 ? argv[1] : "";
   const int me = shmem_my_pe();
-  char *good = map(PROT_READ | PROT_WRITE, MAP_PRIVATE), on_stack[64];
+  char *good = map(PROT_READ | PROT_WRITE, MAP_PRIVATE);
   shmemx_buffer_t h = 0;
   const int is_one = me == 1;
 #define CASE(name) else if (!strcmp(what, name))
@@ -43,7 +43,8 @@ int main(int argc, char **argv) {
     if (is_one) good = map(PROT_READ | PROT_WRITE, MAP_SHARED);
     shmemx_buffer_register(good, 65536, &h);
   }
-  CASE("stack") shmemx_buffer_register(is_one ? on_stack : good, 64, &h);
+  CASE("stack")
+  shmemx_buffer_register(is_one ? (char *)__builtin_frame_address(0) - 64 : good, 64, &h);
   CASE("heap") {
     char *block = (char *)shmem_malloc(100);
     shmemx_buffer_register(is_one ? block : good, 100, &h);
