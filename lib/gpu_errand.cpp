@@ -74,7 +74,7 @@ void *serve(void *) {
       if (waiting.empty() && given.empty()) {
         // An answer that is held back wakes nobody.
         while (tasks.empty() && !stop && net::held_back())
-          guard.unlock(), net::progress(), sched_yield(), guard.lock();
+          guard.unlock(), net::progress(false), sched_yield(), guard.lock();
         wake.wait(guard, [] { return stop || !tasks.empty(); });
         if (tasks.empty()) break;
       }
@@ -107,7 +107,7 @@ void *serve(void *) {
       given.front()->done();
       given.pop_front();
     }
-    net::progress();
+    net::progress(false);
     if (given.size() != before_these)
       idle = 0;
     else if (++idle < 1000)

@@ -52,8 +52,9 @@ inline void get(void *dest, Remote<const void> source, const Blocks &blocks, boo
 // All that this PE has begun is done where it is to be seen.
 void quiet();
 void quiet_at(int pe); // there alone
-// Does some of what there is to do without waiting; false if there was nothing.
-bool progress();
+// Does some of what there is to do without waiting; false if there was nothing. often: the caller
+// polls, so the thread that answers may leave it to that.
+bool progress(bool often = true);
 // Something that was begun goes out only when somebody makes progress.
 bool held_back();
 

@@ -197,7 +197,7 @@ bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
     // What is held back at this end because the other one's queue was full goes on when somebody asks
     // the worker, and wakes nobody: with shared memory 1 of 7 floods of requests stopped (2026-11-22).
     if constexpr (net::built)
-      if (net::progress()) {
+      if (net::progress(false)) {
         waits = blocked(context);
         break;
       }

@@ -144,10 +144,11 @@ bool held_back() {
   return unsent.load(std::memory_order_relaxed) != 0;
 }
 
-bool progress() {
+bool progress(bool often) {
   if (!worker) return false;
-  answering.polls.store(answering.polls.load(std::memory_order_relaxed) + 1,
-                        std::memory_order_relaxed);
+  if (often)
+    answering.polls.store(answering.polls.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
   if (!lock.try_lock()) return false;
   // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
   // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
