@@ -320,7 +320,9 @@ bool choose() {
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
   exchange_value(*self.world, mine, [&](int pe, uint64_t theirs) {
     if (!theirs && without < 0) without = pe;
-    turn += pe < self.me && theirs == mine && local_of(pe) >= 0;
+    // With SHMEM_P2P=0 PEs of one machine are nodes of their own, and share its GPUs all the same.
+    const bool here = self.env.p2p == Env::network || local_of(pe) >= 0;
+    turn += pe < self.me && theirs == mine && here;
   });
   if (without >= 0) {
     if (self.env.heap == Env::device)

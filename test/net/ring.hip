@@ -210,6 +210,15 @@ void speed() {
   shmem_barrier_all();
 }
 
+// PEs that share a machine take its GPUs in turn, nodes of their own or not.
+void devices() {
+  const char *text = getenv("SHMEM_CPU_DEVICES"), *p2p = getenv("SHMEM_P2P");
+  if (!text || !p2p || *p2p != '0') return;
+  int mine;
+  HIP(hipGetDevice(&mine));
+  CHECK(mine == me % atoi(text), "GPU %d, not %d", mine, me % atoi(text));
+}
+
 } // namespace
 
 void finish_all(void) {
@@ -228,7 +237,7 @@ int main(int argc, char **argv) {
   if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess ||
       hipMalloc(&bad, sizeof *bad) != hipSuccess)
     shmem_global_exit(1);
-  static const struct pe_test tests[] = {{"ring", test}};
+  static const struct pe_test tests[] = {{"ring", test}, {"devices", devices}};
   const struct pe_list list = PE_LIST("", tests);
   int rc = 0;
   if (argc > 1 && strcmp(argv[1], "speed") == 0)
