@@ -60,36 +60,44 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) bool all_zero(con
   return true;
 }
 
-// During the move the pages are read-only, and a thread that writes to them waits here until they
-// are moved.
+// During a move the pages are read-only, and a thread that writes to them waits here until they are
+// moved. The kernel looks for the handler when that thread runs again, which may be after the move,
+// so the handler stays. It cannot tell such a late fault from one of the program, and lets try again
+// as often as there may be threads that are late.
+constexpr int most_late = 1024;
 std::atomic<uintptr_t> moving_from, moving_to;
 std::atomic<bool> moving;
+std::atomic<int> late; // since the last move
 struct sigaction before;
 
 void wait_for_move(int signal, siginfo_t *info, void *) {
-  auto at = uintptr_t(info->si_addr);
-  if (at < moving_from || at >= moving_to) {
-    sigaction(signal, &before,
-              nullptr); // not ours: the fault comes again and finds the program's own handler
+  const bool fault = info->si_code > 0; // and not sent by anybody
+  const auto at = uintptr_t(info->si_addr);
+  if (fault && moving && at >= moving_from && at < moving_to) {
+    while (moving.load(std::memory_order_acquire)) sched_yield();
     return;
   }
-  while (moving.load(std::memory_order_acquire)) sched_yield();
+  if (fault && late++ < most_late) return;
+  sigaction(signal, &before, nullptr); // the fault comes again and finds the program's own handler
+  if (!fault) raise(signal);
 }
 
 // Makes the pages read-only and calls replace(), which maps others in their place. It must not
 // write to any of them, so it calls nothing that allocates.
 template <class F> void while_read_only(uintptr_t from, uintptr_t to, F replace) {
-  struct sigaction handler {};
+  struct sigaction handler {
+  }, found;
   handler.sa_sigaction = wait_for_move;
-  handler.sa_flags = SA_SIGINFO | SA_NODEFER;
+  handler.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   moving_from = from, moving_to = to;
   moving.store(true, std::memory_order_release);
-  sigaction(SIGSEGV, &handler, &before);
+  sigaction(SIGSEGV, &handler, &found);
+  if (found.sa_sigaction != wait_for_move) before = found;
   if (mprotect(reinterpret_cast<void *>(from), to - from, PROT_READ) < 0)
     fatal("mprotect of %zu bytes: %s", size_t(to - from), strerror(errno));
   replace();
+  late = 0;
   moving.store(false, std::memory_order_release);
-  sigaction(SIGSEGV, &before, nullptr);
 }
 
 // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
@@ -168,6 +176,12 @@ void move(int fd, size_t offset) {
   for (int i = 0; i < n_pieces; i++)
     move_pages(fd, place + off_t(pieces[i].from - self.data.base), pieces[i].from, pieces[i].to);
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void moved() {
+  struct sigaction found;
+  if (sigaction(SIGSEGV, nullptr, &found) == 0 && found.sa_sigaction == wait_for_move)
+    sigaction(SIGSEGV, &before, nullptr);
 }
 
 } // namespace shmem::data

@@ -262,6 +262,7 @@ void drop_all() {
   std::lock_guard guard(mutex);
   for (Buffer &b : buffers)
     if (b.handle) remove(b);
+  data::moved();
 }
 
 } // namespace shmem::buffer
