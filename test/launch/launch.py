@@ -349,7 +349,11 @@ def kernels(where):
     kernel, main = HERE / "kernel.hip", HERE / "kernel_main.c"
     source = TMP / "a copy.cu"
     source.write_text(kernel.read_text())
+    other = TMP / "other.cpp"
+    other.write_text(kernel.read_text())
     for build in (
+        [[cxx, *words, "-x", "hip", other, "-o", exe]],
+        [[cc, "-xc", main, "-xhip", other, "-O1", "-o", exe]],
         [[cxx, *words, kernel, "-o", exe]],
         [[cxx, *words, "-c", source, "-o", f"{exe}.o"], [cxx, f"{exe}.o", "-o", exe]],
         [[cc, "-std=c11", "-O1", main, kernel, "-o", exe]],
