@@ -97,7 +97,7 @@ def case_launcher_choice():
     assert first()[0] == "mpirun"
     fake("prterun")
     got = first(SHMEM_X="1")
-    assert got[:5] == ["prterun", "-x", "SHMEM_X", "--map-by", ":OVERSUBSCRIBE"] and got[5] == "--bind-to" and got[7:] == ["prog"], got
+    assert got[:5] == ["prterun", "-x", "SHMEM_X", "--map-by", "slot:OVERSUBSCRIBE"] and got[5] == "--bind-to" and got[7:] == ["prog"], got
     for options in ["--map-by", "core", "--bind-to", "core"], ["-N", "2", "--bind-to", "none"]: # given twice they would be an error
         assert run(OSHRUN, *options, "prog", **empty).split() == ["prterun", *options, "prog"]
     for policies in "PRTE_MCA_mapby PRTE_MCA_bindto", "PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_policy":

@@ -67,14 +67,14 @@ shot = r"""
 while [ "$(pgrep -cf "^$1 sleep")" -lt 4 ]; do sleep 0.1; done
 sleep 0.5
 case $2 in
-daemon) victim=$(pgrep -f "^[^ ]*orted .*ess_base_vpid 2 ") ;;
+daemon) victim=$(pgrep -f "^[^ ]*(orted|prted) .*ess_base_vpid 2 ") ;;
 launcher) victim=$(pgrep -P $job) ;;
 *) victim=$job ;;
 esac
 date +%s.%N; kill -9 $victim
 wait $job; status=$?
-for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*orted|[^ ]*mpirun)" >/dev/null || break; sleep 0.01; done
-date +%s.%N; pgrep -af "^($1 sleep|[^ ]*orted|[^ ]*mpirun)"
+for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))" >/dev/null || break; sleep 0.01; done
+date +%s.%N; pgrep -af "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))"
 exit $status
 """
 for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2"), ("launcher", "oshrun: the launcher was ended by signal 9"), (

@@ -86,6 +86,11 @@ public:
     size_t end;
     for (; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
       take_line(std::string_view(text).substr(0, end + 1), out);
+    // A byte of zero is how PRRTE 3 ends when it has lost a node.
+    if (text == std::string_view("", 1)) {
+      if (!over) return;
+      text.clear();
+    }
     // An unfinished line passes at once, but for what may be the beginning of a rule.
     size_t pass = block.empty() ? text.find_last_not_of('-') + 1 : 0;
     if (over) {
@@ -116,6 +121,9 @@ private:
     if (failure && (line.find(" sent help message help-errmgr") != line.npos ||
                     line.find(" \"orte_base_help_aggregate\" to 0 ") != line.npos))
       return;
+    // PRRTE 3's, where nothing is wrong: a node's daemon was quicker than it, or has gone at the end.
+    for (const char *words : {"] plm:ssh: Warning: setpgid(", "] UNSUPPORTED DAEMON ERROR STATE: "})
+      if (line.starts_with('[') && line.find(words) != line.npos) return;
     out.add(line.substr(0, rule ? words : line.npos));
     if (rule) block = line.substr(words);
   }
@@ -322,16 +330,17 @@ struct Job {
       const size_t by = notes.cause.find("signal ");
       if (by != std::string::npos) word += ": " + notes.cause.substr(by);
       out.add_line(word);
-    } else if (!notes.lost.empty()) {
-      out.add_line("oshrun: the launcher has lost its daemon on " + notes.lost +
-                   ", or the node: the job ends");
-    } else if (notes.unstarted) {
-      const std::string hosts = unknown_hosts(words);
+    } else if (const std::string hosts =
+                   notes.unstarted || !notes.lost.empty() ? unknown_hosts(words) : "";
+               notes.unstarted || !hosts.empty()) {
       out.add_line("oshrun: " +
                    (hosts.empty()
                         ? "a node could not be started"
                         : "no such host: " + hosts + ", so the job could not be started") +
                    ": ssh must reach each node without a password, and find Open MPI there");
+    } else if (!notes.lost.empty()) {
+      out.add_line("oshrun: the launcher has lost its daemon on " + notes.lost +
+                   ", or the node: the job ends");
     } else if (notes.failure) {
       if (notes.cause.empty() && status > 128)
         notes.cause = "was ended by signal " + std::to_string(status - 128) + " (" +
@@ -425,7 +434,8 @@ int run_job(const std::vector<std::string> &given, Manner manner) {
     if (!told && job.word.find_first_not_of('\n') == 0) told = now();
     if (!ended && !left && told && now() - *told > patience) left = kill(launcher, SIGKILL) == 0;
   }
-  const int code = left ? 1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  int code = left ? 1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (code == 0 && !job.notes.lost.empty()) code = 1; // PRRTE 3.0.8 may end with 0
   if (code != 0) end_the_rest(before);
   folders.remove(launcher, left || code > 128);
   job.say_why(code, !left && WIFSIGNALED(status), words);

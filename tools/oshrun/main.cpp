@@ -353,10 +353,11 @@ Words set_defaults(const Launcher &launcher, const Line &line) {
                              "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
       setenv(name, "1", 1);
     set("PRTE_MCA_odls_base_sigkill_timeout", "0");
+    // By slot, or PRRTE 3 fills the first node, however many slots it has (3.0.8, 2026-11-23).
     // By options: variables are called otherwise from PRRTE 4 on, which complains about the older
     // names in eight lines each, and PRRTE 3 does not know the newer ones (2026-11: 3.0.8, 5.0.0).
     if (!mapped && !getenv("PRTE_MCA_rmaps_default_mapping_policy") && !getenv("PRTE_MCA_mapby"))
-      options.insert(options.end(), {"--map-by", ":OVERSUBSCRIBE"});
+      options.insert(options.end(), {"--map-by", "slot:OVERSUBSCRIBE"});
     bound = bound || getenv("PRTE_MCA_hwloc_default_binding_policy") || getenv("PRTE_MCA_bindto");
     // From PRRTE 3 on "if supported" does not mean more PEs than cores any more.
     if (has_all_cores()) binding = "numa:if-supported:overload-allowed";
