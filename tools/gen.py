@@ -418,7 +418,7 @@ def trace(types, lines):
     there is a peer; a size of memory."""
     yield '#include "trace.hpp"\n\nusing namespace trace;\n'
     names = []
-    def wrapper(f, callee):
+    def wrapper(f, callee, on_stream=False):
         names.append(f.name)
         has, memory = f.args(), f.line.group == "memory"
         sized = "SIZE" in f.line.tags
@@ -431,7 +431,9 @@ def trace(types, lines):
         else:
             bytes = " * ".join(([] if memory else [element]) + [f"size_t({a})" for a in many])
         peer = "-1" if "pe" not in has else "world(ctx, pe)" if f.ctx else "pe"
-        return (f"{f.prototype()} {{ const Call call({len(names) - 1}, {bytes}, {peer}); "
+        what = f"{len(names) - 1}, {bytes}, {peer}"
+        gpu = f"const OnStream gpu({what}, stream); " if on_stream else ""
+        return (f"{f.prototype()} {{ {gpu}const Call call({what}); "
                 f"{f.calls(callee, f.args())} }}")
     yield '#pragma GCC visibility push(default)\nextern "C" {'
     for f in functions(types, lines):
@@ -441,7 +443,7 @@ def trace(types, lines):
     for f in stream_functions(types, lines):
         # A pointer that is found when the library is loaded.
         yield f'static const auto next_{f.name} = reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));'
-        yield wrapper(f, "next_" + f.name)
+        yield wrapper(f, "next_" + f.name, on_stream=True)
     yield "}\n#pragma GCC visibility pop\n"
     yield "const char *const trace::names[] = {" + ", ".join(f'"{n}"' for n in names) + "};"
 

@@ -110,29 +110,37 @@ struct Text {
   }
 };
 
+// An event of a track; error: of a clock that is not the host's, or -1.
+void describe(Text &out, int track, const Event &e, int64_t error = -1) {
+  const bool instant = e.name == user_event;
+  out << R"({"ph":")" << (instant ? "i" : "X") << R"(","pid":)" << file().pe << R"(,"tid":)"
+      << track << R"(,"ts":)";
+  out.microseconds(int64_t(e.begin) + file().offset);
+  if (instant) {
+    out << R"(,"s":"t","name":"event )" << int64_t(e.bytes) << "\"},\n";
+    return;
+  }
+  out << R"(,"dur":)";
+  out.microseconds(int64_t(e.end - e.begin));
+  if (error >= 0) out << R"(,"cat":"stream")";
+  out << R"(,"name":")" << name_of(e.name) << "\"";
+  std::string_view before = R"(,"args":{)";
+  auto arg = [&](std::string_view name) -> Text & {
+    out << before << name;
+    before = ",";
+    return out;
+  };
+  if (e.peer >= 0) arg(R"("pe":)") << e.peer;
+  if (e.bytes) arg(R"("bytes":)") << int64_t(e.bytes);
+  if (error >= 0) arg(R"("clock +- us":)").microseconds(error);
+  out << (before == "," ? "}},\n" : "},\n");
+}
+
 // What one thread records.
 class Track {
   const std::unique_ptr<Event[]> events{new Event[events_at_a_time]};
   size_t n = 0;
   int number;
-
-  void describe(Text &out, const Event &e) const {
-    const bool instant = e.name == user_event;
-    out << R"({"ph":")" << (instant ? "i" : "X") << R"(","pid":)" << file().pe << R"(,"tid":)"
-        << number << R"(,"ts":)";
-    out.microseconds(int64_t(e.begin) + file().offset);
-    if (instant) {
-      out << R"(,"s":"t","name":"event )" << int64_t(e.bytes) << "\"},\n";
-      return;
-    }
-    out << R"(,"dur":)";
-    out.microseconds(int64_t(e.end - e.begin));
-    out << R"(,"name":")" << name_of(e.name) << "\"";
-    if (e.peer >= 0 || e.bytes) out << R"(,"args":{)";
-    if (e.peer >= 0) out << R"("pe":)" << e.peer << (e.bytes ? "," : "");
-    if (e.bytes) out << R"("bytes":)" << int64_t(e.bytes);
-    out << (e.peer >= 0 || e.bytes ? "}},\n" : "},\n");
-  }
 
 public:
   Track() {
@@ -161,7 +169,7 @@ public:
     if (file().fd >= 0 && n) {
       Text out;
       out.text.reserve(n * 128);
-      for (size_t i = 0; i < n; i++) describe(out, events[i]);
+      for (size_t i = 0; i < n; i++) describe(out, number, events[i]);
       file().append(out.text);
     }
     n = 0;
@@ -273,6 +281,23 @@ void record(const Event &event) {
   mine().add(event);
 }
 
+int new_track(const std::string &name) {
+  const std::lock_guard lock(file().mutex);
+  const int number = file().threads++;
+  Text out;
+  out << R"({"ph":"M","pid":)" << file().pe << R"(,"tid":)" << number
+      << R"(,"name":"thread_name","args":{"name":")" << name << "\"}},\n";
+  if (file().fd >= 0) file().append(out.text);
+  return number;
+}
+void write_timed(int track, const std::vector<Timed> &events) {
+  const std::lock_guard lock(file().mutex);
+  if (file().fd < 0 || events.empty()) return;
+  Text out;
+  for (const Timed &e : events) describe(out, track, e.event, e.error);
+  file().append(out.text);
+}
+
 void *next(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
@@ -305,6 +330,12 @@ void start_pes(int n) {
 void shmem_finalize() {
   if (--file().inits == 0) {
     suspend();
+    // What streams do is to have ended by now, so a second is long.
+    if (const size_t left = file().fd < 0 ? 0 : write_streams(1000000000))
+      fprintf(stderr,
+              "shmem: PE %d: SHMEM_TRACE: %zu calls on streams have not ended at "
+              "shmem_finalize; the trace lacks what the GPU did of them\n",
+              file().pe, left);
     pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
     file().whole = true;
   }
@@ -312,12 +343,15 @@ void shmem_finalize() {
 }
 void shmem_global_exit(int status) {
   suspend();
+  if (file().fd >= 0) write_streams(0);
   pshmem_global_exit(status);
 }
 void shmem_pcontrol(int level, ...) {
   if (file().fd < 0) return;
   on = level > 0; // as the specification has it: 2 writes what there is, too
-  if (level > 1) mine().write();
+  if (level <= 1) return;
+  mine().write();
+  write_streams(0);
 }
 
 // The products, which the table of the API does not have. A pointer that is found when the library
@@ -325,6 +359,7 @@ void shmem_pcontrol(int level, ...) {
 #define PRODUCT(name, params, ...)                                                                 \
   static const auto next_##name = reinterpret_cast<decltype(&name)>(next(#name));                  \
   void name params {                                                                               \
+    const OnStream gpu(number(#name), 0, -1, stream);                                              \
     const Call call(number(#name), 0, -1);                                                         \
     next_##name(__VA_ARGS__);                                                                      \
   }
