@@ -17,6 +17,7 @@
 #include "signal.hpp"
 #include "sync.hpp"
 #include "team.hpp"
+#include "trace.hpp"
 #include "wait.hpp"
 
 namespace shmem {

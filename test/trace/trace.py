@@ -101,6 +101,39 @@ def case_streams():
     assert counts == {False: 5 * n, True: 4 * n}, lines
 
 
+def case_kernels():
+    """One event for each call of a thread, a wave or a workgroup, whatever the scope's size."""
+    n, blocks = 2, 3
+    said = traced(n, os.environ["KERNELS"])
+    assert not said, said
+    check()
+    every = events()
+    for me in range(n):
+        mine, to = [e for e in every if e["pid"] == me], (me + 1) % n
+        marks = {e["name"]: e["ts"] for e in mine if e["ph"] == "i"}
+        done = [e for e in mine if e.get("cat") == "kernel"]
+        got = Counter((e["name"], e["args"].get("pe"), e["args"].get("bytes"), e["args"]["block"]) for e in done)
+        want = {("shmemx_barrier_all_wg", None, None, 0): 1}
+        for b in range(blocks):
+            want |= {("shmem_long_atomic_add", to, 8, b): 5, ("shmem_long_p", to, 8, b): 3,
+                     ("shmem_signal_set", to, 8, b): 1, ("shmem_signal_wait_until", None, None, b): 1,
+                     ("shmemx_putmem_wave", to, 40, b): 1, ("shmemx_long_put_wg", to, 64, b): 1}
+        assert got == want, (got, want)
+        error = max(e["args"]["clock +- us"] for e in done)
+        for e in done:
+            assert marks["event 1"] - error <= e["ts"] <= e["ts"] + e["dur"] <= marks["event 2"] + error, (e, marks)
+        for tid in {e["tid"] for e in done}:                # a track shows one at a time
+            track = [e for e in done if e["tid"] == tid]
+            for a, b in zip(track, track[1:]):
+                assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)
+    # What has no room is counted.
+    said = traced(n, os.environ["KERNELS"], SHMEM_TRACE_RECORDS="10")
+    total = sum(want.values())
+    assert said.count(f"no room for {total - 10} calls of kernels") == n, said
+    assert f"{n * (total - 10)} calls of kernels had no room" in check()
+    assert sum(e.get("cat") == "kernel" for e in events()) == 10 * n
+
+
 def case_ends():
     """What there is of a job that ended otherwise is whole."""
     traced(2, CALLS, "exit", status=3)

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -110,8 +111,8 @@ struct Text {
   }
 };
 
-// An event of a track; error: of a clock that is not the host's, or -1.
-void describe(Text &out, int track, const Event &e, int64_t error = -1) {
+// An event of a track; timed: by a clock that is not the host's.
+void describe(Text &out, int track, const Event &e, const Timed *timed = nullptr) {
   const bool instant = e.name == user_event;
   out << R"({"ph":")" << (instant ? "i" : "X") << R"(","pid":)" << file().pe << R"(,"tid":)"
       << track << R"(,"ts":)";
@@ -122,7 +123,7 @@ void describe(Text &out, int track, const Event &e, int64_t error = -1) {
   }
   out << R"(,"dur":)";
   out.microseconds(int64_t(e.end - e.begin));
-  if (error >= 0) out << R"(,"cat":"stream")";
+  if (timed) out << (timed->block < 0 ? R"(,"cat":"stream")" : R"(,"cat":"kernel")");
   out << R"(,"name":")" << name_of(e.name) << "\"";
   std::string_view before = R"(,"args":{)";
   auto arg = [&](std::string_view name) -> Text & {
@@ -132,7 +133,9 @@ void describe(Text &out, int track, const Event &e, int64_t error = -1) {
   };
   if (e.peer >= 0) arg(R"("pe":)") << e.peer;
   if (e.bytes) arg(R"("bytes":)") << int64_t(e.bytes);
-  if (error >= 0) arg(R"("clock +- us":)").microseconds(error);
+  if (timed && timed->block >= 0)
+    arg(R"("block":)") << timed->block << R"(,"wave":)" << int64_t(timed->wave);
+  if (timed) arg(R"("clock +- us":)").microseconds(timed->error);
   out << (before == "," ? "}},\n" : "},\n");
 }
 
@@ -220,7 +223,8 @@ void begin(uint64_t began, uint32_t name) {
   if (file().whole) { // again, after shmem_finalize
     if (file().fd < 0) return;
     on = true;
-    return record({began, now(), 0, -1, name});
+    record({began, now(), 0, -1, name});
+    return begin_kernels();
   }
   const int me = pshmem_my_pe();
   auto *const words = static_cast<uint64_t *>(pshmem_calloc(3, sizeof(uint64_t)));
@@ -263,6 +267,7 @@ void begin(uint64_t began, uint32_t name) {
   if (file().fd < 0) return;
   on = true;
   record({began, now(), 0, -1, name});
+  begin_kernels();
 }
 
 void suspend() {
@@ -294,7 +299,7 @@ void write_timed(int track, const std::vector<Timed> &events) {
   const std::lock_guard lock(file().mutex);
   if (file().fd < 0 || events.empty()) return;
   Text out;
-  for (const Timed &e : events) describe(out, track, e.event, e.error);
+  for (const Timed &e : events) describe(out, track, e.event, &e);
   file().append(out.text);
 }
 
@@ -336,6 +341,19 @@ void shmem_finalize() {
               "shmem: PE %d: SHMEM_TRACE: %zu calls on streams have not ended at "
               "shmem_finalize; the trace lacks what the GPU did of them\n",
               file().pe, left);
+    if (const uint64_t lost = file().fd < 0 ? 0 : write_kernels()) {
+      fprintf(stderr,
+              "shmem: PE %d: SHMEM_TRACE: there was no room for %" PRIu64
+              " calls of kernels; SHMEM_TRACE_RECORDS makes more\n",
+              file().pe, lost);
+      Text out;
+      out << R"({"ph":"i","pid":)" << file().pe << R"(,"tid":0,"ts":)";
+      out.microseconds(int64_t(now()) + file().offset)
+          << R"(,"s":"p","name":"calls of kernels without room","args":{"calls":)" << int64_t(lost)
+          << "}},\n";
+      const std::lock_guard lock(file().mutex);
+      file().append(out.text);
+    }
     pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
     file().whole = true;
   }

@@ -71,10 +71,17 @@ public:
   OnStream &operator=(const OnStream &) = delete;
 };
 
+// What kernels call: kernel.cpp.
+extern const uint32_t first_of_kernels; // in names, generated
+void begin_kernels();
+uint64_t write_kernels(); // gives how many had no room
+
 // A track that no thread has, and what comes on it.
 struct Timed {
   Event event;
-  int64_t error; // of its time, ns
+  int64_t error;      // of its time, ns
+  int64_t block = -1; // of a kernel
+  int wave = 0;
 };
 int new_track(const std::string &name);
 void write_timed(int track, const std::vector<Timed> &events);
