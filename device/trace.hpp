@@ -14,6 +14,7 @@ struct Record {
   uint16_t routine, wave; // routine: by its number in the table of tools/gen.py
 };
 static_assert(sizeof(Record) == 32);
+inline constexpr uint16_t user_event = UINT16_MAX; // a routine: bytes is the number of a mark
 
 // In device memory, so that a record costs no transfer over PCIe.
 struct Records {
@@ -36,7 +37,9 @@ extern "C" void shmemx_traced_remove(shmem::trace::Traced *module);
 
 #ifndef SHMEM_TRACE_KERNELS
 #define SHMEM_TRACED_(scope, routine, bytes, pe)
+#define SHMEM_MARK_(id) (void)(id)
 #else
+#define SHMEM_MARK_(id) ::shmem::trace::mark(id)
 #define SHMEM_TRACED_(scope, routine, bytes, pe)                                                   \
   const ::shmem::trace::Call<::shmem::scope> traced_(routine, bytes, pe);
 #include "scope.hpp"
@@ -46,8 +49,20 @@ namespace shmem::trace {
 
 SHMEM_STATE_ Records records;
 
+// Threads that call this together take their places by one atomic a wave.
+SHMEM_D_ void put(Record r) {
+  const uint64_t at = arch::take(records.taken);
+  if (at >= records.room) return;
+  r.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  r.wave = uint16_t(Workgroup{}.rank() / arch::wave_size);
+  records.first[at] = r;
+}
+SHMEM_D_ void mark(unsigned id) {
+  if (records.first) put({arch::clock(), id, 0, -1, 0, user_event, 0});
+}
+
 // From here to the end of the block a routine runs. One thread of a scope writes the record; of
-// threads that call for themselves each does, and takes its place with the others of its wave.
+// threads that call for themselves each does.
 template <class Scope> class Call {
   Record r;
 
@@ -56,12 +71,9 @@ public:
       : r{records.first ? arch::clock() : 0, bytes, 0, pe, 0, uint16_t(routine), 0} {}
   SHMEM_D_ ~Call() {
     if (!r.begin || Scope{}.rank()) return;
-    const uint64_t took = arch::clock() - r.begin, at = arch::take(records.taken);
-    if (at >= records.room) return;
+    const uint64_t took = arch::clock() - r.begin;
     r.took = took < UINT32_MAX ? uint32_t(took) : UINT32_MAX;
-    r.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    r.wave = uint16_t(Workgroup{}.rank() / arch::wave_size);
-    records.first[at] = r;
+    put(r);
   }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;

@@ -13,6 +13,7 @@ __global__ void calls(long *data, uint64_t *flags, int next) {
     shmem_signal_set(flags + block, 1, next);
     shmem_signal_wait_until(flags + block, SHMEM_CMP_EQ, 1);
     (void)shmem_my_pe();
+    shmemx_trace_event(40 + block);
   }
   __syncthreads();
   shmemx_putmem_wave(data + 64 + 8 * block, data + 512, 40, next);

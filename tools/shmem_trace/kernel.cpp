@@ -122,11 +122,10 @@ uint64_t write_kernels() {
       return uint64_t(int64_t(k.begin.host) +
                       int64_t(double(int64_t(ticks - k.begin.ticks)) * rate));
     };
+    const uint32_t name =
+        r.routine == shmem::trace::user_event ? user_event : first_of_kernels + r.routine;
     shown[track].push_back(
-        {{host(r.begin), host(until), r.bytes, r.pe, first_of_kernels + r.routine},
-         error,
-         int64_t(r.block),
-         r.wave});
+        {{host(r.begin), host(until), r.bytes, r.pe, name}, error, int64_t(r.block), r.wave});
   }
   for (size_t i = 0; i < shown.size(); i++) write_timed(k.track(i), shown[i]);
   return taken - all.size();

@@ -50,7 +50,8 @@ constexpr uint32_t number(std::string_view name) {
   while (own_names[i] != name) i++;
   return ~i;
 }
-constexpr uint32_t user_event = number("event"), writing = number("writing the trace");
+static_assert(number("event") == user_event);
+constexpr uint32_t writing = number("writing the trace");
 const char *name_of(uint32_t name) {
   return ~name < std::size(own_names) ? own_names[~name] : names[name];
 }

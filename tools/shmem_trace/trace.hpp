@@ -13,6 +13,7 @@
 namespace trace {
 
 extern const char *const names[]; // of the routines, generated
+inline constexpr uint32_t user_event = ~0u;
 
 inline uint64_t now() { // ns
   timespec t;
