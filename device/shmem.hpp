@@ -17,6 +17,7 @@
 #include "signal.hpp"
 #include "sync.hpp"
 #include "team.hpp"
+#include "trace.hpp"
 #include "wait.hpp"
 
 namespace shmem {
@@ -37,5 +38,13 @@ SHMEM_D_ bool last_workgroup(unsigned *counter, unsigned of) {
 }
 
 } // namespace shmem
+
+// As the generated ones. In kernels it does nothing without SHMEM_TRACE_KERNELS.
+namespace shmem_kernel {
+SHMEM_HD_ inline void shmemx_trace_event(unsigned id) {
+  SHMEM_SPLIT_(SHMEM_MARK_(id), ::shmemx_trace_event(id));
+}
+} // namespace shmem_kernel
+#define shmemx_trace_event shmem_kernel::shmemx_trace_event
 
 #include <shmem/device_api.hpp> // generated: the shmem_ names

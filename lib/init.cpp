@@ -217,3 +217,5 @@ extern "C" decltype(pshmem_pcontrol) shmem_pcontrol __attribute__((weak, alias("
 extern "C" void shmemx_trace_start() {}
 extern "C" void shmemx_trace_stop() {}
 extern "C" void shmemx_trace_event(unsigned) {}
+extern "C" [[gnu::visibility("default")]] void shmemx_traced_add(void *) {}
+extern "C" [[gnu::visibility("default")]] void shmemx_traced_remove(void *) {}

@@ -104,6 +104,19 @@ class Function:
         self.context = []
         return self
 
+    def moves(self):
+        """What a call moves is in its arguments, as an expression: elements, blocks of them, or one
+        where there is a peer; a size of memory. And whether there is a peer."""
+        has, memory = self.args(), self.line.group == "memory"
+        element = (f"{int(self.case) // 8}" if "SIZE" in self.line.tags else "2" if self.fp16 else
+                   f"sizeof({self.ctype})" if self.ctype else
+                   "8" if self.line.group == "signal" and "mem" not in self.line.tags else "1")
+        counts = ("count", "size") if memory else ("nelems", "nreduce", "bsize", "nblocks")
+        many = [a for a in has if a in counts]
+        if self.line.group == "wait" or not (many or "pe" in has):
+            return "0", "pe" in has
+        return " * ".join(([] if memory else [element]) + [f"size_t({a})" for a in many]), "pe" in has
+
     def prototype(self, name=None):
         space = "" if self.result.endswith("*") else " "
         return f"{self.result}{space}{name or self.name}({', '.join(self.params) or 'void'})"
@@ -363,6 +376,17 @@ def cooperative(f):
             yield extension(f.name) + "_" + suffix, scope
 
 
+def is_query(f):
+    return f.line.group == "query" or (f.line.group == "team" and "dev" in f.line.tags)
+
+
+def traced_in_kernels(types, lines):
+    """(name, function) of what a trace has of kernels."""
+    for f in device_functions(types, lines):
+        if not is_query(f):
+            yield from ((name, f) for name in [f.name, *(name for name, _ in cooperative(f))])
+
+
 def bitcode(types, lines):
     """Clang keeps a function of kernels apart from one of the host that has its name and linkage,
     once the macro of device_api.hpp is gone."""
@@ -381,8 +405,16 @@ def device(types, lines):
     names = []
     # Collectives as templates, so that a program compiles those that it calls.
     lazy = lambda f: "template <int = 0> " if f.line.group in ("coll", "reduce") else ""
-    kernel = lambda f, scope, name=None: f.calls_template("shmem::device", name,
-                                                          [f"shmem::{scope}{{}}"])
+    numbers = {name: number for number, (name, _) in enumerate(traced_in_kernels(types, lines))}
+    def kernel(f, scope, name=None):
+        call = f.calls_template("shmem::device", name, [f"shmem::{scope}{{}}"])
+        number = numbers.get(name or f.name)
+        if number is None:
+            return call
+        bytes, pe = f.moves()
+        context = "ctx" if f.ctx else "World{}"
+        where = f"world_pe({context}, pe)" if pe else "-1"
+        return f"SHMEM_TRACED_({scope}, {number}, {bytes}, {where}) {call}"
     yield "namespace shmem_kernel {\nusing namespace shmem::device;"
     for f in device_functions(types, lines):
         if f.device_only:
@@ -414,35 +446,27 @@ def device(types, lines):
 
 
 def trace(types, lines):
-    """What a routine moves and where to is in its arguments: elements, blocks of them, or one where
-    there is a peer; a size of memory."""
     yield '#include "trace.hpp"\n\nusing namespace trace;\n'
     names = []
-    def wrapper(f, callee):
+    def wrapper(f, callee, on_stream=False):
         names.append(f.name)
-        has, memory = f.args(), f.line.group == "memory"
-        sized = "SIZE" in f.line.tags
-        element = (f"{int(f.case) // 8}" if sized else "2" if f.fp16 else f"sizeof({f.ctype})" if f.ctype else
-                   "8" if f.line.group == "signal" and "mem" not in f.line.tags else "1")
-        counts = ("count", "size") if memory else ("nelems", "nreduce", "bsize", "nblocks")
-        many = [a for a in has if a in counts]
-        if f.line.group == "wait" or not (many or "pe" in has):
-            bytes = "0"
-        else:
-            bytes = " * ".join(([] if memory else [element]) + [f"size_t({a})" for a in many])
-        peer = "-1" if "pe" not in has else "world(ctx, pe)" if f.ctx else "pe"
-        return (f"{f.prototype()} {{ const Call call({len(names) - 1}, {bytes}, {peer}); "
+        bytes, pe = f.moves()
+        peer = "-1" if not pe else "world(ctx, pe)" if f.ctx else "pe"
+        what = f"{len(names) - 1}, {bytes}, {peer}"
+        gpu = f"const OnStream gpu({what}, stream); " if on_stream else ""
+        return (f"{f.prototype()} {{ {gpu}const Call call({what}); "
                 f"{f.calls(callee, f.args())} }}")
     yield '#pragma GCC visibility push(default)\nextern "C" {'
     for f in functions(types, lines):
-        queries = f.line.group == "query" or (f.line.group == "team" and "dev" in f.line.tags)
-        if not queries and f.line.group != "init":
+        if not is_query(f) and f.line.group != "init":
             yield wrapper(f, "p" + f.name)
     for f in stream_functions(types, lines):
         # A pointer that is found when the library is loaded.
         yield f'static const auto next_{f.name} = reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));'
-        yield wrapper(f, "next_" + f.name)
+        yield wrapper(f, "next_" + f.name, on_stream=True)
     yield "}\n#pragma GCC visibility pop\n"
+    yield f"const uint32_t trace::first_of_kernels = {len(names)};"
+    names += [name for name, _ in traced_in_kernels(types, lines)]
     yield "const char *const trace::names[] = {" + ", ".join(f'"{n}"' for n in names) + "};"
 
 

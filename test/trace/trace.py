@@ -65,6 +65,76 @@ def case_calls():
         assert other == {"shmem_fence": 5000, "writing the trace": 1}, other
 
 
+def case_streams():
+    """What the GPU did, on a track for each stream, at the time when it did it."""
+    n = 2
+    said = traced(n, os.environ["STREAMS"])
+    assert not said, said
+    said = check()
+    every = events()
+    for me in range(n):
+        mine = [e for e in every if e["pid"] == me]
+        to = (me + 1) % n
+        tracks = {e["args"]["name"]: e["tid"] for e in mine if e["name"] == "thread_name"}
+        assert sorted(tracks) == ["stream 1", "stream 2"], tracks
+        host = Counter(e["name"] for e in mine if e["ph"] == "X" and "cat" not in e)
+        marks = {e["name"]: e["ts"] for e in mine if e["ph"] == "i"}
+        want = {"stream 1": [("putmem", to, 4096)] * 3 + [("long_p", to, 8), ("barrier_all", None, None),
+                                                          ("signal_wait_until", None, None)],
+                "stream 2": [("long_sum_reduce", None, 800), ("signal_set", me, 8), ("putmem", to, 32)] +
+                [("long_atomic_add", to, 8)] * 200}
+        for name, calls in want.items():                    # none of the graph's, and none while it was stopped
+            done = [e for e in mine if e["ph"] == "X" and e["tid"] == tracks[name]]
+            got = [(e["name"], e["args"].get("pe"), e["args"].get("bytes")) for e in done]
+            assert got == [(f"shmemx_{c}_on_stream", pe, size) for c, pe, size in calls], (name, got)
+            assert all(e["cat"] == "stream" for e in done)
+            for a, b in zip(done, done[1:]):
+                assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)       # each is rounded to 0.001
+        wait = next(e for e in mine if e.get("cat") == "stream" and "wait_until" in e["name"])
+        error, end = wait["args"]["clock +- us"], wait["ts"] + wait["dur"]
+        assert wait["dur"] >= 29000, wait
+        assert marks["event 1"] - error <= end <= marks["event 2"] + error, (wait, marks)
+        assert host["shmemx_putmem_on_stream"] == 5 and not host["shmemx_quiet_on_stream"], host
+    # The GPU's part beside the host's.
+    lines = [line for line in said.splitlines() if line.startswith("shmemx_putmem_on_stream")]
+    counts = {" (GPU) " in line: int(line.replace(" (GPU)", "").split()[1]) for line in lines}
+    assert counts == {False: 5 * n, True: 4 * n}, lines
+
+
+def case_kernels():
+    """One event for each call of a thread, a wave or a workgroup, whatever the scope's size."""
+    n, blocks = 2, 3
+    said = traced(n, os.environ["KERNELS"])
+    assert not said, said
+    check()
+    every = events()
+    for me in range(n):
+        mine, to = [e for e in every if e["pid"] == me], (me + 1) % n
+        marks = {e["name"]: e["ts"] for e in mine if e["ph"] == "i"}
+        done = [e for e in mine if e.get("cat") == "kernel"]
+        got = Counter((e["name"], e["args"].get("pe"), e["args"].get("bytes"), e["args"]["block"]) for e in done)
+        want = {("shmemx_barrier_all_wg", None, None, 0): 1}
+        for b in range(blocks):
+            want |= {("shmem_long_atomic_add", to, 8, b): 5, ("shmem_long_p", to, 8, b): 3,
+                     ("shmem_signal_set", to, 8, b): 1, ("shmem_signal_wait_until", None, None, b): 1,
+                     ("shmemx_putmem_wave", to, 40, b): 1, ("shmemx_long_put_wg", to, 64, b): 1}
+        assert got == want, (got, want)
+        assert all(sum(e["name"] == f"event {40 + b}" for e in mine) == 1 for b in range(blocks)), marks
+        error = max(e["args"]["clock +- us"] for e in done)
+        for e in done:
+            assert marks["event 1"] - error <= e["ts"] <= e["ts"] + e["dur"] <= marks["event 2"] + error, (e, marks)
+        for tid in {e["tid"] for e in done}:                # a track shows one at a time
+            track = [e for e in done if e["tid"] == tid]
+            for a, b in zip(track, track[1:]):
+                assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)
+    # What has no room is counted.
+    said = traced(n, os.environ["KERNELS"], SHMEM_TRACE_RECORDS="10")
+    total = sum(want.values()) + blocks
+    assert said.count(f"no room for {total - 10} calls of kernels") == n, said
+    assert f"{n * (total - 10)} calls of kernels had no room" in check()
+    assert sum(e.get("cat") == "kernel" or e["name"].startswith("event 4") for e in events()) == 10 * n
+
+
 def case_ends():
     """What there is of a job that ended otherwise is whole."""
     traced(2, CALLS, "exit", status=3)

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -49,7 +50,8 @@ constexpr uint32_t number(std::string_view name) {
   while (own_names[i] != name) i++;
   return ~i;
 }
-constexpr uint32_t user_event = number("event"), writing = number("writing the trace");
+static_assert(number("event") == user_event);
+constexpr uint32_t writing = number("writing the trace");
 const char *name_of(uint32_t name) {
   return ~name < std::size(own_names) ? own_names[~name] : names[name];
 }
@@ -110,29 +112,39 @@ struct Text {
   }
 };
 
+// An event of a track; timed: by a clock that is not the host's.
+void describe(Text &out, int track, const Event &e, const Timed *timed = nullptr) {
+  const bool instant = e.name == user_event;
+  out << R"({"ph":")" << (instant ? "i" : "X") << R"(","pid":)" << file().pe << R"(,"tid":)"
+      << track << R"(,"ts":)";
+  out.microseconds(int64_t(e.begin) + file().offset);
+  if (instant) {
+    out << R"(,"s":"t","name":"event )" << int64_t(e.bytes) << "\"},\n";
+    return;
+  }
+  out << R"(,"dur":)";
+  out.microseconds(int64_t(e.end - e.begin));
+  if (timed) out << (timed->block < 0 ? R"(,"cat":"stream")" : R"(,"cat":"kernel")");
+  out << R"(,"name":")" << name_of(e.name) << "\"";
+  std::string_view before = R"(,"args":{)";
+  auto arg = [&](std::string_view name) -> Text & {
+    out << before << name;
+    before = ",";
+    return out;
+  };
+  if (e.peer >= 0) arg(R"("pe":)") << e.peer;
+  if (e.bytes) arg(R"("bytes":)") << int64_t(e.bytes);
+  if (timed && timed->block >= 0)
+    arg(R"("block":)") << timed->block << R"(,"wave":)" << int64_t(timed->wave);
+  if (timed) arg(R"("clock +- us":)").microseconds(timed->error);
+  out << (before == "," ? "}},\n" : "},\n");
+}
+
 // What one thread records.
 class Track {
   const std::unique_ptr<Event[]> events{new Event[events_at_a_time]};
   size_t n = 0;
   int number;
-
-  void describe(Text &out, const Event &e) const {
-    const bool instant = e.name == user_event;
-    out << R"({"ph":")" << (instant ? "i" : "X") << R"(","pid":)" << file().pe << R"(,"tid":)"
-        << number << R"(,"ts":)";
-    out.microseconds(int64_t(e.begin) + file().offset);
-    if (instant) {
-      out << R"(,"s":"t","name":"event )" << int64_t(e.bytes) << "\"},\n";
-      return;
-    }
-    out << R"(,"dur":)";
-    out.microseconds(int64_t(e.end - e.begin));
-    out << R"(,"name":")" << name_of(e.name) << "\"";
-    if (e.peer >= 0 || e.bytes) out << R"(,"args":{)";
-    if (e.peer >= 0) out << R"("pe":)" << e.peer << (e.bytes ? "," : "");
-    if (e.bytes) out << R"("bytes":)" << int64_t(e.bytes);
-    out << (e.peer >= 0 || e.bytes ? "}},\n" : "},\n");
-  }
 
 public:
   Track() {
@@ -161,7 +173,7 @@ public:
     if (file().fd >= 0 && n) {
       Text out;
       out.text.reserve(n * 128);
-      for (size_t i = 0; i < n; i++) describe(out, events[i]);
+      for (size_t i = 0; i < n; i++) describe(out, number, events[i]);
       file().append(out.text);
     }
     n = 0;
@@ -212,7 +224,8 @@ void begin(uint64_t began, uint32_t name) {
   if (file().whole) { // again, after shmem_finalize
     if (file().fd < 0) return;
     on = true;
-    return record({began, now(), 0, -1, name});
+    record({began, now(), 0, -1, name});
+    return begin_kernels();
   }
   const int me = pshmem_my_pe();
   auto *const words = static_cast<uint64_t *>(pshmem_calloc(3, sizeof(uint64_t)));
@@ -255,6 +268,7 @@ void begin(uint64_t began, uint32_t name) {
   if (file().fd < 0) return;
   on = true;
   record({began, now(), 0, -1, name});
+  begin_kernels();
 }
 
 void suspend() {
@@ -271,6 +285,23 @@ static Track &mine() {
 }
 void record(const Event &event) {
   mine().add(event);
+}
+
+int new_track(const std::string &name) {
+  const std::lock_guard lock(file().mutex);
+  const int number = file().threads++;
+  Text out;
+  out << R"({"ph":"M","pid":)" << file().pe << R"(,"tid":)" << number
+      << R"(,"name":"thread_name","args":{"name":")" << name << "\"}},\n";
+  if (file().fd >= 0) file().append(out.text);
+  return number;
+}
+void write_timed(int track, const std::vector<Timed> &events) {
+  const std::lock_guard lock(file().mutex);
+  if (file().fd < 0 || events.empty()) return;
+  Text out;
+  for (const Timed &e : events) describe(out, track, e.event, &e);
+  file().append(out.text);
 }
 
 void *next(const char *name) {
@@ -305,6 +336,25 @@ void start_pes(int n) {
 void shmem_finalize() {
   if (--file().inits == 0) {
     suspend();
+    // What streams do is to have ended by now, so a second is long.
+    if (const size_t left = file().fd < 0 ? 0 : write_streams(1000000000))
+      fprintf(stderr,
+              "shmem: PE %d: SHMEM_TRACE: %zu calls on streams have not ended at "
+              "shmem_finalize; the trace lacks what the GPU did of them\n",
+              file().pe, left);
+    if (const uint64_t lost = file().fd < 0 ? 0 : write_kernels()) {
+      fprintf(stderr,
+              "shmem: PE %d: SHMEM_TRACE: there was no room for %" PRIu64
+              " calls of kernels; SHMEM_TRACE_RECORDS makes more\n",
+              file().pe, lost);
+      Text out;
+      out << R"({"ph":"i","pid":)" << file().pe << R"(,"tid":0,"ts":)";
+      out.microseconds(int64_t(now()) + file().offset)
+          << R"(,"s":"p","name":"calls of kernels without room","args":{"calls":)" << int64_t(lost)
+          << "}},\n";
+      const std::lock_guard lock(file().mutex);
+      file().append(out.text);
+    }
     pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
     file().whole = true;
   }
@@ -312,12 +362,15 @@ void shmem_finalize() {
 }
 void shmem_global_exit(int status) {
   suspend();
+  if (file().fd >= 0) write_streams(0);
   pshmem_global_exit(status);
 }
 void shmem_pcontrol(int level, ...) {
   if (file().fd < 0) return;
   on = level > 0; // as the specification has it: 2 writes what there is, too
-  if (level > 1) mine().write();
+  if (level <= 1) return;
+  mine().write();
+  write_streams(0);
 }
 
 // The products, which the table of the API does not have. A pointer that is found when the library
@@ -325,6 +378,7 @@ void shmem_pcontrol(int level, ...) {
 #define PRODUCT(name, params, ...)                                                                 \
   static const auto next_##name = reinterpret_cast<decltype(&name)>(next(#name));                  \
   void name params {                                                                               \
+    const OnStream gpu(number(#name), 0, -1, stream);                                              \
     const Call call(number(#name), 0, -1);                                                         \
     next_##name(__VA_ARGS__);                                                                      \
   }

@@ -7,10 +7,13 @@
 #include <ctime>
 #include <pshmem.h>
 #include <shmemx.h>
+#include <string>
+#include <vector>
 
 namespace trace {
 
 extern const char *const names[]; // of the routines, generated
+inline constexpr uint32_t user_event = ~0u;
 
 inline uint64_t now() { // ns
   timespec t;
@@ -43,6 +46,46 @@ public:
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
 };
+
+// What a stream does on the GPU: stream.cpp.
+void *begin_on(shmemx_stream_t stream); // null: not to be recorded
+void end_on(shmemx_stream_t stream, void *began, const Event &event);
+size_t write_streams(uint64_t patience); // ns; gives how many calls have not ended by then
+
+// A call that is given to a stream, from here to the end of the block.
+class OnStream {
+  Event event;
+  shmemx_stream_t stream;
+  void *began;
+
+public:
+  OnStream(uint32_t name, uint64_t bytes, int peer, shmemx_stream_t stream)
+      : event{}, stream(stream), began(nullptr) {
+    if (!on.load(std::memory_order_relaxed)) return;
+    event = {now(), 0, bytes, peer, name};
+    began = begin_on(stream);
+  }
+  ~OnStream() {
+    if (began) end_on(stream, began, event);
+  }
+  OnStream(const OnStream &) = delete;
+  OnStream &operator=(const OnStream &) = delete;
+};
+
+// What kernels call: kernel.cpp.
+extern const uint32_t first_of_kernels; // in names, generated
+void begin_kernels();
+uint64_t write_kernels(); // gives how many had no room
+
+// A track that no thread has, and what comes on it.
+struct Timed {
+  Event event;
+  int64_t error;      // of its time, ns
+  int64_t block = -1; // of a kernel
+  int wave = 0;
+};
+int new_track(const std::string &name);
+void write_timed(int track, const std::vector<Timed> &events);
 
 inline int world(int pe) {
   return pe;

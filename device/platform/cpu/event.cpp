@@ -96,9 +96,13 @@ hipError_t hipEventSynchronize(hipEvent_t event) {
 }
 hipError_t hipEventQuery(hipEvent_t event) {
   HIP_ENTER();
+  {
+    std::lock_guard guard(runtime().mutex);
+    if (!valid(event)) return done(hipErrorInvalidHandle);
+    if (event->capture) return done(hipErrorCapturedEvent);
+  }
+  HIP_ENTER_UNLESS_CAPTURING(); // as CUDA has it, whatever the event is of
   std::lock_guard guard(runtime().mutex);
-  if (!valid(event)) return done(hipErrorInvalidHandle);
-  if (event->capture) return done(hipErrorCapturedEvent);
   return event->at.reached() ? hipSuccess : hipErrorNotReady;
 }
 hipError_t hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop) {

@@ -84,14 +84,17 @@ bool joined(const Capture &c) {
 
 namespace impl {
 
+static thread_local hipStreamCaptureMode own_mode = hipStreamCaptureModeGlobal;
+
 hipError_t enter_unless_capturing(const char *call) {
   if (hipError_t error = enter(call)) return error;
   if (!streams().capturing.load(std::memory_order_relaxed)) return hipSuccess;
   std::lock_guard guard(runtime().mutex);
   for (Capture *c : streams().captures) {
     const bool own = pthread_equal(c->thread, pthread_self());
-    if (c->mode == hipStreamCaptureModeGlobal ||
-        (c->mode == hipStreamCaptureModeThreadLocal && own))
+    if (own_mode != hipStreamCaptureModeRelaxed &&
+        ((c->mode == hipStreamCaptureModeGlobal && own_mode == hipStreamCaptureModeGlobal) ||
+         (c->mode != hipStreamCaptureModeRelaxed && own)))
       return capture_error(c->origin, hipErrorStreamCaptureUnsupported);
   }
   return hipSuccess;
@@ -175,6 +178,15 @@ hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *stat
   *status = !s->capture           ? hipStreamCaptureStatusNone
             : s->capture->invalid ? hipStreamCaptureStatusInvalidated
                                   : hipStreamCaptureStatusActive;
+  return hipSuccess;
+}
+
+// What the calling thread may do while there are captures.
+hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode) {
+  HIP_ENTER();
+  if (!mode || *mode < hipStreamCaptureModeGlobal || *mode > hipStreamCaptureModeRelaxed)
+    return done(hipErrorInvalidValue);
+  std::swap(*mode, impl::own_mode);
   return hipSuccess;
 }
 

@@ -339,6 +339,15 @@ void not_in_capture(void **) {
   OK(hipFree(q));
   OK(hipStreamEndCapture(s, &g));
   OK(hipGraphDestroy(g));
+  // or has been made so for a while
+  begin();
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  CHECK(mode == hipStreamCaptureModeGlobal);
+  OK(hipEventQuery(before));
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  CHECK(mode == hipStreamCaptureModeRelaxed);
+  spoil(s, hipEventQuery(before), bad, spoilt);
   begin(hipStreamCaptureModeThreadLocal);
   hipError_t other = hipErrorUnknown, end = hipSuccess;
   std::thread([&] {

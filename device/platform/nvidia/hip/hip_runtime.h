@@ -184,6 +184,9 @@ template <class T> cudaError_t hipExtMallocWithFlags(T **p, size_t bytes, unsign
 #define hipStreamBeginCapture cudaStreamBeginCapture
 #define hipStreamEndCapture cudaStreamEndCapture
 #define hipStreamIsCapturing cudaStreamIsCapturing
+#define hipThreadExchangeStreamCaptureMode cudaThreadExchangeStreamCaptureMode
+#define hipStreamCaptureMode cudaStreamCaptureMode
+#define hipStreamCaptureModeRelaxed cudaStreamCaptureModeRelaxed
 #define hipStreamCaptureModeGlobal cudaStreamCaptureModeGlobal
 #define hipStreamCaptureModeThreadLocal cudaStreamCaptureModeThreadLocal
 #define hipStreamCaptureStatusNone cudaStreamCaptureStatusNone
