@@ -353,7 +353,7 @@ void shmem_finalize() {
           << R"(,"s":"p","name":"calls of kernels without room","args":{"calls":)" << int64_t(lost)
           << "}},\n";
       const std::lock_guard lock(file().mutex);
-      file().append(out.text);
+      if (file().fd >= 0) file().append(out.text);
     }
     pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
     file().whole = true;
