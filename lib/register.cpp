@@ -150,8 +150,10 @@ void give_back(const Range &r) {
 
 void remove(Buffer &b) {
   for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
+  for (int pe = 0; b.device && pe < self.n; pe++)
+    if (pe != self.me) gpu::close_memory(pe, b.bases[size_t(pe)]);
   sync(*self.world); // nobody has it mapped
-  if (const Range r = alone(b); r.from < r.to) give_back(r);
+  if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
   b.mapped.clear();
   publish();
@@ -168,6 +170,8 @@ struct Seen {
   uint64_t value; // that must be the same on all PEs
   uintptr_t base;
   int pid, fd;
+  bool device;
+  gpu::Exported memory; // of a buffer there
 };
 std::vector<Seen> meet(const char *fn, const char *arg, const Seen &mine) {
   std::vector<Seen> all(size_t(self.n));
@@ -206,24 +210,41 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
       fatal("%s: ptr = %p: %zu bytes from there overlap the buffer of %zu bytes at 0x%" PRIxPTR, fn,
             ptr, bytes, b.to - b.from, b.from);
   }
+  Seen seen{bytes, mine.from, self.pid, -1, false, {}};
+  seen.device = gpu::has_memory(fn, ptr, bytes, &seen.memory);
   // It would go on with pages that nobody else uses.
-  if (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1))
+  if (!seen.device && (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1)))
     fatal(
-        "%s: ptr = %p: a GPU has these pages, by hipHostRegister or hipMalloc and their like: use "
-        "shmem_malloc, or register first and pin then",
+        "%s: ptr = %p: a GPU has these pages of the host, by hipHostRegister, hipMallocManaged or "
+        "their like: use shmem_malloc, or register first and pin then",
         fn, ptr);
   if (free < 0) fatal_all("%s: %d buffers are registered, and there is room for no more", fn, most);
   Buffer &b = buffers[free];
   b.region = {{mine.from, bytes}, nullptr};
-  check_pages(fn, ptr, b);
-  open_file();
-  if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
+  b.device = seen.device;
+  if (!b.device) {
+    check_pages(fn, ptr, b);
+    open_file();
+    if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
+  }
+  seen.fd = fd;
 
-  const std::vector<Seen> all = meet(fn, "bytes", {bytes, mine.from, self.pid, fd});
+  const std::vector<Seen> all = meet(fn, "bytes", seen);
+  for (int pe = 1; pe < self.n; pe++)
+    if (all[size_t(pe)].device != all[0].device)
+      fatal_all("%s: ptr is in %s memory on PE 0, but not on PE %d: all PEs must call it alike", fn,
+                all[0].device ? "device" : "host", pe);
+  b.bases.clear();
+  for (const Seen &s : all) b.bases.push_back(s.memory.base);
   b.delta.assign(size_t(self.n), 0);
   for (int pe = 0; pe < self.n; pe++) {
     if (pe == self.me) continue;
     const Seen &s = all[size_t(pe)];
+    if (b.device) {
+      const auto p = uintptr_t(gpu::open_memory(fn, pe, s.memory));
+      b.delta[size_t(pe)] = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
+      continue;
+    }
     const uintptr_t from = s.base & ~(page - 1);
     const size_t size = round_up(s.base + bytes, page) - from;
     const int theirs = segment::open_theirs(s.pid, s.fd, O_RDWR);
@@ -236,6 +257,7 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
     b.delta[size_t(pe)] = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
   }
   b.region.delta = b.delta.data();
+  if (b.device) gpu::use();
   *handle = b.handle = ++registered << 16 | unsigned(free);
   publish();
   finish_own();
@@ -250,7 +272,7 @@ void take_away(const char *fn, shmemx_buffer_t handle) {
     fatal("%s: handle = 0x%" PRIx64 ": not of a registered buffer: unregistered already?", fn,
           handle);
   finish_own();
-  meet(fn, "handle", {handle, 0, 0, 0});
+  meet(fn, "handle", {handle, 0, 0, 0, false, {}});
   remove(b);
 }
 
