@@ -14,15 +14,15 @@ struct Entry {
   std::atomic<uintptr_t> base, end;
   std::atomic<int> place;
 } sorted[most];
-std::atomic<int> count;
+std::atomic<int> count, on_devices;
 std::atomic<unsigned> version;
 
 } // namespace
 
 void publish() {
-  int order[most], n = 0;
+  int order[most], n = 0, devices = 0;
   for (int i = 0; i < most; i++)
-    if (buffers[i].handle) order[n++] = i;
+    if (buffers[i].handle) order[n++] = i, devices += buffers[i].device;
   std::sort(order, order + n,
             [](int a, int b) { return buffers[a].region.base < buffers[b].region.base; });
   version.fetch_add(1);
@@ -30,7 +30,7 @@ void publish() {
     const Range r = buffers[order[k]].bytes();
     sorted[k].base.store(r.from), sorted[k].end.store(r.to), sorted[k].place.store(order[k]);
   }
-  count.store(n);
+  count.store(n), on_devices.store(devices);
   version.fetch_add(1);
 }
 
@@ -50,6 +50,18 @@ const Region *find(const void *p) {
     if (before % 2 == 0 && version.load() == before)
       return place < 0 ? nullptr : &buffers[place].region;
   }
+}
+
+bool on_device(const void *p) {
+  if (!on_devices.load(std::memory_order_relaxed)) return false;
+  if (const Region *r = find(p)) return reinterpret_cast<const Buffer *>(r)->device;
+  for (int k = 0, n = count.load(); k < n; k++) {
+    const Buffer &b = buffers[sorted[k].place.load()];
+    for (int i = 0; b.device && i < self.n_local; i++)
+      if (b.region.has(reinterpret_cast<const void *>(uintptr_t(p) - uintptr_t(b.region.delta[i]))))
+        return true;
+  }
+  return false;
 }
 
 uint64_t name(const void *p) {

@@ -20,6 +20,8 @@ struct Buffer {
   std::vector<ptrdiff_t> delta; // to each PE of the node
   std::vector<Range> mapped;    // the peers' pages, here
   uint64_t handle;              // 0: this place is free
+  bool device;                  // it is memory of the GPU
+  std::vector<uintptr_t> bases; // then, of each PE: its allocation
   Range bytes() const { return {region.base, region.base + region.size}; }
   Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
 };
@@ -32,6 +34,8 @@ const Region *find(const void *p);
 // The name that p has on all PEs, in a buffer of this PE or of a peer as it is mapped here; 0 where
 // it is in none.
 uint64_t name(const void *p);
+// Whether p lies in one in device memory, of this PE or of a peer as it is mapped here.
+bool on_device(const void *p);
 void drop_all(); // at finalize, when nobody uses any
 
 } // namespace shmem::buffer

@@ -16,6 +16,10 @@
 
 namespace shmem {
 
+namespace buffer {
+bool on_device(const void *p);
+}
+
 // Fills fast, word, careful and their like from what heaps there are and are in use.
 void choose_spans();
 
@@ -52,9 +56,20 @@ inline int owner(const void *p) {
 // Whether a GPU uses the pages of p as they are: its own memory, and what is pinned for it.
 bool has_pages(const void *p);
 
+// The program's own memory on this PE's GPU. An allocation as other PEs map it:
+struct Exported {
+  std::byte handle[64];
+  uintptr_t base;
+};
+// Whether p is such memory; if it is, and cannot be a buffer, the program ends.
+bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
+// Where the allocation of PE pe is here. It is open until each open has had its close.
+char *open_memory(const char *fn, int pe, const Exported &theirs);
+void close_memory(int pe, uintptr_t base);
+
 // Device memory, here or of a peer, that is for the GPU to read and write.
 inline bool is_far(const void *p) {
-  return self.far && owner(p) >= 0;
+  return self.far && (owner(p) >= 0 || buffer::on_device(p));
 }
 
 // Copies by the GPU, between host and device memory in any mixture. start_copy only has to be done

@@ -28,11 +28,16 @@ CASES = {
     "unknown": r"unregister: handle = 0x\w+: not of a registered buffer",
     "twice": r"unregister: handle = 0x\w+: not of a registered buffer",
     "gone": "shmem_int_p: dest = 0x.*: not a symmetric address: .*registered buffer",
+    "device:freed": r"register: ptr = 0x\w+: there is no memory at 0x\w+: freed",
+    "device:other": r"register: ptr = 0x\w+: memory of GPU \d, and this PE has its heap on GPU \d",
+    "device:end": r"register: ptr = 0x\w+: 1000 bytes from there, but its allocation on GPU \d ends after 536",
+    "device:overlap": r"register: ptr = 0x\w+: 1000 bytes from there overlap the buffer of 100 bytes at 0x",
+    "device:host": "register: ptr is in device memory on PE 0, but not on PE 1",
 }
 
 
 def one(name, line, env=None):
-    job = faults.Job(2, name, env=env or {})
+    job = faults.Job(2, *name.split(":"), env={"SHMEM_CPU_DEVICES": "2"} | (env or {}))
     job.expect(job.rc not in (0, 8, 9), f"{name}: status {job.rc}")
     found = job.lines and all(re.search(line, text) for text in job.lines)
     job.expect(found and len(job.lines) <= (2 if name == "twice" else 1), f"{name}: no single line with {line}: {job.lines}")

@@ -82,6 +82,18 @@ int main(int argc, char **argv) {
     if (is_one) shmem_int_put((int *)good, global, 26, 0);
     shmem_barrier_all();
   }
+  CASE("device") {
+    const char *how = argc > 2 ? argv[2] : "";
+    char *p = NULL;
+    if (hipMalloc((void **)&p, 65536) != hipSuccess) return 9;
+    if (!strcmp(how, "overlap")) shmemx_buffer_register(p + 100, 100, &h);
+    if (!strcmp(how, "freed") && is_one && hipFree(p) != hipSuccess) return 9;
+    if (!strcmp(how, "other") && is_one && hipSetDevice((me + 1) % 2) != hipSuccess) return 9;
+    if (!strcmp(how, "other") && is_one && hipMalloc((void **)&p, 65536) != hipSuccess) return 9;
+    if (!strcmp(how, "host") && is_one) p = good;
+    const size_t end = !strcmp(how, "end") && is_one ? 65000 : 0;
+    shmemx_buffer_register(p + (strcmp(how, "overlap") ? end : is_one ? 199 : 200), 1000, &h);
+  }
   CASE("unmapped") { // while it is registered: nothing is given back
     shmemx_buffer_register(good, 65536, &h);
     munmap(good, 65536);

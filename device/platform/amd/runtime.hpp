@@ -32,6 +32,11 @@ inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int devi
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
+// Of which p is a part.
+inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
+  return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
+}
+
 inline hipError_t module_global(void **p, size_t *bytes, void *module, const char *name) {
   return hipModuleGetGlobal(p, bytes, static_cast<hipModule_t>(module), name);
 }

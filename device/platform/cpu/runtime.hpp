@@ -7,4 +7,9 @@ namespace shmem::runtime {
 inline constexpr const char *fast_link = "xGMI";
 inline constexpr bool hardware = false;
 
+// Of which p is a part.
+inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
+  return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
+}
+
 } // namespace shmem::runtime

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Memory of the program's own on this PE's GPU: what of it can be shared, and the peers' as mapped
+// here. Only whole allocations can be exported, and programs cut theirs into pieces, so several
+// buffers may lie in one, which is mapped once. Callers hold the registration's lock.
+#include "../device/runtime.hpp"
+#include "gpu_hip.hpp"
+#include <cstring>
+
+namespace shmem::gpu {
+
+static_assert(sizeof(hipIpcMemHandle_t) <= sizeof Exported::handle);
+
+namespace {
+
+struct Opened {
+  int pe;
+  uintptr_t base; // at that PE, which does not free it while it is a buffer
+  char *at;
+  int buffers;
+};
+std::vector<Opened> opened;
+
+} // namespace
+
+bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported) {
+  if (chosen < 0) return false;
+  const OnDevice on;
+  hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
+  if (!tried(hipPointerGetAttributes(&a, p)) || !a.devicePointer || a.hostPointer) return false;
+  if (a.device != chosen)
+    fatal("%s: ptr = %p: memory of GPU %d, and this PE has its heap on GPU %d", fn, p, a.device,
+          chosen);
+  void *base = nullptr;
+  size_t size = 0;
+  if (hipError_t error = runtime::allocation(&base, &size, p); !tried(error))
+    fatal("%s: ptr = %p: memory of GPU %d whose allocation cannot be found: %s", fn, p, chosen,
+          hipGetErrorString(error));
+  exported->base = uintptr_t(base);
+  const size_t room = size - (uintptr_t(p) - exported->base);
+  if (bytes > room)
+    fatal("%s: ptr = %p: %zu bytes from there, but its allocation on GPU %d ends after %zu", fn, p,
+          bytes, chosen, room);
+  if (self.n == 1) return true; // as for the heap: some systems refuse to share
+  hipIpcMemHandle_t handle;
+  if (hipError_t error = hipIpcGetMemHandle(&handle, base); !tried(error))
+    fatal("%s: ptr = %p: memory of GPU %d that cannot be exported (hipIpcGetMemHandle: %s): use "
+          "hipMalloc or shmem_malloc",
+          fn, p, chosen, hipGetErrorString(error));
+  memcpy(exported->handle, &handle, sizeof handle);
+  return true;
+}
+
+char *open_memory(const char *fn, int pe, const Exported &theirs) {
+  for (Opened &o : opened)
+    if (o.pe == pe && o.base == theirs.base) return o.buffers++, o.at;
+  const OnDevice on;
+  hipIpcMemHandle_t handle;
+  memcpy(&handle, theirs.handle, sizeof handle);
+  void *p = nullptr;
+  MUST(hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess),
+       "%s: hipIpcOpenMemHandle of the memory of PE %d", fn, pe);
+  opened.push_back({pe, theirs.base, static_cast<char *>(p), 1});
+  return opened.back().at;
+}
+
+void close_memory(int pe, uintptr_t base) {
+  for (size_t i = 0; i < opened.size(); i++) {
+    Opened &o = opened[i];
+    if (o.pe != pe || o.base != base || --o.buffers) continue;
+    // In exit() the runtime may have taken itself down already, as for close().
+    if (!self.exiting) {
+      const OnDevice on;
+      MUST(hipIpcCloseMemHandle(o.at), "hipIpcCloseMemHandle");
+    }
+    opened.erase(opened.begin() + ptrdiff_t(i));
+    return;
+  }
+}
+
+} // namespace shmem::gpu
