@@ -57,8 +57,11 @@ char *open_memory(const char *fn, int pe, const Exported &theirs) {
   hipIpcMemHandle_t handle;
   memcpy(&handle, theirs.handle, sizeof handle);
   void *p = nullptr;
+  // ROCr cuts allocations of less than 2 MiB from a larger one of its own, which is what it exports,
+  // and a driver may map that once only (ROCm 5.2.3 over a strict one, 2026-11-23).
   MUST(hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess),
-       "%s: hipIpcOpenMemHandle of the memory of PE %d", fn, pe);
+       "%s: hipIpcOpenMemHandle of the memory of PE %d, which may have to be 2 MiB at least", fn,
+       pe);
   opened.push_back({pe, theirs.base, static_cast<char *>(p), 1});
   return opened.back().at;
 }
