@@ -87,7 +87,7 @@ public:
     for (; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
       take_line(std::string_view(text).substr(0, end + 1), out);
     // A byte of zero is how PRRTE 3 ends when it has lost a node.
-    if (text == std::string_view("", 1)) {
+    if (text == std::string(1, '\0')) {
       if (!over) return;
       text.clear();
     }

@@ -77,7 +77,7 @@ struct Streams {
 
   hipEvent_t take() {
     if (!spare.empty()) {
-      const hipEvent_t event = spare.back();
+      hipEvent_t event = spare.back();
       spare.pop_back();
       return event;
     }
@@ -101,7 +101,7 @@ struct Streams {
     if (!open()) return;
     std::shared_ptr<const Clock> best;
     for (int i = 0; i < 8; i++) {
-      const hipEvent_t event = take();
+      hipEvent_t event = take();
       if (!event) break;
       const uint64_t before = now();
       hipError_t error = hipEventRecord(event, own);
@@ -190,7 +190,7 @@ void end_on(shmemx_stream_t stream, void *began, const Event &event) {
   const auto begin = static_cast<hipEvent_t>(began);
   Streams &s = streams();
   std::unique_lock lock(s.mutex);
-  const hipEvent_t end = s.take();
+  hipEvent_t end = s.take();
   lock.unlock();
   const bool recorded = end && tried(hipEventRecord(end, stream));
   lock.lock();
