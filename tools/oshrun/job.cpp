@@ -324,6 +324,10 @@ struct Job {
 
   void say_why(int status, bool died, const std::vector<std::string> &words) {
     if (asked) return;
+    // PEs go with their launcher, or their node's daemon, and one may see its neighbour go before
+    // it goes itself: what it says then is true, and not why the job ends.
+    const bool follows = word.find(" has died") != std::string::npos;
+    if (follows && (died || !notes.lost.empty())) word.clear();
     if (!word.empty()) {
       word.erase(word.find('\n'));
       if (word.empty()) return; // as the program wanted it
