@@ -2,6 +2,7 @@
 // shmem_tune: measures which algorithm each collective on a stream is fastest by, on the PEs that
 // it is started with, and writes the table for SHMEM_TUNE_FILE. It uses the public API alone. A
 // candidate whose result is wrong ends it.
+#include "../device/runtime.hpp"
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
 
@@ -220,7 +221,7 @@ int main(int argc, char **argv) {
   snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
            prop.gcnArchName);
   std::vector<Candidate> candidates;
-  const bool fibers = !strcmp(arch, "cpu"); // every thread costs there
+  const bool fibers = !shmem::runtime::hardware; // every thread costs there
   for (const char *algorithm : {"lines", "direct", "phases"})
     for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
       for (unsigned threads : {64u, 256u, 512u})

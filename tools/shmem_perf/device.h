@@ -31,12 +31,7 @@ void gemm_perf(const struct gemm_options *options);
 #ifdef __cplusplus
 }
 
-#include <cstring>
-#include <hip/hip_runtime_api.h>
-// Threads of the host stand for the GPU: sizes and counts are less there.
-inline bool on_cpu(const hipDeviceProp_t &gpu) {
-  return strcmp(gpu.gcnArchName, "cpu") == 0;
-}
+#include "../../device/runtime.hpp" // without hardware sizes and counts are less
 #endif
 
 #endif

@@ -85,8 +85,8 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    calls = on_cpu(prop) ? 1 : 20;
-    vendor.find(prop.gcnArchName, stream);
+    calls = shmem::runtime::hardware ? 20 : 1;
+    if (shmem::runtime::hardware) vendor.find(stream);
   }
   ~Bench() {
     HIP(hipEventDestroy(end));
@@ -359,8 +359,8 @@ extern "C" void gemm_perf(const struct gemm_options *options) {
                          {4096, 4096, 4096}, {8192, 8192, 1024}, {8192, 28672 / n, 8192}},
               small[] = {{96, 80, 32}, {64 * n, 64, 64}},
               asked[] = {{options->m, options->n, options->k}};
-  const Shape *at = options->m ? asked : on_cpu(b.prop) ? small : table;
-  const size_t count = options->m ? 1 : on_cpu(b.prop) ? 2 : 6;
+  const Shape *at = options->m ? asked : shmem::runtime::hardware ? table : small;
+  const size_t count = options->m ? 1 : shmem::runtime::hardware ? 6 : 2;
   for (size_t i = 0; i < count; i++) {
     if (!b.make(at[i])) continue;
     b.measure();

@@ -145,7 +145,7 @@ struct Bench {
     }
   }
 
-  size_t link_bytes() const { return size_t(on_cpu(prop) ? 2 : 64) << 20; }
+  size_t link_bytes() const { return size_t(shmem::runtime::hardware ? 64 : 2) << 20; }
   // GB/s of each PE while all store to all others: on a mesh of links a collective uses all of
   // them, and no transfer to one peer shows what they carry together.
   void measure_link() {
@@ -157,10 +157,11 @@ struct Bench {
     Word **on_device;
     HIP(hipMalloc(&on_device, peers * sizeof *on_device));
     HIP(hipMemcpy(on_device, to.data(), peers * sizeof *on_device, hipMemcpyHostToDevice));
-    const unsigned grid = unsigned(on_cpu(prop) ? peers : std::max(peers, 128 / peers * peers));
+    const unsigned grid =
+        unsigned(shmem::runtime::hardware ? std::max(peers, 128 / peers * peers) : peers);
     const double us = time(link_bytes(), false, [&](size_t) {
-      hipLaunchKernelGGL(store_to_all, dim3(grid), dim3(on_cpu(prop) ? 64 : 1024), 0, stream,
-                         on_device, peers, reinterpret_cast<const Word *>(source), part);
+      hipLaunchKernelGGL(store_to_all, dim3(grid), dim3(shmem::runtime::hardware ? 1024 : 64), 0,
+                         stream, on_device, peers, reinterpret_cast<const Word *>(source), part);
       HIP(hipGetLastError());
     });
     HIP(hipFree(on_device));

@@ -88,13 +88,10 @@ struct Vendor {
   const char *blas = "";                     // the library's file
   Nccl nccl;
 
-  // arch is what HIP calls the GPU: gfx90a, sm_90, cpu.
-  void find(const char *arch, hipStream_t s) {
+  // All PEs take the same library, the first that works with their GPUs.
+  void find(hipStream_t s) {
     stream = s;
-    const bool rocm = strncmp(arch, "gfx", 3) == 0;
-    if (!rocm && strncmp(arch, "sm_", 3) != 0) return;
-    // All PEs take the same library: hipBLASLt rather than rocBLAS.
-    product = rocm ? on_all(find_hipblaslt()) || on_all(find_rocblas()) : on_all(find_cublas());
+    product = on_all(find_hipblaslt()) || on_all(find_rocblas()) || on_all(find_cublas());
     collectives = nccl.open(shmem_my_pe(), shmem_n_pes());
   }
 
