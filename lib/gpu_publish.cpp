@@ -21,15 +21,19 @@ device::State state; // all zero while there is no device heap
 device::Team *teams;
 std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 
-void publish_to(device::Module *module) {
-  if (module->state_bytes != sizeof state)
+void check_module(size_t state_bytes, bool ring) {
+  if (state_bytes != sizeof state)
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
-          module->state_bytes, sizeof state);
-  if (state.ring.requests && !module->ring)
+          state_bytes, sizeof state);
+  if (state.ring.requests && !ring)
     fatal(
         "a module of device code reaches PEs of this node only, and the job has others: compile it "
         "without SHMEM_ONE_NODE, against this version of the library");
+}
+
+void publish_to(device::Module *module) {
+  check_module(module->state_bytes, module->ring);
   if (int error = module->publish(&state))
     fatal("GPU %d: showing the job to a module of device code: %s", chosen,
           hipGetErrorString(hipError_t(error)));
@@ -202,14 +206,13 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
   OnDevice on;
   void *there = nullptr;
   size_t bytes = 0;
-  MUST(runtime::module_global(&there, &bytes, module, "shmemx_module_state"),
-       "shmemx_module_init: looking for shmemx_module_state in the module, which "
-       "libshmem_device_*.bc has to be linked into");
-  // As publish_to says it of a module that registers itself.
-  if (bytes != sizeof state)
-    fatal("shmemx_module_init: the module was linked with another version of this library: its "
-          "state has %zu bytes, the library's %zu",
-          bytes, sizeof state);
+  // Its name says whether the kernels reach other nodes: see device/bitcode.hip.
+  const bool ring = tried(runtime::module_global(&there, &bytes, module, "shmemx_module_state"));
+  if (!ring)
+    MUST(runtime::module_global(&there, &bytes, module, "shmemx_one_node_state"),
+         "shmemx_module_init: looking for shmemx_module_state in the module, which "
+         "libshmem_device_*.bc has to be linked into");
+  check_module(bytes, ring);
   copy(there, &state, sizeof state);
 }
 
