@@ -14,8 +14,9 @@ namespace shmem::device {
 struct Channel {
   const char *fn;
   Team t;
-  uintptr_t head, lines; // here
-  uint64_t epoch;        // of the running collective, or of its running round
+  uintptr_t head, lines;                  // here
+  uint64_t epoch;                         // of the running collective, or of its running round
+  const uintptr_t *dest_row, *source_row; // see row_of
   SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
   SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ uint64_t *entered(int member) const {
@@ -30,9 +31,16 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
   return c;
 }
 
-// Of the heap of a PE that is mapped.
-template <class T> SHMEM_D_ T *at_peer(T *p, int pe) {
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + (state.delta[pe] & ~closer));
+// Of a PE that is mapped.
+template <class T> SHMEM_D_ T *at_peer(const uintptr_t *row, T *p, int pe) {
+  const uintptr_t delta = row ? arch::load_global(row + pe) : state.delta[pe] & ~closer;
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
+}
+template <class T> SHMEM_D_ T *dest_at(const Channel &c, T *p, int pe) {
+  return at_peer(c.dest_row, p, pe);
+}
+template <class T> SHMEM_D_ T *source_at(const Channel &c, T *p, int pe) {
+  return at_peer(c.source_row, p, pe);
 }
 
 // From and to heaps, by one thread.
@@ -42,12 +50,15 @@ SHMEM_D_ void put_away(const Channel &c, const char *dest, const char *source, s
 }
 
 template <class Scope>
-SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index, Scope scope) {
+SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index, const void *dest,
+                      const void *source, Scope scope) {
   const Channels &w = state.channels;
   if (id >= unsigned(w.teams))
     fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
   Channel c;
   c.fn = fn, c.t = t;
+  size_t room;
+  c.dest_row = row_of(dest, &room), c.source_row = row_of(source, &room);
   const uintptr_t at = w.at + id * w.team_bytes;
   c.head = at + index * w.head_bytes;
   c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;

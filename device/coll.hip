@@ -17,7 +17,8 @@ using device::Slice, device::Stored;
 
 template <class F> __device__ inline void run(const char *fn, const Call &call, F f) {
   const Workgroup scope;
-  device::Channel c = device::open(fn, call.id, call.team, blockIdx.x, scope);
+  device::Channel c =
+      device::open(fn, call.id, call.team, blockIdx.x, call.dest, call.source, scope);
   f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, Stored::by_stream});
   device::close(c, scope);
 }

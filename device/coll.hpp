@@ -25,7 +25,7 @@ template <class Scope>
 SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
   spread(source, dest, e, c.t.n, scope, [&](int k) {
     const int pe = c.pe(c.peer(k));
-    return is_away(pe) ? nullptr : at_peer(dest, pe);
+    return is_away(pe) ? nullptr : dest_at(c, dest, pe);
   });
   if constexpr (ring_built)
     for (int i = int(scope.rank()); c.t.away && i < c.t.n; i += int(scope.size()))
@@ -63,9 +63,9 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
     const Extent mine = part(bytes, line, turn, c.t.n - 1);
     const Extent e = part(mine, line, s.index, s.count);
-    spread(at_peer(source, c.pe(root)), dest, e, c.t.n, scope, [&](int k) {
+    spread(source_at(c, source, c.pe(root)), dest, e, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);
-      return i == root ? nullptr : at_peer(dest, c.pe(i));
+      return i == root ? nullptr : dest_at(c, dest, c.pe(i));
     });
   }
   leave<Stored::by_scope>(c, scope);
@@ -117,7 +117,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
                  e.to - e.from, c.pe(i));
       continue;
     }
-    copy<Remote::dest, 1>(at_peer(dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
+    copy<Remote::dest, 1>(dest_at(c, dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
                           source + size_t(i) * bytes + e.from, e.to - e.from, scope);
   }
   leave<Stored::by_scope>(c, scope);
@@ -131,7 +131,7 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, cons
   for (int k = 0; k < c.t.n; k++) {
     const int i = c.peer((k + int(s.index)) % c.t.n + 1);
     const bool away = is_away(c.pe(i));
-    W *d = reinterpret_cast<W *>(away ? dest : at_peer(dest, c.pe(i))) +
+    W *d = reinterpret_cast<W *>(away ? dest : dest_at(c, dest, c.pe(i))) +
            size_t(c.t.me) * n * size_t(dst * words);
     const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
     if (away) {

@@ -12,10 +12,11 @@ namespace shmem::device {
 inline constexpr size_t lines_bytes = 4096;
 
 template <class Scope, class F>
-SHMEM_D_ int collective(const char *fn, shmem_team_t team, size_t bytes, Scope scope, F f) {
+SHMEM_D_ int collective(const char *fn, shmem_team_t team, const void *dest, const void *source,
+                        size_t bytes, Scope scope, F f) {
   if (team == SHMEM_TEAM_INVALID) return -1;
   const unsigned id = team_id(team);
-  Channel c = open(fn, id, team_of(id), 0, scope);
+  Channel c = open(fn, id, team_of(id), 0, dest, source, scope);
   f(c, Slice{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
   close(c, scope);
   return 0;
@@ -30,7 +31,7 @@ template <class T, class Scope>
 SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                        int root, Scope scope) {
   const size_t bytes = n * sizeof(T);
-  return collective(fn, team, bytes, scope, [&](Channel &c, const Slice &s) {
+  return collective(fn, team, dest, source, bytes, scope, [&](Channel &c, const Slice &s) {
     if (unsigned(root) >= unsigned(c.t.n)) fail(Report::bad_pe, fn, "PE_root", nullptr, 0, 0, root);
     check_both(fn, dest, bytes, source, bytes, alignof(T));
     broadcast(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,
@@ -40,7 +41,7 @@ SHMEM_D_ int broadcast(const char *fn, shmem_team_t team, T *dest, const T *sour
 template <class T, class Scope>
 SHMEM_D_ int collect(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                      Scope scope) {
-  return collective(fn, team, 0, scope, [&](Channel &c, const Slice &s) {
+  return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {
     check_both(fn, dest, n * sizeof(T), source, n * sizeof(T), alignof(T));
     collect(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source),
             n * sizeof(T), scope);
@@ -51,7 +52,7 @@ SHMEM_D_ int collect(const char *fn, shmem_team_t team, T *dest, const T *source
   SHMEM_D_ int name(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,         \
                     Scope scope) {                                                                 \
     const size_t bytes = n * sizeof(T);                                                            \
-    return collective(fn, team, bytes, scope, [&](Channel &c, const Slice &s) {                    \
+    return collective(fn, team, dest, source, bytes, scope, [&](Channel &c, const Slice &s) {      \
       const size_t blocks = unsigned(c.t.n);                                                       \
       check_both(fn, dest, blocks *bytes, source, (source_blocks)*bytes, alignof(T));              \
       name(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), bytes,    \
@@ -64,7 +65,7 @@ SHMEM_MOVE_(alltoall, blocks)
 template <class T, class Scope>
 SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                        ptrdiff_t sst, size_t n, Scope scope) {
-  return collective(fn, team, ~size_t(0), scope, [&](Channel &c, const Slice &s) {
+  return collective(fn, team, dest, source, ~size_t(0), scope, [&](Channel &c, const Slice &s) {
     const size_t last = n ? unsigned(c.t.n) * n - 1 : 0, one = n ? 1 : 0;
     check_both(fn, dest, (last * size_t(dst) + one) * sizeof(T), source,
                (last * size_t(sst) + one) * sizeof(T), alignof(T));
@@ -77,7 +78,7 @@ template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {
   using E = Element<Op, T>;
-  return collective(fn, team, n * sizeof(T), scope, [&](Channel &c, const Slice &s) {
+  return collective(fn, team, dest, source, n * sizeof(T), scope, [&](Channel &c, const Slice &s) {
     const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
     check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
     const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,

@@ -12,11 +12,9 @@ namespace shmem::device {
 namespace {
 struct Registrar {
   Module module;
-  Registrar() : module{publish, sizeof(State), nullptr, ring_built} { shmemx_module_add(&module); }
+  Registrar() : module{find, sizeof(State), nullptr, ring_built} { shmemx_module_add(&module); }
   ~Registrar() { shmemx_module_remove(&module); }
-  static int publish(const State *s) {
-    return int(hipMemcpyToSymbol(HIP_SYMBOL(state), s, sizeof *s, 0, hipMemcpyHostToDevice));
-  }
+  static int find(void **p) { return int(hipGetSymbolAddress(p, HIP_SYMBOL(state))); }
 } registrar;
 } // namespace
 

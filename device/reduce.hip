@@ -17,8 +17,8 @@ using device::Chosen, device::Fixed;
 template <class T, class Op>
 __global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape shape, Op op) {
   const Workgroup scope;
-  device::Channel c =
-      device::open("a reduction on a stream", call.id, call.team, blockIdx.x, scope);
+  device::Channel c = device::open("a reduction on a stream", call.id, call.team, blockIdx.x,
+                                   call.dest, call.source, scope);
   const device::Slice s{call.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream};
   const device::Reduction<T> r{reinterpret_cast<T *>(call.dest),
                                reinterpret_cast<const T *>(call.source), call.n, shape};

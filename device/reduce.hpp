@@ -42,7 +42,7 @@ template <class T, class Op> struct Combiner {
       SHMEM_UNROLL_
       for (int k = 0; k < members; k++)
         if (first + k < c.t.n) {
-          const Pack *from = reinterpret_cast<const Pack *>(at_peer(s, c.pe(first + k)));
+          const Pack *from = reinterpret_cast<const Pack *>(source_at(c, s, c.pe(first + k)));
           SHMEM_UNROLL_
           for (int j = 0; j < u; j++) v[k][j] = arch::load_global(from + i + j * step);
         }
@@ -64,16 +64,16 @@ template <class T, class Op> struct Combiner {
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
     const Lanes<T> in = unpack<T>(v);
     if (shape == Shape::exscan)
-      arch::store_remote(at_peer(d, c.pe(member)), member ? pack<T>(acc) : Pack{});
+      arch::store_remote(dest_at(c, d, c.pe(member)), member ? pack<T>(acc) : Pack{});
     if (member)
       combine(acc, in, op);
     else
       acc = in;
-    if (shape == Shape::inscan) arch::store_remote(at_peer(d, c.pe(member)), pack<T>(acc));
+    if (shape == Shape::inscan) arch::store_remote(dest_at(c, d, c.pe(member)), pack<T>(acc));
   }
   SHMEM_D_ void put_result(Pack v, Pack *d) const {
     if (shape == Shape::scatter) return void(*d = v);
-    for (int k = 1; k <= c.t.n; k++) arch::store_remote(at_peer(d, c.pe(c.peer(k))), v);
+    for (int k = 1; k <= c.t.n; k++) arch::store_remote(dest_at(c, d, c.pe(c.peer(k))), v);
   }
 
   // The first of a pack's lanes is the element.
@@ -81,18 +81,19 @@ template <class T, class Op> struct Combiner {
     Lanes<T> acc{};
     for (int i = 0; i < c.t.n; i++) {
       Lanes<T> in{};
-      in.v[0] = widen(load_element(at_peer(s, c.pe(i))));
-      if (shape == Shape::exscan) store_element(at_peer(d, c.pe(i)), i ? narrow<T>(acc.v[0]) : T{});
+      in.v[0] = widen(load_element(source_at(c, s, c.pe(i))));
+      if (shape == Shape::exscan)
+        store_element(dest_at(c, d, c.pe(i)), i ? narrow<T>(acc.v[0]) : T{});
       if (i)
         combine(acc, in, op);
       else
         acc = in;
-      if (shape == Shape::inscan) store_element(at_peer(d, c.pe(i)), narrow<T>(acc.v[0]));
+      if (shape == Shape::inscan) store_element(dest_at(c, d, c.pe(i)), narrow<T>(acc.v[0]));
     }
     if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
     if (shape == Shape::all)
       for (int k = 1; k <= c.t.n; k++)
-        store_element(at_peer(d, c.pe(c.peer(k))), narrow<T>(acc.v[0]));
+        store_element(dest_at(c, d, c.pe(c.peer(k))), narrow<T>(acc.v[0]));
   }
 
   template <class Scope> SHMEM_D_ void run(T *d, const T *s, size_t n, Scope scope) const {
@@ -163,7 +164,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
     char *const dest = reinterpret_cast<char *>(r.dest);
     spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);
-      return i == c.t.me ? nullptr : at_peer(dest, c.pe(i));
+      return i == c.t.me ? nullptr : dest_at(c, dest, c.pe(i));
     });
   }
   leave<Stored::by_scope>(c, scope);

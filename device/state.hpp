@@ -134,6 +134,18 @@ struct Report {
 
 inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
 
+// A buffer of the program's own, in this GPU's memory: [base, end).
+struct Buffer {
+  uintptr_t base, end;
+  const uintptr_t *row; // as State::delta, without bits; it stays where it is
+};
+// All of them, ascending, in device memory. The table is a power of two long, and its last entries
+// lie behind all addresses. It never changes: kernels that run go on with the one that they have.
+struct Buffers {
+  const Buffer *table; // NULL where there are none
+  size_t places;
+};
+
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
   size_t size;
@@ -145,20 +157,22 @@ struct State {
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;
   Ring ring;
+  Buffers buffers;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
-  // kernel must look closer: always for a pe that does not exist, for every pe under SHMEM_CHECK,
-  // and for one that is not mapped, which has nothing else set but bit 1.
+  // kernel must look closer: always for a pe that does not exist, for every pe under SHMEM_CHECK
+  // and once there has been a buffer, and for one that is not mapped, which has nothing else set
+  // but bit 1.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 152 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 168 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.
 struct Module {
-  int (*publish)(const State *); // 0 or a hipError_t
-  size_t state_bytes;            // as the module was compiled
+  int (*find)(void **); // where its State is in device memory: 0 or a hipError_t
+  size_t state_bytes;   // as the module was compiled
   Module *next;
   bool ring; // its kernels reach PEs that are not mapped
 };

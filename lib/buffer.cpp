@@ -19,19 +19,23 @@ std::atomic<unsigned> version;
 
 } // namespace
 
-void publish() {
-  int order[most], n = 0, devices = 0;
+std::vector<gpu::BufferThere> publish() {
+  int order[most], n = 0;
   for (int i = 0; i < most; i++)
-    if (buffers[i].handle) order[n++] = i, devices += buffers[i].device;
+    if (buffers[i].handle) order[n++] = i;
   std::sort(order, order + n,
             [](int a, int b) { return buffers[a].region.base < buffers[b].region.base; });
+  std::vector<gpu::BufferThere> on_gpu;
+  for (int k = 0; k < n; k++)
+    if (const Buffer &b = buffers[order[k]]; b.device) on_gpu.push_back({&b.region, order[k]});
   version.fetch_add(1);
   for (int k = 0; k < n; k++) {
     const Range r = buffers[order[k]].bytes();
     sorted[k].base.store(r.from), sorted[k].end.store(r.to), sorted[k].place.store(order[k]);
   }
-  count.store(n), on_devices.store(devices);
+  count.store(n), on_devices.store(int(on_gpu.size()));
   version.fetch_add(1);
+  return on_gpu;
 }
 
 const Region *find(const void *p) {
@@ -50,6 +54,12 @@ const Region *find(const void *p) {
     if (before % 2 == 0 && version.load() == before)
       return place < 0 ? nullptr : &buffers[place].region;
   }
+}
+
+const Region *find_device(const void *p) {
+  if (!on_devices.load(std::memory_order_relaxed)) return nullptr;
+  const Region *r = find(p);
+  return r && reinterpret_cast<const Buffer *>(r)->device ? r : nullptr;
 }
 
 bool on_device(const void *p) {

@@ -3,7 +3,7 @@
 // know nothing of it; what is not on the heap looks here, by a binary search. register.cpp makes it
 // so.
 #pragma once
-#include "state.hpp"
+#include "gpu.hpp"
 #include <vector>
 
 namespace shmem::buffer {
@@ -26,11 +26,12 @@ struct Buffer {
   Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
 };
 
-extern Buffer buffers[most]; // register.cpp changes them, and then calls
-void publish();
+extern Buffer buffers[most];             // register.cpp changes them, and then calls
+std::vector<gpu::BufferThere> publish(); // those in device memory, ascending
 
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
+const Region *find_device(const void *p); // of those in device memory
 // The name that p has on all PEs, in a buffer of this PE or of a peer as it is mapped here; 0 where
 // it is in none.
 uint64_t name(const void *p);

@@ -18,7 +18,8 @@ namespace shmem {
 
 namespace buffer {
 bool on_device(const void *p);
-}
+const Region *find_device(const void *p);
+} // namespace buffer
 
 // Fills fast, word, careful and their like from what heaps there are and are in use.
 void choose_spans();
@@ -65,8 +66,21 @@ struct Exported {
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
 // Where the allocation of PE pe is here. It is open until each open has had its close.
 char *open_memory(const char *fn, int pe, const Exported &theirs);
+// Shows kernels all buffers that there are in this GPU's memory; and where they have the row of one,
+// which they find by themselves, but those of products get with their call. Null for the heap.
+struct BufferThere {
+  const Region *region;
+  int place;
+  bool operator==(const BufferThere &) const = default;
+};
+void show_buffers(std::vector<BufferThere> ascending);
+const uintptr_t *row_of(const Region *r);
 void close_memory(int pe, uintptr_t base);
 
+// The region that p lies in of those that kernels and streams work on, or null.
+inline const Region *region(const void *p) {
+  return self.device.has(p) ? &self.device : buffer::find_device(p);
+}
 // Device memory, here or of a peer, that is for the GPU to read and write.
 inline bool is_far(const void *p) {
   return self.far && (owner(p) >= 0 || buffer::on_device(p));

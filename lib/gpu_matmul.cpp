@@ -78,15 +78,22 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
   const bool shard = op == gemm::Fused::all_gather || op == gemm::Fused::gather_matmul;
   size_t first, a_rows = c.m;
   if (shard) shmemx_matmul_shard(c.m, w->members.n, w->members.me, &first, &a_rows);
-  const gemm::Matmul call = checked(fn, c, a_rows);
+  gemm::Matmul call = checked(fn, c, a_rows);
   if (op == gemm::Fused::gather_matmul && c.trans_a)
     fatal("%s: trans_a = %d: A goes by rows", fn, c.trans_a);
   const size_t bytes =
       c.m && c.n ? ((c.m - 1) * c.ldc + c.n) * gemm::bytes_of(gemm::Type(c.out)) : 0;
-  if ((op == gemm::Fused::all_reduce || op == gemm::Fused::all_gather) && bytes &&
-      !self.device.has(c.c, bytes))
-    fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory", fn,
-          c.c, bytes);
+  if ((op == gemm::Fused::all_reduce || op == gemm::Fused::all_gather) && bytes) {
+    const Region *r = gpu::region(c.c);
+    if (!r || !r->has(c.c, bytes))
+      fatal("%s: c = %p: %zu bytes from there are not on the symmetric heap in device memory, nor "
+            "in a buffer there",
+            fn, c.c, bytes);
+    if (r != &self.device) {
+      call.c_row = reinterpret_cast<const ptrdiff_t *>(gpu::row_of(r));
+      call.c_delta = r->delta;
+    }
+  }
   return call;
 }
 
@@ -173,7 +180,8 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     // Blocks start on 64 bytes, flags on lines.
     char *const flags = reinterpret_cast<char *>(round_up(uintptr_t(w->block), device::line));
     w->memory = flags + sizeof(gemm::Signals);
-    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
+    auto *const own = reinterpret_cast<gemm::Signals *>(flags);
+    w->members = {t->me, t->n, own, own->delta, 1};
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++) {
       const int local = local_of(t->pe(i));

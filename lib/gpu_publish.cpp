@@ -3,10 +3,12 @@
 // of teams.
 #include "../device/runtime.hpp"
 #include "../device/state.hpp"
+#include "buffer.hpp"
 #include "gpu_hip.hpp"
 #include "net.hpp"
 #include "team.hpp"
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -21,6 +23,18 @@ device::State state; // all zero while there is no device heap
 device::Team *teams;
 std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 
+// The rows of all buffers, each at its place; and the tables, one behind the other and round again,
+// because a kernel that runs may still use an old one. The largest, of 1,024 buffers, fits in 170
+// times, and one of ten 10,000 times.
+std::vector<BufferThere> buffers;
+uintptr_t *rows;
+std::byte *tables;
+size_t tables_used;
+constexpr size_t tables_bytes = 4 << 20;
+uintptr_t *row(int place) {
+  return rows + size_t(place) * size_t(self.n);
+}
+
 void check_module(size_t state_bytes, bool ring) {
   if (state_bytes != sizeof state)
     fatal("a module of device code was compiled against another version of this library: its state "
@@ -34,13 +48,17 @@ void check_module(size_t state_bytes, bool ring) {
 
 void publish_to(device::Module *module) {
   check_module(module->state_bytes, module->ring);
-  if (int error = module->publish(&state))
-    fatal("GPU %d: showing the job to a module of device code: %s", chosen,
+  void *there = nullptr;
+  if (int error = module->find(&there))
+    fatal("GPU %d: finding the State of a module of device code: %s", chosen,
           hipGetErrorString(hipError_t(error)));
+  // On a stream of the library's own: kernels may run that wait for what comes later.
+  copy(there, &state, sizeof state);
 }
 
+// Under the lock.
 void publish_to_all() {
-  std::lock_guard guard(modules_mutex);
+  const OnDevice on;
   for (auto *module = modules; module; module = module->next) publish_to(module);
 }
 
@@ -132,6 +150,7 @@ void publish(const Flags &flags) {
     fill(flags);
   }
   if (!self.one_node()) show_team(*self.shared, {});
+  std::lock_guard guard(modules_mutex);
   publish_to_all();
 }
 
@@ -139,11 +158,52 @@ void unpublish() {
   {
     std::lock_guard guard(modules_mutex);
     state = {};
+    publish_to_all();
   }
-  publish_to_all();
   close_reports();
   MUST(hipFree(teams), "hipFree");
-  teams = nullptr;
+  MUST(hipFree(rows), "hipFree");
+  teams = nullptr, rows = nullptr;
+}
+
+void show_buffers(std::vector<BufferThere> ascending) {
+  if (!self.device.size) return;
+  std::lock_guard guard(modules_mutex);
+  if (!rows) {
+    const OnDevice on;
+    const size_t bytes = round_up(buffer::most * size_t(self.n) * sizeof *rows, device::line);
+    MUST(hipMalloc(reinterpret_cast<void **>(&rows), bytes + tables_bytes),
+         "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes);
+    tables = reinterpret_cast<std::byte *>(rows) + bytes;
+  }
+  std::vector<device::Buffer> table(std::bit_ceil(ascending.size()), {~uintptr_t(0), 0, nullptr});
+  for (size_t i = 0; i < ascending.size(); i++) {
+    const auto &[region, place] = ascending[i];
+    table[i] = {region->base, region->base + region->size, row(place)};
+    if (std::find(buffers.begin(), buffers.end(), ascending[i]) == buffers.end())
+      copy(row(place), region->delta, size_t(self.n) * sizeof *rows);
+  }
+  buffers = std::move(ascending);
+  state.buffers = {};
+  if (!buffers.empty()) {
+    const size_t bytes = table.size() * sizeof table[0];
+    if (bytes > tables_bytes - tables_used) tables_used = 0;
+    std::byte *const at = tables + tables_used;
+    tables_used += round_up(bytes, device::line);
+    copy(at, table.data(), bytes);
+    state.buffers = {reinterpret_cast<const device::Buffer *>(at), table.size()};
+  }
+  for (int pe = 0; pe < self.n; pe++) {
+    state.delta[pe] &= ~device::closer;
+    if (!buffers.empty() || self.check) state.delta[pe] |= device::closer;
+  }
+  publish_to_all();
+}
+const uintptr_t *row_of(const Region *r) {
+  std::lock_guard guard(modules_mutex);
+  for (const auto &[region, place] : buffers)
+    if (region == r) return row(place);
+  return nullptr;
 }
 
 device::Team kernel_team(const Team &t) {

@@ -34,11 +34,11 @@ const char *comparison(int cmp) {
     fatal("%s: pe = %d: the program has PEs 0 to %d; %s", r.routine, r.pe, self.n - 1, where);
   case device::Report::not_symmetric:
     if (!p) fatal("%s: %s = NULL: not a symmetric address; %s", r.routine, r.argument, where);
-    fatal("%s: %s = %p: not on the symmetric heap in device memory; %s", r.routine, r.argument, p,
-          where);
+    fatal("%s: %s = %p: not on the symmetric heap in device memory, nor in a buffer there; %s",
+          r.routine, r.argument, p, where);
   case device::Report::past_end:
-    fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric heap; %s",
-          r.routine, r.argument, p, bytes, where);
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the %s; %s", r.routine,
+          r.argument, p, bytes, self.device.has(p) ? "symmetric heap" : "registered buffer", where);
   case device::Report::misaligned:
     fatal("%s: %s = %p: not aligned to %zu bytes; %s", r.routine, r.argument, p, size_t(r.align),
           where);

@@ -148,6 +148,12 @@ void give_back(const Range &r) {
   fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from), off_t(r.to - r.from));
 }
 
+// To whom it concerns that it is there now, or is not any more.
+void show(const Buffer &b) {
+  std::vector<gpu::BufferThere> on_gpu = publish();
+  if (b.device) gpu::show_buffers(std::move(on_gpu));
+}
+
 void remove(Buffer &b) {
   for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
   for (int pe = 0; b.device && pe < self.n; pe++)
@@ -156,7 +162,7 @@ void remove(Buffer &b) {
   if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
   b.mapped.clear();
-  publish();
+  show(b);
 }
 
 // What was stored before is there, once all have met.
@@ -234,6 +240,12 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
     if (all[size_t(pe)].device != all[0].device)
       fatal_all("%s: ptr is in %s memory on PE 0, but not on PE %d: all PEs must call it alike", fn,
                 all[0].device ? "device" : "host", pe);
+  // As the heap's objects do, which collectives of kernels and streams move by 16 bytes.
+  for (int pe = 1; pe < self.n && b.device; pe++)
+    if ((all[size_t(pe)].base ^ all[0].base) % 16)
+      fatal_all("%s: ptr lies %zu bytes behind a multiple of 16 on PE 0, but %zu on PE %d: device "
+                "memory has to lie alike",
+                fn, size_t(all[0].base % 16), size_t(all[size_t(pe)].base % 16), pe);
   b.bases.clear();
   for (const Seen &s : all) b.bases.push_back(s.memory.base);
   b.delta.assign(size_t(self.n), 0);
@@ -259,7 +271,7 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   b.region.delta = b.delta.data();
   if (b.device) gpu::use();
   *handle = b.handle = ++registered << 16 | unsigned(free);
-  publish();
+  show(b);
   finish_own();
   sync(*self.world);
 }

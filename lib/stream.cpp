@@ -23,17 +23,18 @@ using gpu::OnDevice;
 // H200's link, a kernel 370, but starts some us later (2026-11).
 constexpr size_t engine_bytes = 4 << 20;
 
-// An object of the device heap, which is what streams work on. Under SHMEM_CHECK also where its
-// block ends, and its alignment.
+// An object of the device heap or a buffer, which is what streams work on. Under SHMEM_CHECK also
+// where its block ends, and its alignment.
 void check_object(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {
   if (bytes == 0) return;
-  if (!self.device.has(p))
+  const Region *r = gpu::region(p);
+  if (!r)
     fatal("%s: %s = %p: not on the symmetric heap in device memory "
-          "(shmem_malloc_with_hints, SHMEMX_MALLOC_DEVICE)",
+          "(shmem_malloc_with_hints, SHMEMX_MALLOC_DEVICE), nor in a buffer there",
           fn, arg, p);
-  if (!self.device.has(p, bytes))
-    fatal("%s: %s = %p: %zu bytes from there reach past the end of the symmetric heap", fn, arg, p,
-          bytes);
+  if (!r->has(p, bytes))
+    fatal("%s: %s = %p: %zu bytes from there reach past the end of the %s", fn, arg, p, bytes,
+          r == &self.device ? "symmetric heap" : "registered buffer");
   if (self.check) check_symmetric(fn, arg, p, bytes, align);
 }
 // Of a collective. in_place: dest may be source.
@@ -52,7 +53,8 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   check_object(fn, arg, p, bytes, align);
   const int local = local_of(pe);
   if (local < 0) return nullptr;
-  return reinterpret_cast<T *>(uintptr_t(p) + uintptr_t(self.device.delta[local]));
+  const Region *r = gpu::region(p); // or p is of no bytes
+  return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));
 }
 
 void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote remote, Stream s) {

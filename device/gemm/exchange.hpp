@@ -80,8 +80,9 @@ template <int = 0> __global__ void put_rows(Rows rows, int pe) {
 }
 // Copies what the stream has made so far to `count` members from `first` on. The GPU's copy engines
 // do it, which take no compute unit from the product beside them and wait for no peer; or the host.
+// delta: of the buffer that they go to, by PE; NULL for the heap.
 inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
-                               int first, int count, hipStream_t stream) {
+                               const ptrdiff_t *delta, int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
@@ -92,7 +93,7 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
         error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }
-    char *to = rows.to + copies.delta[i];
+    char *to = rows.to + (delta ? delta[copies.pe[i]] : copies.delta[i]);
     error =
         gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 copies.stream)

@@ -152,8 +152,8 @@ template <class T, class Finish> struct Call {
         if (!error && k < n)
           error = start_copies(
               members, copies,
-              {product + to * shard, pitch, pitch, part.rows, boxes + me * shard, pitch}, to, 1,
-              stream);
+              {product + to * shard, pitch, pitch, part.rows, boxes + me * shard, pitch}, nullptr,
+              to, 1, stream);
       }
       if (!error && n > 1) error = end_copies(copies, stream);
     } else if (whole.m && whole.n) {
@@ -178,7 +178,7 @@ template <class T, class Finish> struct Call {
     if (error) return error;
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
     const bool stores = all && !copies.away; // the sums, at all members
-    if (stores) store.members = members;
+    if (stores) store.members = members_for_c();
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + device::max_threads - 1) / device::max_threads;
     error = shmem::launch(reduce<Finish>,
@@ -197,12 +197,18 @@ template <class T, class Finish> struct Call {
     return error ? error : launch_meet(members, stream, all_gathered, all_consumed, true);
   }
 
+  Members members_for_c() const {
+    Members m = members;
+    if (whole.c_row)
+      m.delta = whole.c_row + copies.pe[0], m.step = n > 1 ? copies.pe[1] - copies.pe[0] : 0;
+    return m;
+  }
   // Rows of C to all others, whose C is at the same place.
   hipError_t send_shard(char *c, unsigned from, unsigned count) const {
     const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
     return start_copies(members, copies,
-                        {c + from * ld, ld, whole.n * element, count, c + from * ld, ld}, me + 1,
-                        n - 1, stream);
+                        {c + from * ld, ld, whole.n * element, count, c + from * ld, ld},
+                        whole.c_delta, me + 1, n - 1, stream);
   }
 
   hipError_t gathered() const {
@@ -234,7 +240,7 @@ template <class T, class Finish> struct Call {
       }
       Store<Finish> store = this->store(c, whole.ldc, finishes);
       store.first = first;
-      store.push.members = members;
+      store.push.members = members_for_c();
       store.push.waits = whole.algorithm != Algorithm::bulk;
       store.push.from = store.push.to = c;
       store.push.pitch = ld;
@@ -270,7 +276,7 @@ template <class T, class Finish> struct Call {
       mine.ld = mine.pitch;
     }
     if (beside) { // the own rows, and meanwhile their copies to the others
-      error = start_copies(members, copies, mine, me + 1, n - 1, stream);
+      error = start_copies(members, copies, mine, nullptr, me + 1, n - 1, stream);
       if (!error)
         error = product_of(0, own,
                            static_cast<char *>(whole.c) + first * whole.ldc * bytes_of(whole.out),

@@ -52,6 +52,8 @@ struct Matmul {
   Activation act;
   Algorithm algorithm = Algorithm::best; // of products of several PEs
   bool small_tiles = false;              // so that the first ones end early
+  // Of the buffer that C lies in, from there to each PE's: for kernels and for the host; or NULL.
+  const ptrdiff_t *c_row = nullptr, *c_delta = nullptr;
   Links links = {};
 };
 
@@ -104,6 +106,8 @@ struct Signals {
 struct Members {
   int me, n;
   Signals *own;
+  const ptrdiff_t *delta; // of member i at i * step: Signals::delta, or of a buffer's row
+  ptrdiff_t step;
 };
 
 // A stream and events for Algorithm::streams.

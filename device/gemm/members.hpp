@@ -12,16 +12,18 @@ namespace shmem::gemm {
 SHMEM_D_ uint64_t epoch_of(const Members &members) {
   return arch::load_global(&members.own->epoch) + 1;
 }
+// What is in the object that members are for.
 template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
-                               uintptr_t(arch::load_global(&members.own->delta[i])));
+                               uintptr_t(arch::load_global(members.delta + i * members.step)));
 }
 // See flags.hpp.
 SHMEM_D_ int pe_of(const Members &members, int i) {
   return arch::load_global(&members.own->pe[i]);
 }
 template <class T> SHMEM_D_ T *flag_at(const Members &members, T *here, int i) {
-  return at(members, here, i);
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
+                               uintptr_t(arch::load_global(&members.own->delta[i])));
 }
 // Called by a scope of at least n threads, after all stores that the flag stands for are complete
 // and known to these threads.

@@ -49,13 +49,12 @@ using bytes_t = unsigned char;
 } // namespace
 
 stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
-  // Kernels do not take the program's own buffers.
-  const auto on_heap = [](const void *p) { return self.far && self.device.has(p); };
-  if (!on_heap(dest) || t.n == 1 || t.nodes) return nullptr;
+  const auto is_object = [](const void *p) { return self.far && gpu::region(p); };
+  if (!is_object(dest) || t.n == 1 || t.nodes) return nullptr;
   // To kernels the predefined team of the node is the world, whose channels two must not use at
   // once.
   if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
-  bool far = !n || on_heap(source);
+  bool far = !n || is_object(source);
   exchange_value(t, far, [&](int, bool theirs) { far &= theirs; });
   return far ? gpu::team_stream(t.id) : nullptr;
 }

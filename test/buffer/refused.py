@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What cannot be made symmetric: one line names the routine, the argument and the cause, the job ends
 with a status, and nothing is left. Usage: refused.py, with OSHRUN and VICTIM in the environment."""
+import os
 import pathlib
 import re
 import sys
@@ -32,6 +33,7 @@ CASES = {
     "device:other": r"register: ptr = 0x\w+: memory of GPU \d, and this PE has its heap on GPU \d",
     "device:end": r"register: ptr = 0x\w+: 1000 bytes from there, but its allocation on GPU \d ends after 536",
     "device:overlap": r"register: ptr = 0x\w+: 1000 bytes from there overlap the buffer of 100 bytes at 0x",
+    "device:alike": "register: ptr lies 0 bytes behind a multiple of 16 on PE 0, but 7 on PE 1",
     "device:host": "register: ptr is in device memory on PE 0, but not on PE 1",
 }
 
@@ -48,6 +50,10 @@ def main():
     one("past end", "104 bytes from there reach past the end of the registered buffer", {"SHMEM_CHECK": "1"})
     job = faults.Job(2, "unmapped")
     job.expect(job.rc == 0 and not job.lines, f"unmapped: {job.rc} {job.lines}")
+    faults.VICTIM = os.environ["KERNELS"]
+    job = faults.Job(2, "past", env={"SHMEM_CHECK": "1"})
+    line = r"PE 1: shmem_long_put: dest = 0x\w+: 16 bytes from there reach past the end of the registered buffer; in block \(0,0,0\), thread \(3"
+    job.expect(job.rc and len(job.lines) == 1 and re.search(line, job.lines[0]), f"past: {job.rc} {job.lines}")
     print(f"{len(faults.failures)} failures")
     return bool(faults.failures)
 

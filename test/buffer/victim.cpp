@@ -91,8 +91,11 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "other") && is_one && hipSetDevice((me + 1) % 2) != hipSuccess) return 9;
     if (!strcmp(how, "other") && is_one && hipMalloc((void **)&p, 65536) != hipSuccess) return 9;
     if (!strcmp(how, "host") && is_one) p = good;
-    const size_t end = !strcmp(how, "end") && is_one ? 65000 : 0;
-    shmemx_buffer_register(p + (strcmp(how, "overlap") ? end : is_one ? 199 : 200), 1000, &h);
+    size_t at = 0;
+    if (!strcmp(how, "end")) at = is_one ? 65000 : 0;
+    if (!strcmp(how, "overlap")) at = is_one ? 199 : 200;
+    if (!strcmp(how, "alike")) at = is_one ? 7 : 0;
+    shmemx_buffer_register(p + at, 1000, &h);
   }
   CASE("unmapped") { // while it is registered: nothing is given back
     shmemx_buffer_register(good, 65536, &h);

@@ -176,8 +176,8 @@ void every_scope(void) {
           }
         }
   pe_teams_free(teams, count);
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(dest);
+  object_free(source);
 }
 
 // Types that are combined in another one, and the generic names.
@@ -240,7 +240,7 @@ void floating(void) {
   CHECK(hd[n] == npes, "%g", hd[n]);
   for (void *p : {static_cast<void *>(b), static_cast<void *>(h), static_cast<void *>(f),
                   static_cast<void *>(z), static_cast<void *>(d)})
-    shmem_free(p);
+    object_free(p);
 }
 
 const struct pe_test tests[] = {{"collectives of all scopes", every_scope},

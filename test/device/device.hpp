@@ -3,6 +3,7 @@
 #ifndef TEST_DEVICE_HPP
 #define TEST_DEVICE_HPP
 
+#include "objects.hpp"
 #include <shmem/device/shmem.hpp>
 
 extern "C" {

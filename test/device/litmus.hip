@@ -278,10 +278,10 @@ struct Buffers {
     unsigned failed;
     HIP(hipMemcpy(&failed, bad, 4, hipMemcpyDeviceToHost));
     CHECK(failed == 0, "%s: the forbidden was seen in round %u", what, failed);
-    shmem_free(bad);
-    shmem_free(data);
-    shmem_free(sig);
-    shmem_free(words);
+    object_free(bad);
+    object_free(data);
+    object_free(sig);
+    object_free(words);
   }
 };
 
@@ -395,8 +395,8 @@ void buffering(void) {
     free(mine);
   }
   shmem_barrier_all();
-  shmem_free(seen);
-  shmem_free(word);
+  object_free(seen);
+  object_free(word);
 }
 
 const struct pe_test tests[] = {{"message passing", messages},

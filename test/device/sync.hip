@@ -7,7 +7,7 @@
 hipStream_t stream;
 
 void *device_alloc(size_t bytes, int fill) {
-  void *p = shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
+  void *p = object_alloc(bytes);
   CHECK(p, "no %zu bytes of device heap", bytes);
   HIP(hipMemsetAsync(p, fill, bytes, stream));
   finish_all();
@@ -125,8 +125,8 @@ void barriers(void) {
     hipLaunchKernelGGL(named_barriers, dim3(1), dim3(shmem::arch::wave_size), 0, stream, scope);
   finish_all();
   pe_teams_free(teams, n);
-  shmem_free(bad);
-  shmem_free(slots);
+  object_free(bad);
+  object_free(slots);
 }
 
 struct Answers {
@@ -194,7 +194,7 @@ void queries(void) {
   pe_teams_free(teams, n);
   HIP(hipFree(answers));
   HIP(hipFree(local));
-  shmem_free(object);
+  object_free(object);
 }
 
 // The templates take any scope: here two waves, beside threads that take no part.
@@ -232,10 +232,10 @@ void own_scopes(void) {
     const int from = i / n == 1 ? right : left;
     CHECK(host[i] == from * 10000 + int(i), "%zu: %d", i, host[i]);
   }
-  shmem_free(counter);
-  shmem_free(sig);
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(counter);
+  object_free(sig);
+  object_free(dest);
+  object_free(source);
 }
 
 // The generic names, and a host function that calls the same names beside the kernel.
@@ -272,9 +272,9 @@ void generics(void) {
   CHECK(i[0] == 42 && i[1] == 5 && i[2] == 900 + right && i[4] == 900 + right, "%d %d %d %d", i[0],
         i[1], i[2], i[4]);
   CHECK(y[0] == 1.5 + left && y[2] == 2.5 + left, "%g %g", y[0], y[2]);
-  shmem_free(sig);
-  shmem_free(d);
-  shmem_free(dest);
+  object_free(sig);
+  object_free(d);
+  object_free(dest);
 }
 
 const struct pe_test tests[] = {{"barriers of all teams and scopes", barriers},

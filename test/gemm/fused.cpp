@@ -7,6 +7,7 @@
 
 #include "../../device/gemm/matmul.hpp"
 #include "../../device/gemm/number.hpp"
+#include "../objects.hpp"
 #include "finish.hpp"
 extern "C" {
 #include "harness.h"
@@ -129,7 +130,7 @@ Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m,
   HIP(hipMalloc(&j.bias, (n + 1) * bytes));
   j.c_rows = op == op_rs ? j.own : m;
   j.c_bytes = c_bytes ? c_bytes : (m + 1) * j.shape.ldc * bytes; // as much on all PEs
-  j.c = static_cast<char *>(shmem_malloc_with_hints(j.c_bytes, SHMEMX_MALLOC_DEVICE));
+  j.c = static_cast<char *>(object_alloc(j.c_bytes));
   CHECK(j.workspace && j.c, "no memory");
   if (extra) {
     std::vector<char> host(n * bytes);
@@ -145,7 +146,7 @@ void destroy(Job &j) {
   HIP(hipFree(j.b));
   HIP(hipFree(j.bias));
   if (j.residual) HIP(hipFree(j.residual));
-  shmem_free(j.c);
+  object_free(j.c);
   shmemx_matmul_workspace_destroy(j.workspace);
 }
 

@@ -13,7 +13,7 @@ LINES = {
     "op": f"all_gather: workspace = {HEX}: it was made for all_reduce",
     "shape": "all_reduce: m = 9, n = 16, k = 24 of types 2, 2: the workspace was made for 8, 16, 24 of 2, 2",
     "type": "all_reduce: m = 8, n = 16, k = 24 of types 2, 0: the workspace was made for 8, 16, 24 of 0, 0",
-    "heap": f"all_reduce: c = {HEX}: \\d+ bytes from there are not on the symmetric heap in device memory",
+    "heap": f"all_reduce: c = {HEX}: \\d+ bytes from there are not on the symmetric heap in device memory, nor in a buffer there",
     "row": "all_reduce: lda = 23: a row has 24 elements",
     "null": "all_reduce: workspace = .*: this PE has no part in it",
     "version": r"matmul: compiled against another version of this library: what they share has (\d+) bytes, the library's \d+",

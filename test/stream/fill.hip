@@ -165,7 +165,7 @@ void set_up() {
 }
 void end() {
   values();
-  shmem_free(area);
+  object_free(area);
 }
 
 struct pe_test tests[] = {{"philox", vectors},

@@ -186,8 +186,8 @@ void with_buffers(void (*body)(const struct pe_team *, size_t)) {
   body(teams, n);
   pe_teams_free(teams, n);
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(dest);
+  object_free(source);
 }
 const struct pe_team *named(const struct pe_team *teams, size_t n, const char *name) {
   for (size_t i = 0; i < n; i++)

@@ -147,8 +147,8 @@ void moving(void) {
   for (size_t t = 0; t < n && t < 5; t++) on_team(teams[t]);
   pe_teams_free(teams, n);
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(dest);
+  object_free(source);
 }
 
 // All in the stream's order, with one look at the end.
@@ -219,9 +219,9 @@ void rma(void) {
             int(got[102]) == 78,
         "%d %d %d %d", int(got[40]), int(got[100]), int(got[101]), int(got[102]));
   CHECK(f == 2.5f && s == 7 + left, "%g %d", double(f), s);
-  shmem_free(words);
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(words);
+  object_free(dest);
+  object_free(source);
 }
 
 struct pe_test tests[] = {{"broadcast, fcollect, collect, alltoall, alltoalls", moving},

@@ -70,8 +70,8 @@ void back_to_back(void) {
     finish_all();
   }
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(sum);
-  shmem_free(x);
+  object_free(sum);
+  object_free(x);
 }
 
 // In place, of every algorithm.
@@ -91,7 +91,7 @@ void in_place(void) {
     finish_all();
   }
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(x);
+  object_free(x);
 }
 
 // The root of a broadcast may run ahead of the others, but not over what they have not read.
@@ -115,8 +115,8 @@ void broadcasts(void) {
           (unsigned long long)values[8 * r]);
   finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(all);
-  shmem_free(v);
+  object_free(all);
+  object_free(v);
 }
 
 // A graph of collectives of both kinds, a put with signal and a kernel, many times, with other work
@@ -163,11 +163,11 @@ void graphs(void) {
   HIP(hipGraphDestroy(graph));
   finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(sig);
-  shmem_free(gathered);
-  shmem_free(other);
-  shmem_free(sum);
-  shmem_free(x);
+  object_free(sig);
+  object_free(gathered);
+  object_free(other);
+  object_free(sum);
+  object_free(x);
 }
 
 // Two teams of the same PEs, each on its stream, started in another order on every other PE.
@@ -201,8 +201,8 @@ void two_at_once(void) {
     finish_all();
   }
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(b);
-  shmem_free(a);
+  object_free(b);
+  object_free(a);
   shmem_team_destroy(team);
 }
 
@@ -229,7 +229,7 @@ void new_teams(void) {
   }
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
   finish_all();
-  shmem_free(x);
+  object_free(x);
 }
 
 void tables(void) {
@@ -260,7 +260,7 @@ void own_errors(void) {
   shmem_int_atomic_add(x, 1, right);
   CHECK(hipGetLastError() == (kept ? error : hipSuccess), "the program's error is gone");
   finish_all();
-  shmem_free(x);
+  object_free(x);
 }
 
 // As a program's kernel waits for what its host sends. `over` ends a wait that nobody would end.
@@ -301,7 +301,7 @@ void many_waiting(void) {
   for (hipStream_t s : waiting) HIP(hipStreamDestroy(s));
   HIP(hipHostFree(over));
   finish_all();
-  shmem_free(flags);
+  object_free(flags);
 }
 
 // A kernel stores, here or at the peer, and what comes next on the stream tells the peer, whose
@@ -356,11 +356,11 @@ void telling(void) {
   CHECK(!failed, "stores and signals on a stream: the forbidden was seen in round %u", failed);
   finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(sig);
-  shmem_free(bad);
-  shmem_free(all);
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(sig);
+  object_free(bad);
+  object_free(all);
+  object_free(dest);
+  object_free(source);
 }
 
 // A reduction in two phases, whose results are read in packs by other threads than those that
@@ -385,9 +385,9 @@ void two_phases(void) {
   CHECK(!failed, "a reduction in two phases: the forbidden was seen in round %u", failed);
   finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(bad);
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(bad);
+  object_free(dest);
+  object_free(source);
 }
 
 struct pe_test tests[] = {{"errors of the program's own", own_errors},

@@ -163,8 +163,8 @@ void with_buffers(void (*body)()) {
   dest = device_alloc(room, 0x55);
   body();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
-  shmem_free(dest);
-  shmem_free(source);
+  object_free(dest);
+  object_free(source);
 }
 struct pe_team world() {
   struct pe_team t = {"world", SHMEM_TEAM_WORLD, npes, me, {}};

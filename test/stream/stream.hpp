@@ -5,6 +5,7 @@
 #ifndef TEST_STREAM_HPP
 #define TEST_STREAM_HPP
 
+#include "objects.hpp"
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
 
@@ -25,7 +26,7 @@ inline void finish_all() {
   shmem_barrier_all();
 }
 inline char *device_alloc(size_t bytes, int fill) {
-  void *p = shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
+  void *p = object_alloc(bytes);
   CHECK(p, "no %zu bytes of device heap", bytes);
   HIP(hipMemset(p, fill, bytes));
   finish_all();

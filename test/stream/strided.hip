@@ -127,7 +127,7 @@ void run(bool put, bool typed) {
     finish_all();
   }
   HIP(hipHostFree(p));
-  shmem_free(symmetric);
+  object_free(symmetric);
 }
 
 void put_sized(void) {
@@ -175,8 +175,8 @@ void replayed(void) {
   }
   HIP(hipGraphExecDestroy(exec));
   HIP(hipGraphDestroy(graph));
-  shmem_free(y);
-  shmem_free(x);
+  object_free(y);
+  object_free(x);
 }
 
 struct pe_test tests[] = {{"iput and ibput by size", put_sized},

@@ -191,6 +191,7 @@ template <class T> cudaError_t hipExtMallocWithFlags(T **p, size_t bytes, unsign
 #define hipStreamCaptureModeThreadLocal cudaStreamCaptureModeThreadLocal
 #define hipStreamCaptureStatusNone cudaStreamCaptureStatusNone
 #define hipStreamCaptureStatusActive cudaStreamCaptureStatusActive
+#define hipGraphGetNodes cudaGraphGetNodes
 #define hipGraphLaunch cudaGraphLaunch
 #define hipGraphDestroy cudaGraphDestroy
 #define hipGraphExecDestroy cudaGraphExecDestroy

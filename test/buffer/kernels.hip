@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// Kernels, streams and graphs that work on the program's own memory of the GPU, and what becomes of
+// them when other buffers come and go. Usage: kernels [past], which ends the job.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <hip/hip_runtime.h>
+#include <shmem/device/shmem.hpp>
+#include <shmemx.h>
+#include <vector>
+
+namespace {
+
+int me, npes, next, left;
+hipStream_t stream;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "PE %d: %s:%d: %s\n", me, __FILE__, __LINE__, #condition);                   \
+      shmem_global_exit(1);                                                                        \
+    }                                                                                              \
+  } while (0)
+#define OK(call) CHECK((call) == hipSuccess)
+
+template <class T> T *on_gpu(size_t n) {
+  T *p;
+  OK(hipMalloc(&p, n * sizeof(T) < (2 << 20) ? 2 << 20 : n * sizeof(T)));
+  OK(hipMemset(p, 0, n * sizeof(T)));
+  OK(hipDeviceSynchronize());
+  return p;
+}
+template <class T> T seen(const T *p) {
+  T v;
+  OK(hipMemcpyAsync(&v, p, sizeof v, hipMemcpyDeviceToHost, stream));
+  OK(hipStreamSynchronize(stream));
+  return v;
+}
+
+// Each thread has a buffer of its own, of `each` longs from base + step * i on, and puts to its
+// last element and the next buffer's first.
+__global__ void put_all(long *base, size_t step, size_t each, int count, int value, int pe) {
+  for (int i = int(threadIdx.x); i < count; i += int(blockDim.x)) {
+    shmem_long_p(base + step * size_t(i), value + i, pe);
+    shmem_long_p(base + step * size_t(i) + each - 1, -value - i, pe);
+  }
+  shmem_quiet();
+}
+__global__ void ask(long *p, long *gap, int pe, int *result) {
+  result[0] = shmem_addr_accessible(p, pe);
+  result[1] = shmem_addr_accessible(gap, pe);
+  result[2] = shmem_ptr(gap, pe) == nullptr;
+  result[3] = int(*static_cast<long *>(shmem_ptr(p, pe)));
+}
+// Waits for a flag of the heap, and then puts.
+__global__ void wait_and_put(uint64_t *flag, long *dest, long value, int pe) {
+  shmem_uint64_wait_until(flag, SHMEM_CMP_GE, 1);
+  shmem_long_p(dest, value, pe);
+  shmem_quiet();
+}
+__global__ void put_past(long *dest) {
+  if (threadIdx.x == 3) shmem_long_put(dest, dest, 2, shmem_my_pe());
+}
+
+// As many as there may be, with gaps; and then every third is gone.
+void many() {
+  constexpr int count = 1024;
+  constexpr size_t each = 6, step = 8;
+  long *all = on_gpu<long>(count * step + size_t(npes) * 2) + size_t(me) * 2;
+  std::vector<shmemx_buffer_t> handles(count);
+  const auto check = [&](int value, int by) {
+    std::vector<long> host(count * step);
+    OK(hipDeviceSynchronize());
+    shmem_barrier_all();
+    OK(hipMemcpy(host.data(), all, host.size() * sizeof(long), hipMemcpyDeviceToHost));
+    for (int i = 0; i < count; i++) {
+      const bool there = i % by == 0 && value;
+      if (!there) continue;
+      CHECK(host[size_t(i) * step] == value + i && host[size_t(i) * step + each - 1] == -value - i);
+      CHECK(host[size_t(i) * step + each] == 0 && host[size_t(i) * step + 1] == 0);
+    }
+    shmem_barrier_all();
+  };
+  // In an order that is none of addresses.
+  for (int i = 0; i < count; i++) {
+    const int at = i * 389 % count;
+    shmemx_buffer_register(all + size_t(at) * step, each * sizeof(long), &handles[size_t(at)]);
+  }
+  hipLaunchKernelGGL(put_all, dim3(1), dim3(64), 0, stream, all, step, each, count, 5000, next);
+  check(5000, 1);
+  int *result = on_gpu<int>(4);
+  hipLaunchKernelGGL(ask, dim3(1), dim3(1), 0, stream, all + 700 * step, all + 700 * step + each,
+                     next, result);
+  int answers[4];
+  OK(hipMemcpyAsync(answers, result, sizeof answers, hipMemcpyDeviceToHost, stream));
+  OK(hipStreamSynchronize(stream));
+  CHECK(answers[0] == 1 && answers[1] == 0 && answers[2] == 1 && answers[3] == 5700);
+  shmem_barrier_all();
+  for (int i = 0; i < count; i++)
+    if (i % 3) shmemx_buffer_unregister(handles[size_t(i)]);
+  hipLaunchKernelGGL(put_all, dim3(1), dim3(64), 0, stream, all, 3 * step, each, (count + 2) / 3,
+                     9000, next);
+  OK(hipStreamSynchronize(stream));
+  shmem_barrier_all();
+  for (int i = 0; i < (count + 2) / 3; i++)
+    if (i % 50 == 0) CHECK(seen(all + size_t(3 * i) * step) == 9000 + i);
+  for (int i = 0; i < count; i += 3) shmemx_buffer_unregister(handles[size_t(i)]);
+}
+
+// A kernel runs, and a graph has been captured, before others come; both still know theirs after.
+void lasting() {
+  auto *flag = static_cast<uint64_t *>(shmem_malloc_with_hints(8, SHMEMX_MALLOC_DEVICE));
+  OK(hipMemset(flag, 0, 8));
+  OK(hipDeviceSynchronize());
+  long *mine = on_gpu<long>(1024), *other = on_gpu<long>(1024);
+  shmemx_buffer_t handle, keep, others[8];
+  shmemx_buffer_register(mine, 8192, &handle);
+  // An allocation that has no buffer any more is closed, which waits for kernels.
+  shmemx_buffer_register(other + 1000, 64, &keep);
+
+  const long value = me + 77;
+  OK(hipMemcpyAsync(mine + 10, &value, sizeof value, hipMemcpyHostToDevice, stream));
+  OK(hipStreamSynchronize(stream));
+  hipGraph_t graph;
+  hipGraphExec_t exec;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+  shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_WORLD, mine + 20, mine + 10, 1, stream);
+  shmemx_long_put_on_stream(mine + 30, mine + 20, 1, next, stream);
+  OK(hipStreamEndCapture(stream, &graph));
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+
+  shmem_barrier_all();
+  hipLaunchKernelGGL(wait_and_put, dim3(1), dim3(1), 0, stream, flag, mine + 1, me + 1, next);
+  for (int lap = 0; lap < 3; lap++) {
+    for (int i = 0; i < 8; i++) shmemx_buffer_register(other + 64 * i, 512, &others[i]);
+    for (int i = 0; i < 8; i++) shmemx_buffer_unregister(others[i]);
+  }
+  shmem_uint64_p(flag, 1, next);
+  OK(hipStreamSynchronize(stream));
+  shmem_barrier_all();
+  CHECK(seen(mine + 1) == left + 1);
+
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipStreamSynchronize(stream));
+  shmem_barrier_all();
+  CHECK(seen(mine + 20) == npes * 77L + npes * (npes - 1L) / 2);
+  CHECK(seen(mine + 30) == seen(mine + 20));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+  shmem_barrier_all();
+  shmemx_buffer_unregister(keep);
+  shmemx_buffer_unregister(handle);
+  shmem_free(flag);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  shmem_init();
+  me = shmem_my_pe(), npes = shmem_n_pes(), next = (me + 1) % npes, left = (me + npes - 1) % npes;
+  OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  if (argc > 1 && !strcmp(argv[1], "past")) {
+    long *p = on_gpu<long>(64);
+    shmemx_buffer_t handle;
+    shmemx_buffer_register(p, 512, &handle);
+    hipLaunchKernelGGL(put_past, dim3(1), dim3(4), 0, stream, p + (me == 1 ? 63 : 0));
+    (void)hipStreamSynchronize(stream);
+    shmem_barrier_all();
+    return 8;
+  }
+  lasting();
+  many();
+  lasting();
+  OK(hipStreamDestroy(stream));
+  shmem_finalize();
+  return 0;
+}
