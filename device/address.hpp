@@ -68,19 +68,20 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *a
   arch::stop();
 }
 
-// The row of the buffer that p lies in, and how many bytes of it are from there on; NULL on the
-// heap, and where there is nothing symmetric.
-SHMEM_D_ const uintptr_t *row_of(const void *p, size_t *room) {
+// The row of the buffer that p lies in, and how many bytes of it are from there on; 0 on the heap,
+// and where there is nothing symmetric.
+SHMEM_D_ unsigned row_of(const void *p, size_t *room) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  if (!state.buffers.table || at - state.base < state.size) return nullptr;
+  if (!state.buffers.table || at - state.base < state.size) return 0;
   const Buffer *b = state.buffers.table;
   size_t place = 0;
   for (size_t step = state.buffers.places / 2; step; step /= 2)
-    if (arch::load_global(&b[place + step].base) <= at) place += step;
-  const Buffer found = arch::load_global(b + place);
-  if (at - found.base >= found.end - found.base) return nullptr;
-  *room = found.end - at;
-  return found.row;
+    if (arch::load_constant(&b[place + step].base) <= at) place += step;
+  b += place;
+  const uintptr_t base = arch::load_constant(&b->base), end = arch::load_constant(&b->end);
+  if (at - base >= end - base) return 0;
+  *room = end - at;
+  return unsigned(arch::load_constant(&b->row));
 }
 
 // The delta of pe, tagged by the library as one to look at closer.
@@ -88,7 +89,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                            size_t align, int pe, uintptr_t delta) {
   const uintptr_t from = reinterpret_cast<uintptr_t>(p) - state.base;
   size_t room = from < state.size ? state.size - from : 0;
-  const uintptr_t *row = row_of(p, &room);
+  const unsigned row = row_of(p, &room);
   Report::Kind kind = unsigned(pe) >= unsigned(state.n)        ? Report::bad_pe
                       : bytes == 0                             ? Report::none
                       : room == 0                              ? Report::not_symmetric
@@ -96,7 +97,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                       : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
                                                                : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
-  return row ? arch::load_global(row + pe) : delta - closer;
+  return row ? arch::load_constant(state.buffers.rows + row + pe) : delta - closer;
 }
 
 // Whether PE pe of the world, which there is, is not mapped.

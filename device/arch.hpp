@@ -15,6 +15,9 @@
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_global(p)                plain, of memory that nobody writes
+//   load_constant(p)              of memory that nobody writes while a kernel knows it
+//   load_one_of(rows, row, other, i)  the same of rows + row, or if row is 0 of other, which is in
+//                                 constant memory
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   take(counter)                 its next numbers, one for each lane that calls: for those of a wave

@@ -14,9 +14,9 @@ namespace shmem::device {
 struct Channel {
   const char *fn;
   Team t;
-  uintptr_t head, lines;                  // here
-  uint64_t epoch;                         // of the running collective, or of its running round
-  const uintptr_t *dest_row, *source_row; // see row_of
+  uintptr_t head, lines;         // here
+  uint64_t epoch;                // of the running collective, or of its running round
+  unsigned dest_row, source_row; // see row_of
   SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
   SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ uint64_t *entered(int member) const {
@@ -32,8 +32,9 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
 }
 
 // Of a PE that is mapped.
-template <class T> SHMEM_D_ T *at_peer(const uintptr_t *row, T *p, int pe) {
-  const uintptr_t delta = row ? arch::load_global(row + pe) : state.delta[pe] & ~closer;
+template <class T> SHMEM_D_ T *at_peer(unsigned row, T *p, int pe) {
+  const uintptr_t delta =
+      arch::load_one_of(state.buffers.rows, row, state.delta, unsigned(pe)) & ~closer;
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
 }
 template <class T> SHMEM_D_ T *dest_at(const Channel &c, T *p, int pe) {

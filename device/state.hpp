@@ -137,12 +137,13 @@ inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
 // A buffer of the program's own, in this GPU's memory: [base, end).
 struct Buffer {
   uintptr_t base, end;
-  const uintptr_t *row; // as State::delta, without bits; it stays where it is
+  uintptr_t row; // of Buffers::rows, from 1: the like of State::delta, without bits
 };
 // All of them, ascending, in device memory. The table is a power of two long, and its last entries
 // lie behind all addresses. It never changes: kernels that run go on with the one that they have.
 struct Buffers {
   const Buffer *table; // NULL where there are none
+  const uintptr_t *rows;
   size_t places;
 };
 
@@ -166,7 +167,7 @@ struct State {
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 168 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 176 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

@@ -180,8 +180,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     // Blocks start on 64 bytes, flags on lines.
     char *const flags = reinterpret_cast<char *>(round_up(uintptr_t(w->block), device::line));
     w->memory = flags + sizeof(gemm::Signals);
-    auto *const own = reinterpret_cast<gemm::Signals *>(flags);
-    w->members = {t->me, t->n, own, own->delta, 1};
+    w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};
     for (int i = 0; i < t->n; i++) {
       const int local = local_of(t->pe(i));

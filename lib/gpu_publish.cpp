@@ -31,8 +31,8 @@ uintptr_t *rows;
 std::byte *tables;
 size_t tables_used;
 constexpr size_t tables_bytes = 4 << 20;
-uintptr_t *row(int place) {
-  return rows + size_t(place) * size_t(self.n);
+size_t row(int place) {
+  return 1 + size_t(place) * size_t(self.n);
 }
 
 void check_module(size_t state_bytes, bool ring) {
@@ -171,17 +171,17 @@ void show_buffers(std::vector<BufferThere> ascending) {
   std::lock_guard guard(modules_mutex);
   if (!rows) {
     const OnDevice on;
-    const size_t bytes = round_up(buffer::most * size_t(self.n) * sizeof *rows, device::line);
+    const size_t bytes = round_up(row(buffer::most) * sizeof *rows, device::line);
     MUST(hipMalloc(reinterpret_cast<void **>(&rows), bytes + tables_bytes),
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes);
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
-  std::vector<device::Buffer> table(std::bit_ceil(ascending.size()), {~uintptr_t(0), 0, nullptr});
+  std::vector<device::Buffer> table(std::bit_ceil(ascending.size()), {~uintptr_t(0), 0, 0});
   for (size_t i = 0; i < ascending.size(); i++) {
     const auto &[region, place] = ascending[i];
     table[i] = {region->base, region->base + region->size, row(place)};
     if (std::find(buffers.begin(), buffers.end(), ascending[i]) == buffers.end())
-      copy(row(place), region->delta, size_t(self.n) * sizeof *rows);
+      copy(rows + row(place), region->delta, size_t(self.n) * sizeof *rows);
   }
   buffers = std::move(ascending);
   state.buffers = {};
@@ -191,7 +191,7 @@ void show_buffers(std::vector<BufferThere> ascending) {
     std::byte *const at = tables + tables_used;
     tables_used += round_up(bytes, device::line);
     copy(at, table.data(), bytes);
-    state.buffers = {reinterpret_cast<const device::Buffer *>(at), table.size()};
+    state.buffers = {reinterpret_cast<const device::Buffer *>(at), rows, table.size()};
   }
   for (int pe = 0; pe < self.n; pe++) {
     state.delta[pe] &= ~device::closer;
@@ -202,7 +202,7 @@ void show_buffers(std::vector<BufferThere> ascending) {
 const uintptr_t *row_of(const Region *r) {
   std::lock_guard guard(modules_mutex);
   for (const auto &[region, place] : buffers)
-    if (region == r) return row(place);
+    if (region == r) return rows + row(place);
   return nullptr;
 }
 

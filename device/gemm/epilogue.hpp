@@ -186,7 +186,7 @@ template <class Finish> struct Store {
     const int count = members.n ? members.n : 1;
     SHMEM_NO_UNROLL_
     for (int k = 0; k < count; k++)
-      store_as(type, members.n ? at(members, c, k) : c, i, v, n - col, wide);
+      store_as(type, members.n ? at_c(members, c, k) : c, i, v, n - col, wide);
   }
 };
 

@@ -38,7 +38,15 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
   for (unsigned i = arch::thread().x; i < max_workers; i += arch::threads().x)
     members.own->call.progress[i] = 0;
 }
-template <int = 0> __global__ void meet(Members members, Meeting first, Meeting second, bool over) {
+// Where c_delta of the running call comes from, if not NULL: of member i from at[i * step].
+struct Deltas {
+  const ptrdiff_t *at;
+  ptrdiff_t step;
+};
+template <int = 0>
+__global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
+  const int i = int(arch::thread().x);
+  if (c.at && i < members.n) members.own->c_delta[i] = arch::load_global(c.at + i * c.step);
   meet_members(members, first, second, over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
@@ -52,9 +60,10 @@ inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
     same_box{&Signals::consumed, &Signals::consumed, 0};
 
 inline hipError_t launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
-                              const Meeting &second = no_meeting, bool over = false) {
+                              const Meeting &second = no_meeting, bool over = false,
+                              const Deltas &c = {}) {
   return shmem::launch(meet<>, dim3(1), dim3(device::max_wave), 0, stream, members, first, second,
-                       over);
+                       over, c);
 }
 
 // Rows here, and the address here of where they go at the others.

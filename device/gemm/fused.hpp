@@ -174,11 +174,11 @@ template <class T, class Finish> struct Call {
       error = run<T>(whole, by_owner, store, stream);
     }
     if (error) return error;
-    error = launch_meet(members, stream, all_arrived);
+    error = meet_for_c(all_arrived);
     if (error) return error;
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
     const bool stores = all && !copies.away; // the sums, at all members
-    if (stores) store.members = members_for_c();
+    if (stores) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + device::max_threads - 1) / device::max_threads;
     error = shmem::launch(reduce<Finish>,
@@ -197,11 +197,11 @@ template <class T, class Finish> struct Call {
     return error ? error : launch_meet(members, stream, all_gathered, all_consumed, true);
   }
 
-  Members members_for_c() const {
-    Members m = members;
-    if (whole.c_row)
-      m.delta = whole.c_row + copies.pe[0], m.step = n > 1 ? copies.pe[1] - copies.pe[0] : 0;
-    return m;
+  // From C here to the members' Cs, for kernels behind this meeting.
+  hipError_t meet_for_c(const Meeting &meeting) const {
+    Deltas c{members.own->delta, 1};
+    if (whole.c_row) c = {whole.c_row + copies.pe[0], n > 1 ? copies.pe[1] - copies.pe[0] : 0};
+    return launch_meet(members, stream, meeting, no_meeting, false, c);
   }
   // Rows of C to all others, whose C is at the same place.
   hipError_t send_shard(char *c, unsigned from, unsigned count) const {
@@ -215,7 +215,7 @@ template <class T, class Finish> struct Call {
     const size_t element = bytes_of(whole.out), ld = whole.ldc * element;
     char *const c = static_cast<char *>(whole.c) + first * ld;
     hipError_t error = hipSuccess;
-    error = launch_meet(members, stream, all_entered);
+    error = meet_for_c(all_entered);
     if (error) return error;
     if (whole.algorithm == Algorithm::streams || copies.away) {
       const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
@@ -240,7 +240,7 @@ template <class T, class Finish> struct Call {
       }
       Store<Finish> store = this->store(c, whole.ldc, finishes);
       store.first = first;
-      store.push.members = members_for_c();
+      store.push.members = members;
       store.push.waits = whole.algorithm != Algorithm::bulk;
       store.push.from = store.push.to = c;
       store.push.pitch = ld;

@@ -93,7 +93,9 @@ struct Signals {
   Flags consumed; // it has no more use for what this PE sent
   alignas(device::line) uint64_t epoch; // of the last call that has ended here
   ptrdiff_t delta[max_members];         // from an object here to that of member i, if it is mapped
-  int pe[max_members];                  // the PE that is member i
+  ptrdiff_t
+      c_delta[max_members]; // the same for what the running call's C lies in: it may be a buffer
+  int pe[max_members];      // the PE that is member i
   // Of the running call, written by this PE alone; zero again at its end.
   struct {
     alignas(device::line) unsigned begun;  // workgroups that multiply
@@ -106,8 +108,6 @@ struct Signals {
 struct Members {
   int me, n;
   Signals *own;
-  const ptrdiff_t *delta; // of member i at i * step: Signals::delta, or of a buffer's row
-  ptrdiff_t step;
 };
 
 // A stream and events for Algorithm::streams.

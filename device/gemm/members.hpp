@@ -12,18 +12,23 @@ namespace shmem::gemm {
 SHMEM_D_ uint64_t epoch_of(const Members &members) {
   return arch::load_global(&members.own->epoch) + 1;
 }
-// What is in the object that members are for.
-template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
+template <class T> SHMEM_D_ T *at(const ptrdiff_t (&delta)[max_members], T *here, int i) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
-                               uintptr_t(arch::load_global(members.delta + i * members.step)));
+                               uintptr_t(arch::load_global(&delta[i])));
+}
+// What is on the heap, as all is that a workspace has; and what is in the running call's C.
+template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
+  return at(members.own->delta, here, i);
+}
+template <class T> SHMEM_D_ T *at_c(const Members &members, T *here, int i) {
+  return at(members.own->c_delta, here, i);
 }
 // See flags.hpp.
 SHMEM_D_ int pe_of(const Members &members, int i) {
   return arch::load_global(&members.own->pe[i]);
 }
 template <class T> SHMEM_D_ T *flag_at(const Members &members, T *here, int i) {
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
-                               uintptr_t(arch::load_global(&members.own->delta[i])));
+  return at(members, here, i);
 }
 // Called by a scope of at least n threads, after all stores that the flag stands for are complete
 // and known to these threads.

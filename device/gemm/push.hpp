@@ -103,7 +103,7 @@ private:
     const unsigned n = unsigned(members.n), count = owner ? 1 : n - 1;
     const auto there = [&](unsigned k) {
       const unsigned i = (unsigned(members.me) + 1 + (turn + k) % count) % n;
-      return at(members, d, int(owner ? tile.shard : i));
+      return owner ? at(members, d, int(tile.shard)) : at_c(members, d, int(i));
     };
     if (!lines) {
       for (unsigned r = 0; r < end - first; r++)

@@ -71,6 +71,15 @@ template <class T> SHMEM_D_ T load_global(const T *p) {
   }
   return v;
 }
+// By the scalar unit where the address is the same in all lanes.
+SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
+  return *(const __attribute__((address_space(4))) uintptr_t *)(p);
+}
+SHMEM_D_ uintptr_t load_one_of(const uintptr_t *rows, unsigned row, const uintptr_t *other,
+                               unsigned i) {
+  using Constant = const __attribute__((address_space(4))) uintptr_t *;
+  return (row ? (Constant)(rows) + row : (Constant)(other))[i];
+}
 template <class T> SHMEM_D_ void store_global(T *p, T v) {
   using Piece = typename WordOf<alignof(T) < 4 ? int(alignof(T)) : 4>::type;
   constexpr unsigned n = sizeof(Words<T>) / sizeof(Piece);

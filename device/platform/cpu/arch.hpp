@@ -73,6 +73,13 @@ template <class W> SHMEM_D_ W load_global(const W *p) {
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
+SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
+  return *p;
+}
+SHMEM_D_ uintptr_t load_one_of(const uintptr_t *rows, unsigned row, const uintptr_t *other,
+                               unsigned i) {
+  return row ? load_constant(rows + row + i) : other[i];
+}
 template <class W> SHMEM_D_ void store_global(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }

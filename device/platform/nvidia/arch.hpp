@@ -130,6 +130,13 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *p;
 }
+SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
+  return __ldg(reinterpret_cast<const unsigned long long *>(p));
+}
+SHMEM_D_ uintptr_t load_one_of(const uintptr_t *rows, unsigned row, const uintptr_t *other,
+                               unsigned i) {
+  return row ? load_constant(rows + row + i) : other[i];
+}
 template <class W> SHMEM_D_ void store_global(W *p, W v) {
   *p = v;
 }
