@@ -13,6 +13,7 @@ struct device_options {
   int runs;                       // timed runs of each row
   int count;                      // calls in a kernel that measures a latency
   bool scopes;                    // bandwidth of waves and threads, too
+  bool buffers;                   // objects are registered memory, not the heap's
   bool json;
 };
 
@@ -32,6 +33,33 @@ void gemm_perf(const struct gemm_options *options);
 }
 
 #include "../../device/runtime.hpp" // without hardware sizes and counts are less
+#include <algorithm>
+#include <shmemx.h>
+
+// A symmetric object in device memory, as long as it is there; NULL if there is no room.
+class Object {
+  shmemx_buffer_t buffer = 0;
+  void *p = nullptr;
+
+public:
+  void make(size_t bytes, bool registered) {
+    if (!registered)
+      p = shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
+    else if (hipMalloc(&p, std::max(bytes, size_t(2) << 20)) != hipSuccess) // ROCm wants 2 MiB
+      p = nullptr;
+    else
+      shmemx_buffer_register(p, bytes, &buffer);
+  }
+  template <class T> operator T *() const { return static_cast<T *>(p); }
+  ~Object() {
+    if (buffer) {
+      shmemx_buffer_unregister(buffer);
+      (void)hipFree(p);
+    } else {
+      shmem_free(p);
+    }
+  }
+};
 #endif
 
 #endif

@@ -141,6 +141,7 @@ struct Bench {
   int me = shmem_my_pe(), n = shmem_n_pes(), peer;
   hipStream_t stream;
   hipEvent_t begin, end;
+  Object objects[3];
   char *source, *dest;
   uint64_t *flag, *out;
   size_t room;
@@ -151,9 +152,9 @@ struct Bench {
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
     room = std::max(o.largest, size_t(65536) * size_t(n));
-    source = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
-    dest = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
-    flag = static_cast<uint64_t *>(shmem_malloc_with_hints(4096, SHMEMX_MALLOC_DEVICE));
+    objects[0].make(room, o.buffers), objects[1].make(room, o.buffers);
+    objects[2].make(4096, o.buffers);
+    source = objects[0], dest = objects[1], flag = objects[2];
     if (!source || !dest || !flag) {
       if (me == 0)
         fprintf(stderr,
@@ -169,12 +170,7 @@ struct Bench {
     HIP(hipDeviceSynchronize());
     shmem_barrier_all();
   }
-  ~Bench() {
-    shmem_barrier_all();
-    shmem_free(flag);
-    shmem_free(dest);
-    shmem_free(source);
-  }
+  ~Bench() { shmem_barrier_all(); }
 
   // The median time of f, which launches on the stream, in us.
   template <class F> double time(F f) {

@@ -26,6 +26,9 @@ static const char help[] =
     "them\n"
     "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
     "  --scopes           with --device: bandwidth of waves and single threads, too\n"
+    "  --buffers          with --device and --stream: on memory of hipMalloc's that is "
+    "registered,\n"
+    "                     not on the heap\n"
     "  --gemm             measure products of matrices in bf16, of one PE and of all together, "
     "and\n"
     "                     the vendor's libraries, where they are found (--repetitions, at most 9)\n"
@@ -126,6 +129,10 @@ static struct options parse(int argc, char **argv) {
     }
     if (IS("--scopes")) {
       o.scopes = true;
+      continue;
+    }
+    if (IS("--buffers")) {
+      o.buffers = true;
       continue;
     }
     if (IS("--gemm")) {
@@ -329,6 +336,7 @@ int main(int argc, char **argv) {
                                      .runs = (int)least((size_t)o.repetitions, 21),
                                      .count = 2000,
                                      .scopes = o.scopes,
+                                     .buffers = o.buffers,
                                      .json = o.json};
     if (o.device) device_perf(&d);
     if (o.stream) stream_perf(&d);

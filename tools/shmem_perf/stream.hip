@@ -48,6 +48,7 @@ struct Bench {
   int me = shmem_my_pe(), n = shmem_n_pes();
   hipStream_t stream;
   hipEvent_t begin, end;
+  Object objects[2];
   char *source, *dest;
   hipDeviceProp_t prop;
   size_t room;
@@ -63,8 +64,8 @@ struct Bench {
     HIP(hipGetDevice(&device));
     HIP(hipGetDeviceProperties(&prop, device));
     room = std::max(2 * o.largest, link_bytes());
-    source = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
-    dest = static_cast<char *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
+    objects[0].make(room, o.buffers), objects[1].make(room, o.buffers);
+    source = objects[0], dest = objects[1];
     if (!source || !dest) {
       if (me == 0)
         fprintf(stderr,
@@ -82,8 +83,6 @@ struct Bench {
   ~Bench() {
     if (have_nccl) nccl.destroy(nccl.comm);
     shmem_barrier_all();
-    shmem_free(dest);
-    shmem_free(source);
     (void)hipStreamDestroy(stream);
   }
 
