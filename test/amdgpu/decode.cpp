@@ -297,6 +297,7 @@ Op parse(std::string_view text) {
   }
   if (name == "s_nop") return op.idle = uint8_t(number(rest)), op;
   if (rest.empty()) return effect_of(name, op), op;
+  if (name.starts_with("v_fma_mix")) op.select_hi = 0; // what LLVM does not print
   const auto parts = split(rest);
   for (size_t i = 0; i < parts.size(); i++) {
     std::string_view part = parts[i];

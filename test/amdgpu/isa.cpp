@@ -414,6 +414,24 @@ template <class T> void mad_64(Wave &w, const Op &op) { // vd, carry, a, b, c of
   write(w, moved, out, mask, true);
   set_scalar(w, op.operand[1], carries & mask);
 }
+// Each source is a float or, where op_sel_hi says so, the half that op_sel names. The sum is rounded to a
+// float and then, if that is what is wanted, to a half, beside which the register keeps the other one.
+template <class R, Part to = Part::all> void fma_mix(Wave &w, const Op &op) {
+  u64 mask = w.mask();
+  f32 in[3][lanes];
+  for (int k = 0; k < 3; k++) {
+    const auto read = [&](const auto &source) { std::copy_n(source.p, lanes, in[k]); };
+    if (op.select_hi >> k & 1)
+      read(Source<f16>(w, op, k + 1, mask));
+    else
+      read(Source<f32>(w, op, k + 1, mask));
+  }
+  R out[lanes];
+  for (int i = 0; i < lanes; i++) out[i] = std::fma(in[0][i], in[1][i], in[2][i]);
+  Op half = op;
+  half.part[0] = to, half.rest = Rest::keep;
+  write(w, half, out, mask);
+}
 void pk_mov(Wave &w,
             const Op &op) { // the low result is of the first source, the high one of the second
   const u64 mask = w.mask();

@@ -186,6 +186,8 @@ template <class T> struct Source {
     const Operand &o = op.operand[k];
     if (o.kind != Operand::vector) {
       T value = scalar<T>(w, o);
+      if (sizeof(T) == 2 && o.kind == Operand::scalar && op.select >> (k - 1) & 1)
+        value = modified(o, from_bits<T>(w.s[o.reg] >> 16));
       if (op.part[std::min(k, 3)] != Part::all)
         value = from_bits<T>(part_of(u32(to_bits(value)), op.part[std::min(k, 3)], o.sext));
       std::fill_n(room, lanes, value);

@@ -40,7 +40,8 @@ inline constexpr uint64_t special[] = {0,
                                        0x7ff800007fc00000,
                                        0x0000000100000001,
                                        0x41dfffffffc00000,
-                                       0x4f000000cf000000};
+                                       0x4f000000cf000000,
+                                       0x7c003c00fc0083ff}; // of halves
 inline uint64_t number(int lane) {
   if (lane % 3 == 0) return special[randoms() % std::size(special)];
   return lane % 3 == 1 ? randoms() : (randoms() % 2000 - 1000) * 0x100000001;

@@ -37,6 +37,28 @@ template <class T> uint64_t nearest(Wide v) {
   return std::make_unsigned_t<T>(v < least ? least : v > most ? most : v);
 }
 
+// Of halves, by the words of IEEE 754. That of 0x7c00 is what comes after the largest number.
+float size_of(uint32_t h) {
+  return h < 0x400 ? std::ldexp(float(h), -24)
+                   : std::ldexp(float(1024 + h % 1024), int(h / 1024) - 25);
+}
+float h(uint64_t bits) {
+  const uint32_t rest = bits % 0x8000;
+  const float size = rest < 0x7c00 ? size_of(rest) : rest == 0x7c00 ? INFINITY : NAN;
+  return bits & 0x8000 ? -size : size;
+}
+uint64_t half(float v) { // the nearest, of two the even one
+  if (std::isnan(v)) return 0x7e00;
+  const double size = std::fabs(v);
+  uint32_t low = 0;
+  for (uint32_t bit = 0x4000; bit; bit /= 2)
+    if (low + bit < 0x7c00 && double(size_of(low + bit)) <= size) low += bit;
+  const double below = size - double(size_of(low)), above = double(size_of(low + 1)) - size;
+  if (above < below || (below == above && low % 2)) low++;
+  return low | (std::signbit(v) ? 0x8000u : 0);
+}
+constexpr uint64_t before = 0x1234567840490fdb, in_s10 = 0x3c00c500; // v[0:1] and s10
+
 #define ARGS uint64_t a, uint64_t b, uint64_t c, bool in, bool &out
 #define USE (void)a, (void)b, (void)c, (void)in, (void)out
 #define CASE(text, bits, ...)                                                                      \
@@ -163,6 +185,31 @@ const Case cases[] = {
     CASE("v_pk_mov_b32 v[0:1], v[4:5], v[6:7] op_sel:[1,0]", 64, a >> 32 | b << 32),
     CASE("v_pk_mul_f32 v[0:1], v[4:5], v[6:7]", 64,
          of(f(a) * f(b)) | of(f(a >> 32) * f(b >> 32)) << 32),
+    // Floats and halves together
+    CASE("v_fma_mix_f32 v0, v4, v6, v8", 32, of(std::fma(f(a), f(b), f(c)))),
+    CASE("v_fma_mix_f32 v0, -v4, |v6|, -|v8| op_sel_hi:[1,0,0]", 32,
+         of(std::fma(-h(a), std::fabs(f(b)), -std::fabs(f(c))))),
+    CASE("v_fma_mix_f32 v0, v4, -v6, |v8| op_sel:[0,1,0] op_sel_hi:[0,1,1]", 32,
+         of(std::fma(f(a), -h(b >> 16), std::fabs(h(c))))),
+    CASE("v_fma_mix_f32 v0, v4, v6, v8 op_sel:[1,1,1] op_sel_hi:[1,1,1]", 32,
+         of(std::fma(h(a >> 16), h(b >> 16), h(c >> 16)))),
+    CASE("v_fma_mix_f32 v0, v4, v6, v8 op_sel:[1,0,0]", 32, of(std::fma(f(a), f(b), f(c)))),
+    CASE("v_fma_mix_f32 v0, v4, s10, -s10 op_sel:[0,0,1] op_sel_hi:[1,1,1]", 32,
+         of(std::fma(h(a), h(in_s10), -h(in_s10 >> 16)))),
+    CASE("v_fma_mix_f32 v0, v4, 1.0, v8 op_sel_hi:[1,0,1] clamp", 32,
+         of(std::fmin(std::fmax(h(a) + h(c), 0.0f), 1.0f) + 0.0f)),
+    CASE("v_fma_mixlo_f16 v0, v4, v6, v8 op_sel_hi:[1,1,1]", 32,
+         half(std::fma(h(a), h(b), h(c))) | (before >> 16 & 65535) << 16),
+    CASE("v_fma_mixlo_f16 v0, v4, -|v6|, v8 op_sel:[0,1,1] op_sel_hi:[0,1,1]", 32,
+         half(std::fma(f(a), -std::fabs(h(b >> 16)), h(c >> 16))) | (before >> 16 & 65535) << 16),
+    CASE("v_fma_mixlo_f16 v0, v4, 1.0, 0", 32, half(f(a) + 0.0f) | (before >> 16 & 65535) << 16),
+    CASE("v_fma_mixhi_f16 v0, v4, v6, v8 op_sel:[1,0,0] op_sel_hi:[1,1,0]", 32,
+         half(std::fma(h(a >> 16), h(b), f(c))) << 16 | before % 65536),
+    CASE("v_fma_mixhi_f16 v0, v4, v6, s10 op_sel:[0,0,1] op_sel_hi:[1,1,1] clamp", 32,
+         half(std::fmin(std::fmax(std::fma(h(a), h(b), h(in_s10 >> 16)), 0.0f), 1.0f) + 0.0f)
+                 << 16 |
+             before % 65536),
+    CASE("v_add_f16_e64 v0, v4, s10 op_sel:[0,1,0]", 32, half(h(a) + h(in_s10 >> 16))),
     // Carries and comparisons
     WITH_CARRY("v_add_co_u32_e32 v0, vcc, v4, v6",
                out = (a % (1ull << 32) + b % (1ull << 32)) >> 32;
@@ -249,9 +296,14 @@ const Case cases[] = {
                return nearest<uint32_t>(wide(a) - wide(b) - in)),
 };
 
-bool nan_of(const char *text, int bits, uint64_t v) { // whose payload is nobody's business
-  return strstr(text, "f64 v[") && bits == 64 ? std::isnan(d(v))
-                                              : strstr(text, "f32") && std::isnan(f(v));
+uint64_t plain(const char *text, uint64_t v) { // a NaN's payload is nobody's business
+  const bool halves = strstr(text, "f16");
+  const int at = strstr(text, "mixhi") ? 16 : 0;
+  if (strstr(text, "f64 v[")) return std::isnan(d(v)) ? of(double(NAN)) : v;
+  if (halves && std::isnan(h(v >> at))) v = (v & ~(65535ull << at)) | 0x7e00ull << at;
+  if (!halves && strstr(text, "f32") && std::isnan(f(v))) v = v >> 32 << 32 | of(NAN);
+  if (strstr(text, "pk_mul_f32") && std::isnan(f(v >> 32))) v = of(NAN) << 32 | v % (1ull << 32);
+  return v;
 }
 
 } // namespace
@@ -262,7 +314,7 @@ void test_vector(void **) {
     if (!op.run) fail_msg("%s: not in the table", t.text);
     for (const uint64_t mask : {~0ull, 0x5555aaaa00ff0001ull, 0ull}) {
       Wave w = fresh();
-      const uint64_t in = randoms(), before = 0x1234567840490fdb;
+      const uint64_t in = randoms();
       uint64_t carries = 0, wanted[lanes];
       for (int i = 0; i < lanes; i++) {
         const uint64_t a = number(i), b = number(i + 1), c = number(i / 2);
@@ -273,14 +325,11 @@ void test_vector(void **) {
         if (!t.bits || !(mask >> i & 1)) wanted[i] = before;
         carries |= uint64_t(out && mask >> i & 1) << i;
       }
-      w.set_pair(Wave::exec, mask), w.set_pair(Wave::vcc, in);
+      w.set_pair(Wave::exec, mask), w.set_pair(Wave::vcc, in), w.set_pair(10, in_s10);
       op.run(w, op);
       for (int i = 0; i < lanes; i++) {
         const uint64_t seen = get(w, 0, i);
-        if (seen != wanted[i] &&
-            !(nan_of(t.text, t.bits, seen) && nan_of(t.text, t.bits, wanted[i])) &&
-            !(strstr(t.text, "pk_mul_f32") && std::isnan(f(seen)) == std::isnan(f(wanted[i])) &&
-              std::isnan(f(seen >> 32)) == std::isnan(f(wanted[i] >> 32))))
+        if (plain(t.text, seen) != plain(t.text, wanted[i]))
           fail_msg("%s: lane %d: 0x%lx 0x%lx 0x%lx: 0x%lx, not 0x%lx", t.text, i, get(w, 4, i),
                    get(w, 6, i), get(w, 8, i), seen, wanted[i]);
       }

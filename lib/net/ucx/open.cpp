@@ -235,6 +235,12 @@ void make_worker() {
   // (UCX 1.13, 2026-11-23). Later versions want the prefix, earlier ones do not know it.
   if (!getenv("UCX_TCP_CONN_NB"))
     for (const char *name : {"CONN_NB", "TCP_CONN_NB"}) ucp_config_modify(config, name, "y");
+  // A copy by ROCm's engines may go to another address: where the host's buffer lies in a block that
+  // was locked before, and is as long as it, UCX takes the block's beginning
+  // (uct_rocm_copy_ep_zcopy of 1.18.1: 4 bytes before a put's data, which were its memory's type;
+  // 2026-11-23). So the processor copies, and a network card as before.
+  for (const char *name : {"UCX_ROCM_COPY_D2H_THRESH", "UCX_ROCM_COPY_H2D_THRESH"})
+    if (!getenv(name)) ucp_config_modify(config, name + strlen("UCX_"), "inf");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
