@@ -155,6 +155,7 @@ void publish(const Flags &flags) {
 }
 
 void unpublish() {
+  MUST(hipDeviceSynchronize(), "hipDeviceSynchronize"); // kernels that the program did not wait for
   {
     std::lock_guard guard(modules_mutex);
     state = {};
