@@ -38,6 +38,9 @@ inline hipError_t module_global(void **, size_t *, void *, const char *) {
   return hipErrorNotSupported;
 }
 
+// A handle's memory is unmapped when it is closed.
+inline constexpr bool closes_handles = true;
+
 // A copy of rows by the GPU's engines.
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {

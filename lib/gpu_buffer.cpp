@@ -15,8 +15,9 @@ namespace {
 struct Opened {
   int pe;
   uintptr_t base; // at that PE, which does not free it while it is a buffer
+  hipIpcMemHandle_t handle;
   char *at;
-  int buffers;
+  int buffers; // or 0, where HIP leaves mapped what is closed: for when it is opened again
 };
 std::vector<Opened> opened;
 
@@ -41,7 +42,7 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
     fatal("%s: ptr = %p: %zu bytes from there, but its allocation on GPU %d ends after %zu", fn, p,
           bytes, chosen, room);
   if (self.n == 1) return true; // as for the heap: some systems refuse to share
-  hipIpcMemHandle_t handle;
+  hipIpcMemHandle_t handle{};   // which is compared
   if (hipError_t error = hipIpcGetMemHandle(&handle, base); !tried(error))
     fatal("%s: ptr = %p: memory of GPU %d that cannot be exported (hipIpcGetMemHandle: %s): use "
           "hipMalloc or shmem_malloc",
@@ -51,25 +52,28 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
 }
 
 char *open_memory(const char *fn, int pe, const Exported &theirs) {
-  for (Opened &o : opened)
-    if (o.pe == pe && o.base == theirs.base) return o.buffers++, o.at;
-  const OnDevice on;
   hipIpcMemHandle_t handle;
   memcpy(&handle, theirs.handle, sizeof handle);
+  for (Opened &o : opened)
+    if (o.pe == pe && o.base == theirs.base &&
+        (o.buffers || !memcmp(&o.handle, &handle, sizeof handle)))
+      return o.buffers++, o.at;
+  const OnDevice on;
   void *p = nullptr;
   // ROCr cuts allocations of less than 2 MiB from a larger one of its own, which is what it exports,
   // and a driver may map that once only (ROCm 5.2.3 over a strict one, 2026-11-23).
   MUST(hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess),
        "%s: hipIpcOpenMemHandle of the memory of PE %d, which may have to be 2 MiB at least", fn,
        pe);
-  opened.push_back({pe, theirs.base, static_cast<char *>(p), 1});
+  opened.push_back({pe, theirs.base, handle, static_cast<char *>(p), 1});
   return opened.back().at;
 }
 
 void close_memory(int pe, uintptr_t base) {
   for (size_t i = 0; i < opened.size(); i++) {
     Opened &o = opened[i];
-    if (o.pe != pe || o.base != base || --o.buffers) continue;
+    if (o.pe != pe || o.base != base || !o.buffers) continue;
+    if (--o.buffers || !runtime::closes_handles) return;
     // In exit() the runtime may have taken itself down already, as for close().
     if (!self.exiting) {
       const OnDevice on;

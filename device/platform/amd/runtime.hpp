@@ -32,6 +32,9 @@ inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int devi
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
+// HIP 5.2 does, 5.7 detaches NULL instead (2026-11-23), and 6.2 does again (ROCm/hip#3580).
+inline constexpr bool closes_handles = HIP_VERSION < 50300000 || HIP_VERSION >= 60200000;
+
 // Of which p is a part.
 inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
