@@ -72,12 +72,11 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *a
 // and where there is nothing symmetric.
 SHMEM_D_ unsigned row_of(const void *p, size_t *room) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  if (!state.buffers.table || at - state.base < state.size) return 0;
-  const Buffer *b = state.buffers.table;
-  size_t place = 0;
-  for (size_t step = state.buffers.places / 2; step; step /= 2)
-    if (arch::load_constant(&b[place + step].base) <= at) place += step;
-  b += place;
+  const Buffers *const all = state.buffers;
+  if (!all || at - state.base < state.size) return 0;
+  const Buffer *b = all->at;
+  for (size_t step = arch::load_constant(&all->places) / 2; step; step /= 2)
+    if (arch::load_constant(&b[step].base) <= at) b += step;
   const uintptr_t base = arch::load_constant(&b->base), end = arch::load_constant(&b->end);
   if (at - base >= end - base) return 0;
   *room = end - at;
@@ -97,7 +96,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                       : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
                                                                : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
-  return row ? arch::load_constant(state.buffers.rows + row + pe) : delta - closer;
+  return row ? arch::load_constant(state.rows + row + pe) : delta - closer;
 }
 
 // Whether PE pe of the world, which there is, is not mapped.

@@ -137,14 +137,14 @@ inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
 // A buffer of the program's own, in this GPU's memory: [base, end).
 struct Buffer {
   uintptr_t base, end;
-  uintptr_t row; // of Buffers::rows, from 1: the like of State::delta, without bits
+  uintptr_t row; // of State::rows, from 1: the like of State::delta, without bits
 };
-// All of them, ascending, in device memory. The table is a power of two long, and its last entries
-// lie behind all addresses. It never changes: kernels that run go on with the one that they have.
+// All of them, ascending, in device memory. There are a power of two, of which the last may lie
+// behind all addresses. Nothing of it ever changes, so kernels that run go on with what they have,
+// which they find by one word.
 struct Buffers {
-  const Buffer *table; // NULL where there are none
-  const uintptr_t *rows;
   size_t places;
+  Buffer at[1]; // to at[places - 1]
 };
 
 struct State {
@@ -158,7 +158,8 @@ struct State {
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;
   Ring ring;
-  Buffers buffers;
+  const Buffers *buffers; // NULL where there are none
+  const uintptr_t *rows;  // of buffers; each stays where it is
   int me, n;
   // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
   // kernel must look closer: always for a pe that does not exist, for every pe under SHMEM_CHECK
@@ -167,7 +168,7 @@ struct State {
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 176 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 168 + 16 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

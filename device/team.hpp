@@ -20,7 +20,7 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
   size_t room;
   if (const unsigned row = row_of(dest, &room))
-    return reinterpret_cast<void *>(p + arch::load_constant(state.buffers.rows + row + pe));
+    return reinterpret_cast<void *>(p + arch::load_constant(state.rows + row + pe));
   if (p - state.base >= state.size || is_away(pe)) return nullptr;
   return reinterpret_cast<void *>(p + (state.delta[pe] & ~closer));
 }

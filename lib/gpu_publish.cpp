@@ -177,22 +177,26 @@ void show_buffers(std::vector<BufferThere> ascending) {
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes);
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
-  std::vector<device::Buffer> table(std::bit_ceil(ascending.size()), {~uintptr_t(0), 0, 0});
-  for (size_t i = 0; i < ascending.size(); i++) {
-    const auto &[region, place] = ascending[i];
-    table[i] = {region->base, region->base + region->size, row(place)};
-    if (std::find(buffers.begin(), buffers.end(), ascending[i]) == buffers.end())
+  // A device::Buffers, word by word.
+  const size_t places = std::bit_ceil(ascending.size());
+  std::vector<uintptr_t> table = {places};
+  for (const BufferThere &b : ascending) {
+    const auto &[region, place] = b;
+    table.insert(table.end(), {region->base, region->base + region->size, row(place)});
+    if (std::find(buffers.begin(), buffers.end(), b) == buffers.end())
       copy(rows + row(place), region->delta, size_t(self.n) * sizeof *rows);
   }
+  table.resize(1 + 3 * places, ~uintptr_t(0));
+  static_assert(sizeof(device::Buffer) == 3 * sizeof(uintptr_t));
   buffers = std::move(ascending);
-  state.buffers = {};
+  state.buffers = nullptr, state.rows = rows;
   if (!buffers.empty()) {
     const size_t bytes = table.size() * sizeof table[0];
     if (bytes > tables_bytes - tables_used) tables_used = 0;
     std::byte *const at = tables + tables_used;
     tables_used += round_up(bytes, device::line);
     copy(at, table.data(), bytes);
-    state.buffers = {reinterpret_cast<const device::Buffer *>(at), rows, table.size()};
+    state.buffers = reinterpret_cast<const device::Buffers *>(at);
   }
   for (int pe = 0; pe < self.n; pe++) {
     state.delta[pe] &= ~device::closer;
