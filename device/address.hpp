@@ -68,35 +68,57 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *a
   arch::stop();
 }
 
-// The row of the buffer that p lies in, and how many bytes of it are from there on; 0 on the heap,
-// and where there is nothing symmetric.
-SHMEM_D_ unsigned row_of(const void *p, size_t *room) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  const Buffers *const all = state.buffers;
-  if (!all || at - state.base < state.size) return 0;
-  const Buffer *b = all->at;
-  for (size_t step = arch::load_constant(&all->places) / 2; step; step /= 2)
-    if (arch::load_constant(&b[step].base) <= at) b += step;
-  const uintptr_t base = arch::load_constant(&b->base), end = arch::load_constant(&b->end);
-  if (at - base >= end - base) return 0;
-  *room = end - at;
-  return unsigned(arch::load_constant(&b->row));
+// Where in the table of buffers an address has to be, if it is in one.
+SHMEM_D_ const Buffer *place_of(uintptr_t at) {
+  const char *b = reinterpret_cast<const char *>(state.buffers & ~uintptr_t(15));
+  const size_t bytes = sizeof(Buffer) + unsigned(state.n) * sizeof(uintptr_t);
+  for (unsigned step = 1u << (state.buffers & 15) >> 1; step; step /= 2) {
+    const char *const middle = b + step * bytes;
+    if (arch::load_constant(&reinterpret_cast<const Buffer *>(middle)->base) <= at) b = middle;
+  }
+  return reinterpret_cast<const Buffer *>(b);
 }
 
-// The delta of pe, tagged by the library as one to look at closer.
+// The row of the buffer that p lies in; 0 on the heap, and where there is nothing symmetric.
+SHMEM_D_ unsigned row_of(const void *p) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(p);
+  if (!state.buffers || at - state.base < state.size) return 0;
+  const Buffer *const b = place_of(at);
+  return at - arch::load_constant(&b->base) < arch::load_constant(&b->size)
+             ? unsigned(arch::load_constant(&b->row))
+             : 0;
+}
+
+// The delta of pe, tagged by the library as one to look at closer, or that has to be that of p's
+// buffer. All that is loaded of a place is loaded at once: an H100 waits 40 cycles for each load
+// that has to know another (2026-11-23).
 SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
                            size_t align, int pe, uintptr_t delta) {
-  const uintptr_t from = reinterpret_cast<uintptr_t>(p) - state.base;
-  size_t room = from < state.size ? state.size - from : 0;
-  const unsigned row = row_of(p, &room);
-  Report::Kind kind = unsigned(pe) >= unsigned(state.n)        ? Report::bad_pe
-                      : bytes == 0                             ? Report::none
-                      : room == 0                              ? Report::not_symmetric
-                      : bytes > room                           ? Report::past_end
-                      : reinterpret_cast<uintptr_t>(p) % align ? Report::misaligned
-                                                               : Report::none;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(p), from = at - state.base;
+  uintptr_t there = delta & ~(closer | many);
+  size_t room = 0;
+  if (from < state.size) {
+    if (!(delta & closer)) return there;
+    room = state.size - from;
+  } else if (state.buffers) {
+    const Buffer *const b = place_of(at);
+    const auto *const deltas = reinterpret_cast<const uintptr_t *>(b + 1);
+    const uintptr_t offset = at - arch::load_constant(&b->base),
+                    size = arch::load_constant(&b->size),
+                    theirs =
+                        arch::load_constant(deltas + (unsigned(pe) < unsigned(state.n) ? pe : 0));
+    there = theirs; // whatever comes: a load that had a branch before it would wait for size
+    room = offset < size ? size - offset : 0;
+    if (offset < size && !(delta & closer)) return there;
+  }
+  const Report::Kind kind = unsigned(pe) >= unsigned(state.n) ? Report::bad_pe
+                            : bytes == 0                      ? Report::none
+                            : room == 0                       ? Report::not_symmetric
+                            : bytes > room                    ? Report::past_end
+                            : at % align                      ? Report::misaligned
+                                                              : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
-  return row ? arch::load_constant(state.rows + row + pe) : delta - closer;
+  return there;
 }
 
 // Whether PE pe of the world, which there is, is not mapped.
@@ -110,7 +132,7 @@ template <class T, class Here, class Away>
 SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe, Here here,
                     [[maybe_unused]] Away not_here) {
   uintptr_t delta = state.delta[unsigned(pe) % unsigned(max_pes)];
-  if (__builtin_expect(delta & closer, 0)) {
+  if (__builtin_expect(delta & (closer | many), 0)) {
     delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta);
     if constexpr (ring_built)
       if (delta & away) return not_here();

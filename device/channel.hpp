@@ -33,7 +33,7 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
 
 // Of a PE that is mapped.
 template <class T> SHMEM_D_ T *at_peer(unsigned row, T *p, int pe) {
-  const uintptr_t delta = arch::load_one_of(state.rows, row, state.delta, unsigned(pe)) & ~closer;
+  const uintptr_t delta = arch::load_one_of(state.rows, row, state.delta, unsigned(pe)) & ~tags;
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
 }
 template <class T> SHMEM_D_ T *dest_at(const Channel &c, T *p, int pe) {
@@ -57,8 +57,7 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
     fail(Report::many_teams, fn, "team", nullptr, 0, 0, state.me, 0, 0, id);
   Channel c;
   c.fn = fn, c.t = t;
-  size_t room;
-  c.dest_row = row_of(dest, &room), c.source_row = row_of(source, &room);
+  c.dest_row = row_of(dest), c.source_row = row_of(source);
   const uintptr_t at = w.at + id * w.team_bytes;
   c.head = at + index * w.head_bytes;
   c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;

@@ -132,19 +132,17 @@ struct Report {
   char routine[64], argument[16];
 };
 
-inline constexpr uintptr_t closer = 1, away = 2; // bits of State::delta
+// Bits of State::delta.
+inline constexpr uintptr_t closer = 1, away = 2, many = 4, tags = closer | away | many;
 
-// A buffer of the program's own, in this GPU's memory: [base, end).
+// A buffer of the program's own, in this GPU's memory. The table of all of them, in device memory,
+// is ascending and has a power of two of places, of which the last may lie behind all addresses.
+// Nothing of it ever changes, so kernels that run go on with what they have, which they find by one
+// word.
 struct Buffer {
-  uintptr_t base, end;
-  uintptr_t row; // of State::rows, from 1: the like of State::delta, without bits
-};
-// All of them, ascending, in device memory. There are a power of two, of which the last may lie
-// behind all addresses. Nothing of it ever changes, so kernels that run go on with what they have,
-// which they find by one word.
-struct Buffers {
-  size_t places;
-  Buffer at[1]; // to at[places - 1]
+  uintptr_t base, size;
+  uintptr_t row; // of State::rows, from 1, where its deltas stay
+  // Behind it its n deltas again, the like of State::delta, without bits.
 };
 
 struct State {
@@ -158,13 +156,13 @@ struct State {
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;
   Ring ring;
-  const Buffers *buffers; // NULL where there are none
-  const uintptr_t *rows;  // of buffers; each stays where it is
+  uintptr_t buffers;     // where the table of buffers is + the binary logarithm of its places, or 0
+  const uintptr_t *rows; // of buffers
   int me, n;
-  // From an address of the device heap here to the same object of PE pe. Bit 0 is set where a
-  // kernel must look closer: always for a pe that does not exist, for every pe under SHMEM_CHECK
-  // and once there has been a buffer, and for one that is not mapped, which has nothing else set
-  // but bit 1.
+  // From an address of the device heap here to the same object of PE pe. `closer` is set where a
+  // kernel must look at the arguments: always for a pe that does not exist, for every pe under
+  // SHMEM_CHECK, and for one that is not mapped, which has nothing else set but `away`. `many` is
+  // set while there are buffers: an address may be of one of them.
   uintptr_t delta[max_pes];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };

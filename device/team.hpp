@@ -18,16 +18,14 @@ SHMEM_D_ int pe_accessible(const char *, int pe, Thread) {
 SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
-  size_t room;
-  if (const unsigned row = row_of(dest, &room))
+  if (const unsigned row = row_of(dest))
     return reinterpret_cast<void *>(p + arch::load_constant(state.rows + row + pe));
   if (p - state.base >= state.size || is_away(pe)) return nullptr;
-  return reinterpret_cast<void *>(p + (state.delta[pe] & ~closer));
+  return reinterpret_cast<void *>(p + (state.delta[pe] & ~tags));
 }
 SHMEM_D_ int addr_accessible(const char *, const void *addr, int pe, Thread) {
-  size_t room;
   return unsigned(pe) < unsigned(state.n) &&
-         (reinterpret_cast<uintptr_t>(addr) - state.base < state.size || row_of(addr, &room));
+         (reinterpret_cast<uintptr_t>(addr) - state.base < state.size || row_of(addr));
 }
 SHMEM_D_ int team_my_pe(const char *, shmem_team_t team, Thread) {
   return team == SHMEM_TEAM_INVALID ? -1 : team_of(team_id(team)).me;

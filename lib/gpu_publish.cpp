@@ -24,13 +24,18 @@ device::Team *teams;
 std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 
 // The rows of all buffers, each at its place; and the tables, one behind the other and round again,
-// because a kernel that runs may still use an old one. The largest, of 1,024 buffers, fits in 170
-// times, and one of ten 10,000 times.
+// because a kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers, fits
+// in 46 times, and one of ten 3,000 times.
 std::vector<BufferThere> buffers;
 uintptr_t *rows;
 std::byte *tables;
 size_t tables_used;
-constexpr size_t tables_bytes = 4 << 20;
+size_t buffer_bytes() {
+  return sizeof(device::Buffer) + size_t(self.n) * sizeof(uintptr_t);
+}
+size_t tables_bytes() {
+  return std::max<size_t>(4 << 20, 16 * buffer::most * buffer_bytes());
+}
 size_t row(int place) {
   return 1 + size_t(place) * size_t(self.n);
 }
@@ -173,34 +178,37 @@ void show_buffers(std::vector<BufferThere> ascending) {
   if (!rows) {
     const OnDevice on;
     const size_t bytes = round_up(row(buffer::most) * sizeof *rows, device::line);
-    MUST(hipMalloc(reinterpret_cast<void **>(&rows), bytes + tables_bytes),
-         "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes);
+    MUST(hipMalloc(reinterpret_cast<void **>(&rows), bytes + tables_bytes()),
+         "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
-  // A device::Buffers, word by word.
+  // Each a device::Buffer, word by word.
   const size_t places = std::bit_ceil(ascending.size());
-  std::vector<uintptr_t> table = {places};
+  std::vector<uintptr_t> table;
   for (const BufferThere &b : ascending) {
     const auto &[region, place] = b;
-    table.insert(table.end(), {region->base, region->base + region->size, row(place)});
+    table.insert(table.end(), {region->base, region->size, row(place)});
+    table.insert(table.end(), region->delta, region->delta + self.n);
     if (std::find(buffers.begin(), buffers.end(), b) == buffers.end())
       copy(rows + row(place), region->delta, size_t(self.n) * sizeof *rows);
   }
-  table.resize(1 + 3 * places, ~uintptr_t(0));
-  static_assert(sizeof(device::Buffer) == 3 * sizeof(uintptr_t));
+  for (size_t i = ascending.size(); i < places; i++) {
+    table.push_back(~uintptr_t(0)); // the base of nothing
+    table.resize(table.size() + buffer_bytes() / sizeof table[0] - 1);
+  }
   buffers = std::move(ascending);
-  state.buffers = nullptr, state.rows = rows;
+  state.buffers = 0, state.rows = rows;
   if (!buffers.empty()) {
     const size_t bytes = table.size() * sizeof table[0];
-    if (bytes > tables_bytes - tables_used) tables_used = 0;
+    if (bytes > tables_bytes() - tables_used) tables_used = 0;
     std::byte *const at = tables + tables_used;
     tables_used += round_up(bytes, device::line);
     copy(at, table.data(), bytes);
-    state.buffers = reinterpret_cast<const device::Buffers *>(at);
+    state.buffers = uintptr_t(at) + unsigned(std::countr_zero(places)); // of whole lines
   }
   for (int pe = 0; pe < self.n; pe++) {
-    state.delta[pe] &= ~device::closer;
-    if (!buffers.empty() || self.check) state.delta[pe] |= device::closer;
+    state.delta[pe] &= ~device::many;
+    if (!buffers.empty()) state.delta[pe] |= device::many;
   }
   publish_to_all();
 }

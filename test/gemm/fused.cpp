@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Products of several PEs against float64. Every PE knows the matrices of all, by their formula.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -385,12 +386,17 @@ void beside(void) {
 }
 
 // All compute units but one belong to another kernel until the products are there: whoever finds no
-// room waits for those that have it, and nobody among these for one that has none.
+// room waits for those that have it, and nobody among these for one that has none. Where PEs share
+// a GPU, their kernels that take units would take the last one, too.
 void few_units(void) {
   hipDeviceProp_t prop;
   int device;
   HIP(hipGetDevice(&device));
   HIP(hipGetDeviceProperties(&prop, device));
+  static long bus, buses[PE_MAX];
+  bus = long(prop.pciDomainID) << 16 | prop.pciBusID << 8 | prop.pciDeviceID;
+  shmem_long_fcollect(SHMEM_TEAM_WORLD, buses, &bus, 1);
+  if (strcmp(prop.gcnArchName, "cpu") && std::count(buses, buses + npes, bus) > 1) return;
   const unsigned blocks = unsigned(prop.multiProcessorCount) - 1,
                  threads = strcmp(prop.gcnArchName, "cpu") ? 1024 : 1; // there a unit has one block
   unsigned *end;
