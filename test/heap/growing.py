@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How far a heap grows, and what tells that it cannot. Usage: growing.py, with OSHRUN and VICTIM in the environment."""
+"""How far a heap grows, and what tells that it cannot. Usage: growing.py, with OSHRUN, VICTIM and NET in the
+environment."""
+import os
 import pathlib
 import re
 import resource
@@ -39,7 +41,7 @@ for value, name in (("2", "SHMEM_HEAP_GROW"), ("1x", "SHMEM_SYMMETRIC_MAX")):
     bad.expect(bad.rc not in (0, 9) and any(f'{name} = "{value}"' in line for line in bad.lines), f"{bad.rc} {bad.lines}")
 
 # Where files may be of 256 MiB, and where there is a heap in device memory, DEBUG says what does not grow.
-hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (256 * MIB, hard))
 for n, env, status, *patterns in ((2, {}, 9, "the heap stays as it is: 2 PEs would map .* ulimit -f is 268435456 bytes"),
                                 (1, {"SHMEM_SYMMETRIC_MAX": "64M", "SHMEM_DEVICE_SIZE": "1M"}, 0, "heap of 4194304 bytes, up to 67108864,", "heap in device memory stays as it is")):
@@ -47,5 +49,10 @@ for n, env, status, *patterns in ((2, {}, 9, "the heap stays as it is: 2 PEs wou
     job.expect(job.rc == status, f"status {job.rc}")
     for pattern in patterns:
         job.expect(any(re.search(pattern, line) for line in job.lines), f"no line {pattern}: {job.lines}")
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+if os.environ["NET"] != "none":
+    job = faults.Job(2, str(40 * MIB), env=GROW | {"SHMEM_DEBUG": "1", "SHMEM_P2P": "0"})
+    job.expect(job.rc == 9 and any("the heap stays as it is, because the network registers it as a whole" in line for line in job.lines),
+               f"{job.rc} {job.lines}")
 print(f"{len(faults.failures)} failures")
 sys.exit(bool(faults.failures))
