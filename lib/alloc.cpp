@@ -86,6 +86,11 @@ const Alloc::Block *Alloc::find(size_t offset) const {
   return it == live.end() ? nullptr : &it->second;
 }
 
+Alloc::Hole Alloc::hole(size_t offset) const {
+  auto [at, size] = *std::prev(free_at.upper_bound(offset));
+  return {at, at + size};
+}
+
 size_t Alloc::room(size_t offset) const {
   auto it = live.upper_bound(offset);
   if (it == live.begin()) return 0;

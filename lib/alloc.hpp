@@ -29,6 +29,11 @@ public:
     long tag;
   };
   const Block *find(size_t offset) const;
+  // The free range that offset lies in, which is free.
+  struct Hole {
+    size_t from, to;
+  };
+  Hole hole(size_t offset) const;
   // The bytes from offset to the end of the live block that it lies in, or 0.
   size_t room(size_t offset) const;
 

@@ -418,6 +418,8 @@ void open() {
     self.device = mapped;
     self.flags = {{uintptr_t(flags.own), flag_bytes()}, nullptr};
     if constexpr (net::built) net::open_device(near);
+    if (self.env.heap_grow)
+      debug("SHMEM_HEAP_GROW: the heap in device memory stays as it is: it is one allocation");
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");

@@ -5,6 +5,7 @@
 #include "gpu.hpp"
 #include "log.hpp"
 #include "order.hpp"
+#include "segment.hpp"
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -57,6 +58,28 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
   });
 }
 
+// Memory comes to the host heap as it is touched. What has been freed between these offsets, behind
+// what is kept, goes back, in steps of a huge page: many small blocks are not many system calls.
+void give_back(const Heap &heap, size_t from, size_t to) {
+  constexpr size_t step = 2 << 20;
+  if (&heap != &host_heap || to <= self.heap_kept) return;
+  heap_mutex.lock();
+  const Alloc::Hole hole = heap.alloc.hole(from);
+  heap_mutex.unlock();
+  from = round_up(std::max({hole.from, self.heap_kept, from & ~(step - 1)}), step);
+  to = std::min(hole.to, round_up(to, step));
+  if (to != heap.region.size) to &= ~(step - 1);
+  if (from < to) segment::drop_heap(from, to - from);
+}
+
+void release(Heap &heap, size_t offset) {
+  heap_mutex.lock();
+  const size_t end = offset + heap.alloc.find(offset)->size;
+  heap.alloc.release(offset);
+  heap_mutex.unlock();
+  give_back(heap, offset, end);
+}
+
 // The block that starts at ptr.
 struct Block {
   Heap &heap;
@@ -78,11 +101,18 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
   static Note note;
   const size_t all = heap.region.size;
   const bool device_size = &heap == &device_heap && !self.device_main;
+  const bool grown = &heap == &host_heap && all > self.heap_kept;
+  // Asked for more than there is, it grows as far as memory goes.
+  const bool by_memory =
+      grown && (!self.env.symmetric_max || all < (self.env.symmetric_max & ~(page - 1)));
   note("%s: no %zu bytes, aligned to %zu, on %s: %zu of its %zu are free, the largest block has "
        "%zu%s; %s sets its size",
        fn, size, alignment, heap.name, all - heap.alloc.bytes_used(), all,
        heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
-       device_size ? "SHMEM_DEVICE_SIZE" : "SHMEM_SYMMETRIC_SIZE");
+       by_memory     ? "the node's memory, shared by its PEs,"
+       : grown       ? "SHMEM_SYMMETRIC_MAX"
+       : device_size ? "SHMEM_DEVICE_SIZE"
+                     : "SHMEM_SYMMETRIC_SIZE");
 }
 
 // Without the barrier.
@@ -174,8 +204,7 @@ void free(const char *fn, void *ptr) {
   auto [heap, offset] = block_of(fn, ptr);
   if (self.check) check_alike(fn, "offset of ptr in the heap", offset);
   barrier();
-  std::lock_guard guard(heap_mutex);
-  heap.alloc.release(offset);
+  release(heap, offset);
 }
 
 void *realloc(const char *fn, void *ptr, size_t size) {
@@ -190,14 +219,15 @@ void *realloc(const char *fn, void *ptr, size_t size) {
   const bool in_place = heap.alloc.resize(offset, size);
   heap_mutex.unlock();
   if (in_place) {
+    if (const size_t kept = heap.alloc.find(offset)->size; kept < old.size)
+      give_back(heap, offset + kept, offset + old.size);
     barrier();
     return ptr;
   }
   void *p = allocate(fn, heap, size, Alloc::grain, old.tag);
   if (p) {
     copy(p, ptr, std::min(old.size, size));
-    std::lock_guard guard(heap_mutex);
-    heap.alloc.release(offset);
+    release(heap, offset);
   }
   barrier();
   return p;

@@ -135,7 +135,7 @@ void tear_down() {
   uint32_t none = 0;
   self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
   gpu::close();
-  segment::drop_heap();
+  segment::drop_heap(0, self.heap.size);
   if (self.local == 0) forget_shares();
   net::stop();
   slot.phase = Slot::done;

@@ -6,12 +6,14 @@
 #include "net.hpp"
 #include "state.hpp"
 #include "team.hpp"
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <hwloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +36,32 @@ size_t heap_bytes(int n) {
       "SHMEM_SYMMETRIC_SIZE = \"%s\": %d PEs would need %.1f GiB, but this node has %.1f GiB: "
       "ask for at most %zum a PE, or run fewer PEs here",
       text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
+}
+
+// What the heap of each PE may grow to, from so many bytes: the same where it does not. The file is
+// sparse, so address space is all that this takes at the start.
+size_t grown_bytes(const bootstrap::Place &place, size_t heap) {
+  if (!self.env.heap_grow) return heap;
+  if (place.n != place.n_local) {
+    debug("SHMEM_HEAP_GROW: the heap stays as it is, because the network registers it as a whole");
+    return heap;
+  }
+  const size_t n = size_t(place.n_local), fits = memory_limit() / n,
+               asked = self.env.symmetric_max ? self.env.symmetric_max : fits,
+               bytes = std::max(heap, std::min(asked, fits) & ~(page - 1));
+  for (auto kind : {RLIMIT_AS, RLIMIT_FSIZE}) {
+    rlimit limit;
+    // Half of it is for the program's own.
+    if (getrlimit(kind, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur / 2 < n * bytes) {
+      debug(
+          "SHMEM_HEAP_GROW: the heap stays as it is: %zu PEs would map %zu bytes each, but ulimit "
+          "-%c is %zu bytes",
+          n, bytes, kind == RLIMIT_AS ? 'v' : 'f', size_t(limit.rlim_cur));
+      return heap;
+    }
+  }
+  return bytes;
 }
 
 // A processor keeps the places of pages in a table, and finds one by the low bits of its address.
@@ -128,21 +156,23 @@ void join(const bootstrap::Place &place) {
   };
   size_t heap;
   if (place.local == 0) {
-    heap = heap_bytes(place.machine);
+    self.heap_kept = heap_bytes(place.machine);
+    heap = grown_bytes(place, self.heap_kept);
     layout(heap);
     create(n, mine_at, self.job_bytes);
     struct stat st;
     fstat(self.segment_fd, &st);
     char text[160];
-    snprintf(text, sizeof text, "%d %d %d %d %zu %zu %zu", int(getpid()), self.segment_fd,
-             self.pipe_read, self.pipe_write, heap, data.bytes, size_t(st.st_ino));
+    snprintf(text, sizeof text, "%d %d %d %d %zu %zu %zu %zu", int(getpid()), self.segment_fd,
+             self.pipe_read, self.pipe_write, self.heap_kept, heap, data.bytes, size_t(st.st_ino));
     bootstrap::tell(text);
   } else {
     char text[160];
     int pid, fd, r, w;
     size_t bytes, inode;
     while (!bootstrap::hear(text, sizeof text)) check_started();
-    if (sscanf(text, "%d %d %d %d %zu %zu %zu", &pid, &fd, &r, &w, &heap, &bytes, &inode) != 7)
+    if (sscanf(text, "%d %d %d %d %zu %zu %zu %zu", &pid, &fd, &r, &w, &self.heap_kept, &heap,
+               &bytes, &inode) != 8)
       fatal("the node's first PE told \"%s\": another version of this library?", text);
     if (bytes != data.bytes)
       fatal("static data of %zu bytes, but %zu in the node's first PE: all PEs must run the same "
@@ -180,17 +210,15 @@ void join(const bootstrap::Place &place) {
   self.data = {{uintptr_t(data.base), data.bytes}, data_delta};
   data::move(self.segment_fd, size_t(mine - window) + heap);
   place_near(mine, self.part_bytes);
-  debug("heap of %zu bytes at %p, static data of %zu bytes at %p", heap, static_cast<void *>(mine),
-        data.bytes, static_cast<void *>(data.base));
+  debug("heap of %zu bytes, up to %zu, at %p, static data of %zu bytes at %p", self.heap_kept, heap,
+        static_cast<void *>(mine), data.bytes, static_cast<void *>(data.base));
 }
 
-void drop_heap() {
-  // Punching a hole works on the file, whoever has it mapped. The peers have made their last use of
-  // it before a barrier.
-  off_t at = off_t(self.heap.base - uintptr_t(window));
-  if (self.heap.size)
-    fallocate(self.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
-              off_t(self.heap.size));
+void drop_heap(size_t offset, size_t bytes) {
+  // Punching a hole works on the file, whoever has it mapped.
+  off_t at = off_t(self.heap.base - uintptr_t(window) + offset);
+  if (bytes)
+    fallocate(self.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, off_t(bytes));
 }
 
 } // namespace shmem::segment

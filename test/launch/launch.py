@@ -173,6 +173,9 @@ def case_doctor():
     text = doctor(1, SHMEM_LAUNCHER="absent", SHMEM_SYMETRIC_SIZE="1m", SHMEM_CHECK="2")
     assert "FAIL  launcher: " in text and "is SHMEM_SYMMETRIC_SIZE meant?" in text and "FAIL  a job" in text, text
     assert 'SHMEM_CHECK = "2"' in text, text
+    for most, told in ("4096t", True), ("1m", False):
+        text = doctor(0, SHMEM_CPU_DEVICES="2", SHMEM_HEAP_GROW="1", SHMEM_SYMMETRIC_MAX=most)
+        assert ("SHMEM_SYMMETRIC_MAX is" in text) == told, text
     text = doctor(0, SHMEM_CPU_DEVICES="0")
     assert "warn  GPUs: none" in text and "FAIL" not in text, text
     # The memory of a GPU that another process may not open.
