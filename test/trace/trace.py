@@ -177,10 +177,23 @@ def case_sums():
 
 def case_errors():
     hello = ("-n", 2, CALLS)
-    said = run(OSHRUN, *hello, SHMEM_TRACE=str(TMP / "none" / "x"))
-    assert said.count("\n") == 1 and "No such file" in said and "SHMEM_TRACE" in said, said
-    said = run(OSHRUN, *hello, SHMEM_TRACE="/dev/full")
-    assert "No space left" in said and said.count("\n") == 1, said
+    for path, why in ((TMP / "none" / "x", "No such file"), (TMP, "Is a directory"), ("/sys/trace", "Permission denied"),
+                      ("/dev/full", "No space left")):
+        said = run(OSHRUN, *hello, SHMEM_TRACE=str(path))
+        assert said.count("\n") == 1 and "SHMEM_TRACE: " in said and why in said, said
+    # A disk that becomes full later: each PE says so once and goes on, and what there is can be read.
+    small = ("unshare", "--mount", *["--map-root-user"] * (os.geteuid() != 0), "sh", "-c")
+    full = TMP / "full"
+    full.mkdir()
+    mount = f"mount -t tmpfs -o size=64k none {full}"
+    if subprocess.run([*small, mount], capture_output=True).returncode:
+        print("no file system can be made here: none becomes full")
+    else:
+        said = run(*small, f'{mount} && "$@" && cat {full}/x > {FILE}', "sh", OSHRUN, *hello, SHMEM_TRACE=f"{full}/x")
+        said = said.splitlines()
+        assert 1 <= len(said) <= 2 and all("writing: No space left" in line for line in said), said
+        assert 60000 < FILE.stat().st_size <= 65536
+        check()
     said = run(CALLS, SHMEM_TRACE=str(FILE))
     assert said.count("\n") == 1 and "oshrun did not start this" in said, said
     said = run(CALLS, SHMEM_TRACE=str(FILE), LD_PRELOAD=os.environ["TRACER"])
