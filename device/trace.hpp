@@ -17,7 +17,17 @@ struct Record {
   uint64_t block : 32, wave : 24, lap3 : 8;
 };
 static_assert(sizeof(Record) == 32);
-inline constexpr uint16_t user_event = UINT16_MAX; // a routine: bytes is the number of a mark
+// Routines that the table does not have: a mark, of which bytes is the number; and what kernels of
+// products do, a workgroup or wave at a time: the sums of a tile, rows of a tile to others, waiting
+// for a tile and for other members, sums of what members sent.
+enum Own : uint16_t {
+  user_event = UINT16_MAX,
+  multiply = user_event - 1,
+  send = user_event - 2,
+  wait_tile = user_event - 3,
+  meet = user_event - 4,
+  sum = user_event - 5
+};
 
 // A ring in device memory, so that a record costs no transfer over PCIe. Kernels never ask how far
 // the host has read: what it has not read within a lap is overwritten, and it counts that.
@@ -49,7 +59,7 @@ extern "C" void shmemx_traced_remove(shmem::trace::Traced *module);
 #else
 #define SHMEM_MARK_(id) ::shmem::trace::mark(id)
 #define SHMEM_TRACED_(scope, routine, bytes, pe)                                                   \
-  const ::shmem::trace::Call<::shmem::scope> traced_(routine, bytes, pe);
+  const ::shmem::trace::Call<scope> traced_(routine, bytes, pe);
 #include "scope.hpp"
 #include <hip/hip_runtime.h>
 

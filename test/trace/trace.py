@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests of traces: trace.py CASE. OSHRUN, CALLS, TRACE (the tool), EXAMPLE and TRACER are given."""
+"""Tests of traces: trace.py CASE [--update]. OSHRUN, CALLS, TRACE (the tool), EXAMPLE, TRACER and others
+are given. --update, of product: the picture in shmem_performance(7) is to be the new one.
+"""
 
 import json
 import os
@@ -151,6 +153,43 @@ def case_ring():
     assert lost > 0 and said.count("\n") == 1 and f"no room for {lost} calls of kernels" in said, (lost, said)
     assert len(set(seen)) == len(seen) and set(range((rounds - 1) * each, rounds * each)) <= set(seen), len(seen)
     assert f"{lost} calls of kernels had no room" in check()
+
+
+def sends_meanwhile(picture):
+    """Whether each PE's picture has a column in which one workgroup sends and another one multiplies."""
+    rows = [line.split() for line in picture.splitlines() if line.startswith("PE ")]
+    return all(any({"s", "m"} <= set(column) for column in zip(*(row[3] for row in rows if row[1] == pe)))
+               for pe in "01")
+
+
+def case_product():
+    """A fused product sends tiles while it multiplies others, and the page of the manual shows that. Where
+    there are fewer cores than workgroups that is so in many runs, and not in each."""
+    tile = 64                                               # rows and columns of one, each 3 x 2 times
+    for _ in range(50):
+        said = traced(2, os.environ["PRODUCT"], 2 * tile, 3 * tile, 512, 1)
+        assert not said, said
+        for pe in range(2):
+            done = {}
+            for e in events():
+                if e.get("cat") == "kernel" and e["pid"] == pe:
+                    done.setdefault(e["name"], []).append(e)
+            assert set(done) == {"multiply", "send", "wait for a tile", "sum", "meet members"}, set(done)
+            assert len(done["multiply"]) == 6 and {e["args"]["pe"] for e in done["send"]} == {1 - pe}, done
+            assert sum(e["args"]["bytes"] for e in done["send"]) == 3 * tile * tile * 2, done["send"]
+            ends = sorted(e["ts"] + e["dur"] for e in done["multiply"])
+            assert all(e["ts"] >= ends[0] for e in done["send"]), done      # of the first of them
+        picture = run(sys.executable, TOOL, "--check", "--timeline", FILE)
+        if sends_meanwhile(picture):
+            break
+    else:
+        raise AssertionError("nothing is sent while others are multiplied")
+    shown = Path(__file__).with_name("product.txt")
+    if "--update" in sys.argv:
+        shown.write_text("// SPDX-License-Identifier: MIT. Written by test/trace/trace.py product --update.\n" + picture)
+    assert sends_meanwhile(shown.read_text())
+    letters = [set(text.splitlines()[-1].split("; ")[1].split(", ")) for text in (picture, shown.read_text())]
+    assert letters[0] == letters[1], letters
 
 
 def case_ends():

@@ -228,8 +228,9 @@ class Kernels {
       auto host = [&](uint64_t ticks) {
         return uint64_t(int64_t(from.host) + int64_t(double(int64_t(ticks - from.ticks)) * rate));
       };
-      const uint32_t name =
-          r.routine == shmem::trace::user_event ? user_event : first_of_kernels + r.routine;
+      // Those that the table does not have count from the top, as trace.cpp's.
+      const uint32_t name = r.routine >= shmem::trace::sum ? ~uint32_t(UINT16_MAX) | r.routine
+                                                           : first_of_kernels + r.routine;
       const int32_t pe = r.pe == 0xffffff ? -1 : int32_t(r.pe);
       shown[track].push_back(
           {{host(begin), host(end), r.bytes, pe, name}, error, int64_t(r.block), int(r.wave)});
