@@ -3,30 +3,48 @@
 // SHMEM_TRACE_KERNELS. Without it nothing of this is in a kernel.
 #pragma once
 #include <cstdint>
+#include <shmem/compiler.h>
 
 namespace shmem::trace {
 
+// The host reads places while kernels write to others, so each word says in which lap round the ring
+// it was stored: a record is there when all four say the same. Stores need no order for that, and
+// nobody resets anything.
 struct Record {
-  uint64_t begin, bytes; // begin: ticks of arch::clock
-  uint32_t took;         // ticks, or ~0
-  int32_t pe;            // the world's, or -1
-  uint32_t block;
-  uint16_t routine, wave; // routine: by its number in the table of tools/gen.py
+  uint64_t begin : 56, lap0 : 8; // ticks of arch::clock, its low bits
+  uint64_t bytes : 40, routine : 16, lap1 : 8;
+  uint64_t took : 32, pe : 24, lap2 : 8; // ticks, or 2^32 - 1; of the world, or 2^24 - 1
+  uint64_t block : 32, wave : 24, lap3 : 8;
 };
 static_assert(sizeof(Record) == 32);
-inline constexpr uint16_t user_event = UINT16_MAX; // a routine: bytes is the number of a mark
+// Routines that the table does not have: a mark, of which bytes is the number; and what kernels of
+// products do, a workgroup or wave at a time: the sums of a tile, rows of a tile to others, waiting
+// for a tile and for other members, sums of what members sent.
+enum Own : uint16_t {
+  user_event = UINT16_MAX,
+  multiply = user_event - 1,
+  send = user_event - 2,
+  wait_tile = user_event - 3,
+  meet = user_event - 4,
+  sum = user_event - 5
+};
 
-// In device memory, so that a record costs no transfer over PCIe.
+// A ring in device memory, so that a record costs no transfer over PCIe. Kernels never ask how far
+// the host has read: what it has not read within a lap is overwritten, and it counts that.
 struct Records {
-  Record *first; // NULL: nothing is recorded
-  uint64_t room;
-  uint64_t *taken; // how many were wanted, which may be more
+  Record *first;   // NULL: nothing is recorded
+  unsigned places; // 1 << places
+  uint64_t *taken; // places so far, in all laps
+
+  SHMEM_HD_ constexpr uint64_t room() const { return uint64_t(1) << places; }
+  SHMEM_HD_ constexpr uint64_t place(uint64_t at) const { return at & (room() - 1); }
+  SHMEM_HD_ constexpr uint8_t lap(uint64_t at) const { return uint8_t((at >> places) + 1); }
 };
 
 // A module of device code that records.
 struct Traced {
-  int (*show)(const Records *);   // 0 or a hipError_t
-  int (*clock)(uint64_t *result); // launches a kernel that stores the time there
+  int (*show)(const Records *);                 // 0 or a hipError_t
+  int (*clock)(uint64_t *result, void *stream); // queues a kernel that stores the time there
 };
 
 } // namespace shmem::trace
@@ -41,7 +59,7 @@ extern "C" void shmemx_traced_remove(shmem::trace::Traced *module);
 #else
 #define SHMEM_MARK_(id) ::shmem::trace::mark(id)
 #define SHMEM_TRACED_(scope, routine, bytes, pe)                                                   \
-  const ::shmem::trace::Call<::shmem::scope> traced_(routine, bytes, pe);
+  const ::shmem::trace::Call<scope> traced_(routine, bytes, pe);
 #include "scope.hpp"
 #include <hip/hip_runtime.h>
 
@@ -50,30 +68,34 @@ namespace shmem::trace {
 SHMEM_STATE_ Records records;
 
 // Threads that call this together take their places by one atomic a wave.
-SHMEM_D_ void put(Record r) {
+SHMEM_D_ void put(uint64_t begin, uint64_t took, uint64_t bytes, int pe, unsigned routine) {
   const uint64_t at = arch::take(records.taken);
-  if (at >= records.room) return;
-  r.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  r.wave = uint16_t(Workgroup{}.rank() / arch::wave_size);
-  records.first[at] = r;
+  const uint8_t lap = records.lap(at);
+  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z),
+                 wave = unsigned(Workgroup{}.rank()) / arch::wave_size;
+  const uint64_t last = uint64_t(lap) << 56, low = ~uint64_t(0) >> 8; // of a Record, word by word
+  uint64_t *const to = reinterpret_cast<uint64_t *>(records.first + records.place(at));
+  took = took < UINT32_MAX ? took : UINT32_MAX;
+  arch::store_lines(to, (begin & low) | last, (bytes & low >> 16) | uint64_t(routine) << 40 | last);
+  arch::store_lines(to + 2, took | (uint64_t(unsigned(pe)) << 32 & low) | last,
+                    block | uint64_t(wave) << 32 | last);
 }
 SHMEM_D_ void mark(unsigned id) {
-  if (records.first) put({arch::clock(), id, 0, -1, 0, user_event, 0});
+  if (records.first) put(arch::clock(), 0, id, -1, user_event);
 }
 
 // From here to the end of the block a routine runs. One thread of a scope writes the record; of
 // threads that call for themselves each does.
 template <class Scope> class Call {
-  Record r;
+  uint64_t begin, bytes;
+  int pe;
+  unsigned routine;
 
 public:
   SHMEM_D_ Call(unsigned routine, uint64_t bytes, int pe)
-      : r{records.first ? arch::clock() : 0, bytes, 0, pe, 0, uint16_t(routine), 0} {}
+      : begin(records.first ? arch::clock() : 0), bytes(bytes), pe(pe), routine(routine) {}
   SHMEM_D_ ~Call() {
-    if (!r.begin || Scope{}.rank()) return;
-    const uint64_t took = arch::clock() - r.begin;
-    r.took = took < UINT32_MAX ? uint32_t(took) : UINT32_MAX;
-    put(r);
+    if (begin && !Scope{}.rank()) put(begin, arch::clock() - begin, bytes, pe, routine);
   }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
@@ -81,7 +103,7 @@ public:
 
 namespace {
 __global__ void store_clock(uint64_t *result) {
-  *result = arch::clock();
+  arch::store(result, arch::clock());
 }
 struct Registrar {
   Traced module;
@@ -90,8 +112,8 @@ struct Registrar {
   static int show(const Records *r) {
     return int(hipMemcpyToSymbol(HIP_SYMBOL(records), r, sizeof *r, 0, hipMemcpyHostToDevice));
   }
-  static int clock(uint64_t *result) {
-    hipLaunchKernelGGL(store_clock, dim3(1), dim3(1), 0, nullptr, result);
+  static int clock(uint64_t *result, void *stream) {
+    hipLaunchKernelGGL(store_clock, dim3(1), dim3(1), 0, static_cast<hipStream_t>(stream), result);
     return int(hipGetLastError());
   }
 } registrar;

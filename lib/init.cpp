@@ -72,9 +72,15 @@ void join_job() {
   show_cores();
   print_info();
   if (self.me == 0 && !self.env.quiet) unknown_variables([](const char *line) { say("%s", line); });
-  if (self.me == 0 && *self.env.trace && !dlsym(RTLD_DEFAULT, "shmem_is_traced"))
-    say("SHMEM_TRACE: nothing is recorded, since oshrun did not start this; "
-        "LD_PRELOAD=libshmem_trace.so does it, too");
+  if (*self.env.trace) {
+    auto *traced =
+        reinterpret_cast<void (*)(const char *, int)>(dlsym(RTLD_DEFAULT, "shmem_traced"));
+    if (traced)
+      traced(self.env.trace, self.env.trace_records);
+    else if (self.me == 0)
+      say("SHMEM_TRACE: nothing is recorded, since oshrun did not start this; "
+          "LD_PRELOAD=libshmem_trace.so does it, too");
+  }
   slot.pid.store(self.pid, std::memory_order_release);
 }
 

@@ -414,7 +414,7 @@ def device(types, lines):
         bytes, pe = f.moves()
         context = "ctx" if f.ctx else "World{}"
         where = f"world_pe({context}, pe)" if pe else "-1"
-        return f"SHMEM_TRACED_({scope}, {number}, {bytes}, {where}) {call}"
+        return f"SHMEM_TRACED_(::shmem::{scope}, {number}, {bytes}, {where}) {call}"
     yield "namespace shmem_kernel {\nusing namespace shmem::device;"
     for f in device_functions(types, lines):
         if f.device_only:

@@ -24,6 +24,7 @@ struct Meeting {
 };
 SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const Meeting &second,
                            bool over) {
+  SHMEM_TRACED_(Workgroup, trace::meet, 0, -1)
   const uint64_t epoch = epoch_of(members);
   for (const Meeting &m : {first, second}) {
     if (m.tell) tell(members, m.tell, epoch, Workgroup{});
@@ -144,16 +145,19 @@ __global__ void __launch_bounds__(device::max_threads)
   const Store<Finish> &store = arch::argument<Members, const char *, const char *, size_t, size_t,
                                               size_t, unsigned, unsigned>(to);
   boxes += epoch_of(members) % 2 ? odd : 0;
-  const unsigned across = (store.n + chunk - 1) / chunk;
-  const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
-  for (size_t i = size_t(blockIdx.x) * arch::threads().x + arch::thread().x;
-       i < size_t(rows) * across; i += size_t(gridDim.x) * arch::threads().x) {
-    const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
-    float sum[chunk] = {};
-    for (int k = 0; k < members.n; k++)
-      add_as(store.type, sum,
-             (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
-    store.put(first + row, col, sum);
+  {
+    SHMEM_TRACED_(Workgroup, trace::sum, 0, -1)
+    const unsigned across = (store.n + chunk - 1) / chunk;
+    const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
+    for (size_t i = size_t(blockIdx.x) * arch::threads().x + arch::thread().x;
+         i < size_t(rows) * across; i += size_t(gridDim.x) * arch::threads().x) {
+      const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
+      float sum[chunk] = {};
+      for (int k = 0; k < members.n; k++)
+        add_as(store.type, sum,
+               (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
+      store.put(first + row, col, sum);
+    }
   }
   // The last workgroup ends the call for all of them.
   __shared__ bool ends;

@@ -31,6 +31,7 @@
 #include <hip/hip_runtime.h>
 
 #include "../scope.hpp"
+#include "../trace.hpp"
 #include "number.hpp"
 
 namespace shmem::gemm {

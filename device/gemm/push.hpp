@@ -88,7 +88,10 @@ private:
       tile.shard = first / rows;
       if (tile.shard == unsigned(members.me)) return true;
     }
-    if (waits) wait_until(members.own->call.progress[at % order.workers], at + 1);
+    if (waits) {
+      SHMEM_TRACED_(Wave, trace::wait_tile, 0, -1)
+      wait_until(members.own->call.progress[at % order.workers], at + 1);
+    }
     send_rows(tile, first, end, order.wide, next, lane, lanes);
     return true;
   }
@@ -96,6 +99,8 @@ private:
                           unsigned lane, unsigned lanes) const {
     const size_t left = size_t(tile.col) * element, width = size_t(wide) * element,
                  bytes = row - left < width ? row - left : width;
+    SHMEM_TRACED_(Wave, trace::send, bytes * (end - first) * (owner ? 1 : members.n - 1),
+                  owner ? pe_of(members, int(tile.shard)) : -1)
     const char *s = from + first * pitch + left;
     char *d = box(tile) + first * pitch + left;
     // Members do not all begin with the same one, because the links to one peer carry less than all

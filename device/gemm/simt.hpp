@@ -24,6 +24,7 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
     Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
+      SHMEM_TRACED_(Workgroup, trace::multiply, 0, -1)
       const unsigned m0 = tile.row, n0 = tile.col;
       float sum[tm][tn] = {};
       for (unsigned k0 = 0; k0 < x.k; k0 += bk) {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests of traces: trace.py CASE. OSHRUN, CALLS, TRACE (the tool), EXAMPLE and TRACER are given."""
+"""Tests of traces: trace.py CASE [--update]. OSHRUN, CALLS, TRACE (the tool), EXAMPLE, TRACER and others
+are given. --update, of product: the picture in shmem_performance(7) is to be the new one.
+"""
 
 import json
 import os
@@ -127,12 +129,67 @@ def case_kernels():
             track = [e for e in done if e["tid"] == tid]
             for a, b in zip(track, track[1:]):
                 assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)
-    # What has no room is counted.
-    said = traced(n, os.environ["KERNELS"], SHMEM_TRACE_RECORDS="10")
-    total = sum(want.values()) + blocks
-    assert said.count(f"no room for {total - 10} calls of kernels") == n, said
-    assert f"{n * (total - 10)} calls of kernels had no room" in check()
-    assert sum(e.get("cat") == "kernel" or e["name"].startswith("event 4") for e in events()) == 10 * n
+    said = traced(n, os.environ["KERNELS"], SHMEM_TRACE_RECORDS="0")
+    assert not said and not any(e.get("cat") == "kernel" for e in events()), said
+
+
+def marks():
+    return sorted(int(e["name"].split()[1]) for e in events() if e["ph"] == "i" and e["name"].startswith("event "))
+
+
+def case_ring():
+    """The host reads records while a kernel runs that makes ten times as many as there is room for. Where
+    it makes them in one go, all are counted, and the last ones are there."""
+    room, rounds, others = 512, 10, 2                       # others: calls of a round beside its marks
+    each = room - others
+    said = traced(1, os.environ["RING"], rounds, each, 200, SHMEM_TRACE_RECORDS=str(room - 100))
+    assert not said, said
+    assert marks() == list(range(rounds * each))
+    assert "had no room" not in check()
+    said = traced(1, os.environ["RING"], rounds, each, 0, SHMEM_TRACE_RECORDS=str(room))
+    seen = marks()
+    calls = sum(e.get("cat") == "kernel" for e in events())
+    lost = rounds * room - len(seen) - calls
+    assert lost > 0 and said.count("\n") == 1 and f"no room for {lost} calls of kernels" in said, (lost, said)
+    assert len(set(seen)) == len(seen) and set(range((rounds - 1) * each, rounds * each)) <= set(seen), len(seen)
+    assert f"{lost} calls of kernels had no room" in check()
+
+
+def sends_meanwhile(picture):
+    """Whether each PE's picture has a column in which one workgroup sends and another one multiplies."""
+    rows = [line.split() for line in picture.splitlines() if line.startswith("PE ")]
+    return all(any({"s", "m"} <= set(column) for column in zip(*(row[3] for row in rows if row[1] == pe)))
+               for pe in "01")
+
+
+def case_product():
+    """A fused product sends tiles while it multiplies others, and the page of the manual shows that. Where
+    there are fewer cores than workgroups that is so in many runs, and not in each."""
+    tile = 64                                               # rows and columns of one, each 3 x 2 times
+    for _ in range(50):
+        said = traced(2, os.environ["PRODUCT"], 2 * tile, 3 * tile, 512, 1)
+        assert not said, said
+        for pe in range(2):
+            done = {}
+            for e in events():
+                if e.get("cat") == "kernel" and e["pid"] == pe:
+                    done.setdefault(e["name"], []).append(e)
+            assert set(done) == {"multiply", "send", "wait for a tile", "sum", "meet members"}, set(done)
+            assert len(done["multiply"]) == 6 and {e["args"]["pe"] for e in done["send"]} == {1 - pe}, done
+            assert sum(e["args"]["bytes"] for e in done["send"]) == 3 * tile * tile * 2, done["send"]
+            ends = sorted(e["ts"] + e["dur"] for e in done["multiply"])
+            assert all(e["ts"] >= ends[0] for e in done["send"]), done      # of the first of them
+        picture = run(sys.executable, TOOL, "--check", "--timeline", FILE)
+        if sends_meanwhile(picture):
+            break
+    else:
+        raise AssertionError("nothing is sent while others are multiplied")
+    shown = Path(__file__).with_name("product.txt")
+    if "--update" in sys.argv:
+        shown.write_text("// SPDX-License-Identifier: MIT. Written by test/trace/trace.py product --update.\n" + picture)
+    assert sends_meanwhile(shown.read_text())
+    letters = [set(text.splitlines()[-1].split("; ")[1].split(", ")) for text in (picture, shown.read_text())]
+    assert letters[0] == letters[1], letters
 
 
 def case_ends():
@@ -159,10 +216,23 @@ def case_sums():
 
 def case_errors():
     hello = ("-n", 2, CALLS)
-    said = run(OSHRUN, *hello, SHMEM_TRACE=str(TMP / "none" / "x"))
-    assert said.count("\n") == 1 and "No such file" in said and "SHMEM_TRACE" in said, said
-    said = run(OSHRUN, *hello, SHMEM_TRACE="/dev/full")
-    assert "No space left" in said and said.count("\n") == 1, said
+    for path, why in ((TMP / "none" / "x", "No such file"), (TMP, "Is a directory"), ("/sys/trace", "Permission denied"),
+                      ("/dev/full", "No space left")):
+        said = run(OSHRUN, *hello, SHMEM_TRACE=str(path))
+        assert said.count("\n") == 1 and "SHMEM_TRACE: " in said and why in said, said
+    # A disk that becomes full later: each PE says so once and goes on, and what there is can be read.
+    small = ("unshare", "--mount", *["--map-root-user"] * (os.geteuid() != 0), "sh", "-c")
+    full = TMP / "full"
+    full.mkdir()
+    mount = f"mount -t tmpfs -o size=64k none {full}"
+    if subprocess.run([*small, mount], capture_output=True).returncode:
+        print("no file system can be made here: none becomes full")
+    else:
+        said = run(*small, f'{mount} && "$@" && cat {full}/x > {FILE}', "sh", OSHRUN, *hello, SHMEM_TRACE=f"{full}/x")
+        said = said.splitlines()
+        assert 1 <= len(said) <= 2 and all("writing: No space left" in line for line in said), said
+        assert 60000 < FILE.stat().st_size <= 65536
+        check()
     said = run(CALLS, SHMEM_TRACE=str(FILE))
     assert said.count("\n") == 1 and "oshrun did not start this" in said, said
     said = run(CALLS, SHMEM_TRACE=str(FILE), LD_PRELOAD=os.environ["TRACER"])

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT
-// What kernels called that were compiled with SHMEM_TRACE_KERNELS. They write records to device
-// memory, which are read at shmem_finalize, when all kernels have ended.
+// What kernels called that were compiled with SHMEM_TRACE_KERNELS. They write records to a ring in
+// device memory, which a thread reads while they run.
+#include "../../device/runtime.hpp"
 #include "../../device/trace.hpp"
 #include "trace.hpp"
 #include <algorithm>
+#include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <hip/hip_runtime_api.h>
 #include <mutex>
+#include <sched.h>
 #include <set>
+#include <signal.h>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,116 +26,305 @@ namespace {
 
 using shmem::trace::Record, shmem::trace::Records, shmem::trace::Traced;
 
-struct Kernels {
-  std::mutex mutex;
-  std::vector<Traced *> modules;
-  Records records = {};
-  uint64_t *clock = nullptr; // behind `taken`
-  struct Sample {
-    uint64_t host, ticks, error;
-  } begin = {};
-  std::vector<int> tracks;
+constexpr uint64_t us = 1000, ms = 1000 * us;
+constexpr uint64_t look_every =
+    5 * ms; // of a million places kernels fill 200 in a microsecond then
+constexpr uint64_t write_every = 1000 * ms;
+constexpr size_t most_read = 1 << 20;           // records, before they are written: 32 MiB
+constexpr uint64_t records_at_a_time = 1 << 15; // that are copied: 1 MiB
 
-  // The GPU's clock at some time between two of the host's: the quickest of 16.
-  bool sample(Sample *best) {
+// The GPU's clock and the host's at one time, which may be wrong by error.
+struct Sample {
+  uint64_t host, ticks, error;
+};
+
+// In host memory, where the GPU copies to and kernels store their clock.
+struct Shared {
+  uint64_t clock, taken;
+  Record records[records_at_a_time];
+};
+
+enum class Ask { nothing, begin, write, end, finish };
+
+class Kernels {
+  std::mutex mutex; // of what follows
+  std::condition_variable changed;
+  bool started = false;
+  Ask asked = Ask::nothing;
+
+  // Of the thread alone, or of those who wait for it. No other calls HIP, so nobody waits for a
+  // lock that is held in a call of the driver: it may wait for kernels.
+  bool recording = false;
+  int device = 0;
+  hipStream_t copies = nullptr, clocks = nullptr;
+  Shared *shared = nullptr;
+  uint64_t *clock_there = nullptr;
+  uint64_t next = 0; // the first place that is not read
+  uint64_t overwritten = 0;
+  Sample looked = {};  // host: when `taken` was read the last time; ticks: what it was
+  Sample newest = {};  // the last call that ended: between two looks
+  Sample written = {}; // what began before it is in the file
+  std::vector<Record> read;
+  std::vector<int> tracks;
+  std::vector<uint64_t> until; // of each track, in ticks
+
+  static bool tried(hipError_t error) {
+    if (error == hipSuccess) return true;
+    fprintf(stderr, "shmem: SHMEM_TRACE: %s; what kernels call is missing from here on\n",
+            hipGetErrorString(error));
+    (void)hipGetLastError();
+    return false;
+  }
+
+  // The GPU's clock at some time between two of the host's: the quickest of some that a kernel
+  // stores. Where kernels fill the GPU that may take for ever, and is given up.
+  bool sample(Sample *best, int tries, uint64_t patience) {
+    const uint64_t start = now();
     best->error = UINT64_MAX;
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < tries; i++) {
+      if (hipStreamQuery(clocks) != hipSuccess) { // an earlier one has not come
+        (void)hipGetLastError();
+        break;
+      }
+      __atomic_store_n(&shared->clock, 0, __ATOMIC_RELAXED);
       const uint64_t before = now();
-      if (modules.front()->clock(clock) || hipDeviceSynchronize() != hipSuccess) return false;
-      const uint64_t half = (now() - before) / 2;
-      uint64_t ticks = 0;
-      if (hipMemcpy(&ticks, clock, sizeof ticks, hipMemcpyDeviceToHost) != hipSuccess) return false;
-      if (half < best->error) *best = {before + half, ticks, half};
+      {
+        const std::lock_guard lock(modules_mutex); // one that is unloaded waits
+        if (modules.empty() || modules.front()->clock(clock_there, clocks)) break;
+      }
+      uint64_t ticks = 0, after = 0;
+      do {
+        ticks = __atomic_load_n(&shared->clock, __ATOMIC_RELAXED);
+        after = now();
+        if (!ticks) sched_yield();
+      } while (!ticks && after - start < patience);
+      const uint64_t half = (after - before) / 2;
+      if (ticks && half < best->error) *best = {before + half, ticks, half};
+    }
+    return best->error != UINT64_MAX;
+  }
+
+  bool copy(void *to, const void *from, size_t bytes) {
+    return !bytes || tried(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, copies));
+  }
+
+  bool open() {
+    int least = 0, greatest = 0;
+    // The highest priority: as in stream.cpp. Copies and clocks apart, because a clock may have to
+    // wait until there is room for its kernel.
+    if (!tried(hipSetDevice(device)) ||
+        !tried(hipDeviceGetStreamPriorityRange(&least, &greatest)) ||
+        !tried(hipStreamCreateWithPriority(&copies, hipStreamNonBlocking, greatest)) ||
+        !tried(hipStreamCreateWithPriority(&clocks, hipStreamNonBlocking, greatest)) ||
+        !tried(hipHostMalloc(reinterpret_cast<void **>(&shared), sizeof *shared,
+                             hipHostMallocMapped)) ||
+        !tried(hipHostGetDevicePointer(reinterpret_cast<void **>(&clock_there), &shared->clock, 0)))
+      return false;
+    // Fine-grained, because the host reads what a kernel has written that still runs.
+    char *memory = nullptr;
+    const unsigned places = unsigned(std::bit_width(records_wanted() - 1));
+    const size_t bytes = 128 + (sizeof(Record) << places);
+    if (!tried(shmem::runtime::malloc_flags(reinterpret_cast<void **>(&memory), bytes, device)) ||
+        !tried(hipMemset(memory, 0, bytes)) || !tried(hipDeviceSynchronize()))
+      return false;
+    records = {reinterpret_cast<Record *>(memory + 128), places,
+               reinterpret_cast<uint64_t *>(memory)};
+    return true;
+  }
+  bool begin() {
+    // A question for a stream would spoil what another thread captures: see stream.cpp.
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    (void)hipThreadExchangeStreamCaptureMode(&mode);
+    if (!records.first && !open()) return false;
+    if (!sample(&written, 16, 10000 * ms)) return tried(hipErrorLaunchFailure);
+    const std::lock_guard lock(modules_mutex);
+    return std::all_of(modules.begin(), modules.end(),
+                       [&](Traced *m) { return tried(hipError_t(m->show(&records))); });
+  }
+
+  bool look() {
+    const uint64_t host = now();
+    if (!copy(&shared->taken, records.taken, sizeof shared->taken) ||
+        !tried(hipStreamSynchronize(copies)))
+      return false;
+    looked = {host, shared->taken, 0};
+    return true;
+  }
+  void skip(uint64_t until) {
+    if (next >= until) return;
+    overwritten += until - next;
+    next = until;
+  }
+  // All that is whole. all: no kernel runs.
+  bool take(bool all) {
+    const Sample before = looked;
+    if (!look()) return false;
+    while (next != looked.ticks && (all || read.size() < most_read)) {
+      if (looked.ticks > records.room()) skip(looked.ticks - records.room());
+      const uint64_t n = std::min(looked.ticks - next, records_at_a_time),
+                     place = records.place(next), first = std::min(n, records.room() - place);
+      if (!copy(shared->records, records.first + place, first * sizeof(Record)) ||
+          !copy(shared->records + first, records.first, (n - first) * sizeof(Record)) || !look())
+        return false;
+      // What may have been overwritten while it was copied.
+      const uint64_t copied = next, end = next + n;
+      if (looked.ticks > records.room()) skip(std::min(looked.ticks - records.room(), end));
+      while (next < end) {
+        const Record &r = shared->records[next - copied];
+        const uint8_t lap = records.lap(next);
+        if (r.lap0 == lap && r.lap1 == lap && r.lap2 == lap && r.lap3 == lap) {
+          if (next >= before.ticks)
+            newest = {(before.host + now()) / 2, r.begin + r.took, (now() - before.host) / 2};
+          read.push_back(r);
+          next++;
+        } else if (all) {
+          skip(next + 1);
+        } else {
+          return true; // it comes
+        }
+      }
+      if (all && read.size() >= most_read) write(Ask::finish);
     }
     return true;
   }
-  int track(size_t i) {
-    if (i == tracks.size()) tracks.push_back(new_track("kernels " + std::to_string(i + 1)));
-    return tracks[i];
+
+  // Ticks from a time to another one that is within 8 years, or with 100 MHz 80, by its low 56 bits.
+  static int64_t since(uint64_t ticks, uint64_t low) { return int64_t((low - ticks) << 8) >> 8; }
+  // Between two samples a clock runs evenly, so a time there is as wrong as the worse one at most.
+  void write(Ask what) {
+    const Sample from = written;
+    Sample to;
+    if (!sample(&to, 16, what == Ask::finish ? 1000 * ms : ms)) {
+      // Kernels fill the GPU. There is time, unless there is much to write.
+      if (what == Ask::nothing && read.size() < most_read) return;
+      to = newest;
+      to.ticks = from.ticks + uint64_t(since(from.ticks, to.ticks));
+    }
+    const double rate = to.ticks > from.ticks && to.host > from.host
+                            ? double(to.host - from.host) / double(to.ticks - from.ticks)
+                            : 1e9 / shmem::runtime::clock_rate;
+    const auto error = int64_t(std::max(from.error, to.error));
+    auto begun = [&](const Record &r) { return since(from.ticks, r.begin); };
+    std::sort(read.begin(), read.end(),
+              [&](const Record &a, const Record &b) { return begun(a) < begun(b); });
+    // A track shows one call at a time: the lowest that is free.
+    std::set<std::pair<uint64_t, size_t>> busy; // until when
+    std::set<size_t> idle;
+    for (size_t i = 0; i < until.size(); i++) busy.insert({until[i], i});
+    std::vector<std::vector<Timed>> shown(until.size());
+    for (const Record &r : read) {
+      const uint64_t begin = from.ticks + uint64_t(begun(r)), end = begin + r.took;
+      for (; !busy.empty() && busy.begin()->first <= begin; busy.erase(busy.begin()))
+        idle.insert(busy.begin()->second);
+      if (idle.empty()) {
+        idle.insert(shown.size());
+        shown.emplace_back();
+        until.push_back(0);
+      }
+      const size_t track = *idle.begin();
+      idle.erase(idle.begin());
+      busy.insert({end, track});
+      until[track] = end;
+      auto host = [&](uint64_t ticks) {
+        return uint64_t(int64_t(from.host) + int64_t(double(int64_t(ticks - from.ticks)) * rate));
+      };
+      // Those that the table does not have count from the top, as trace.cpp's.
+      const uint32_t name = r.routine >= shmem::trace::sum ? ~uint32_t(UINT16_MAX) | r.routine
+                                                           : first_of_kernels + r.routine;
+      const int32_t pe = r.pe == 0xffffff ? -1 : int32_t(r.pe);
+      shown[track].push_back(
+          {{host(begin), host(end), r.bytes, pe, name}, error, int64_t(r.block), int(r.wave)});
+    }
+    for (size_t i = 0; i < shown.size(); i++) {
+      if (i == tracks.size()) tracks.push_back(new_track("kernels " + std::to_string(i + 1)));
+      write_timed(tracks[i], shown[i]);
+    }
+    read.clear();
+    written = to;
   }
+
+  bool work(Ask what) {
+    if (what == Ask::begin) return begin();
+    if (what == Ask::finish && !tried(hipDeviceSynchronize())) return false;
+    if (!take(what == Ask::finish)) return false;
+    if (what != Ask::nothing || read.size() >= most_read || now() - written.host >= write_every)
+      write(what);
+    return what != Ask::end && what != Ask::finish;
+  }
+  [[noreturn]] void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      auto is_asked = [&] { return asked != Ask::nothing; };
+      if (recording)
+        changed.wait_for(lock, std::chrono::nanoseconds(look_every), is_asked);
+      else
+        changed.wait(lock, is_asked);
+      const Ask what = asked;
+      lock.unlock();
+      if (recording || what == Ask::begin) recording = work(what);
+      lock.lock();
+      if (what == Ask::nothing) continue;
+      asked = Ask::nothing;
+      changed.notify_all();
+    }
+  }
+
+public:
+  std::mutex modules_mutex; // of modules, and of records while it is shown to one
+  std::vector<Traced *> modules;
+  Records records = {};
+
+  void ask(Ask what) {
+    std::unique_lock lock(mutex);
+    if (!started) {
+      if (what != Ask::begin) return;
+      // Its own GPU is this thread's.
+      if (!tried(hipGetDevice(&device))) return;
+      sigset_t all, before;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before); // signals are the program's
+      std::thread([this] { run(); }).detach();
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      started = true;
+      // Before the runtime goes, whose end was registered before.
+      atexit([] { ask_here(Ask::end); });
+      pthread_atfork(nullptr, nullptr, [] { forked = true; });
+    }
+    auto free = [&] { return asked == Ask::nothing; };
+    changed.wait(lock, free);
+    asked = what;
+    changed.notify_all();
+    changed.wait(lock, free);
+  }
+  uint64_t lost() { return std::exchange(overwritten, 0); }
+
+  inline static bool forked = false; // the thread is the parent's
+  static void ask_here(Ask what);
 };
 Kernels &kernels() {
   static Kernels *const k = new Kernels; // never destroyed: modules go at the end
   return *k;
 }
-
-bool show(Kernels &k, Traced *module) {
-  if (!module->show(&k.records)) return true;
-  (void)hipGetLastError();
-  return false;
-}
-
-bool open(Kernels &k) {
-  if (!k.records.room) {
-    const char *text = getenv("SHMEM_TRACE_RECORDS");
-    const uint64_t room = text && *text ? strtoull(text, nullptr, 10) : 1 << 20;
-    if (!room) return true;
-    char *memory = nullptr;
-    if (hipMalloc(reinterpret_cast<void **>(&memory), 128 + room * sizeof(Record)) != hipSuccess)
-      return false;
-    k.records = {reinterpret_cast<Record *>(memory + 128), room,
-                 reinterpret_cast<uint64_t *>(memory)};
-    k.clock = k.records.taken + 8;
-  }
-  if (hipMemset(k.records.taken, 0, sizeof(uint64_t)) != hipSuccess || !k.sample(&k.begin))
-    return false;
-  return std::all_of(k.modules.begin(), k.modules.end(), [&](Traced *m) { return show(k, m); });
+void Kernels::ask_here(Ask what) {
+  if (!forked) kernels().ask(what);
 }
 
 } // namespace
 
 void begin_kernels() {
   Kernels &k = kernels();
-  const std::lock_guard lock(k.mutex);
-  if (k.modules.empty() || open(k)) return;
-  fprintf(stderr, "shmem: SHMEM_TRACE: %s; what kernels call is missing\n",
-          hipGetErrorString(hipGetLastError()));
-}
-
-uint64_t write_kernels() {
-  Kernels &k = kernels();
-  const std::lock_guard lock(k.mutex);
-  if (!k.records.room || k.modules.empty()) return 0;
-  uint64_t taken = 0;
-  Kernels::Sample end;
-  if (hipDeviceSynchronize() != hipSuccess || !k.sample(&end) ||
-      hipMemcpy(&taken, k.records.taken, sizeof taken, hipMemcpyDeviceToHost) != hipSuccess)
-    return 0;
-  std::vector<Record> all(std::min(taken, k.records.room));
-  if (!all.empty() && hipMemcpy(all.data(), k.records.first, all.size() * sizeof(Record),
-                                hipMemcpyDeviceToHost) != hipSuccess)
-    return 0;
-  std::sort(all.begin(), all.end(),
-            [](const Record &a, const Record &b) { return a.begin < b.begin; });
-  // Between two samples a clock runs evenly, so a time there is as wrong as the worse one at most.
-  const double rate = double(end.host - k.begin.host) / double(end.ticks - k.begin.ticks);
-  const auto error = int64_t(std::max(k.begin.error, end.error));
-  // A track shows one call at a time: the lowest that is free.
-  std::set<std::pair<uint64_t, size_t>> busy; // until when
-  std::set<size_t> idle;
-  std::vector<std::vector<Timed>> shown;
-  for (const Record &r : all) {
-    const uint64_t until = r.begin + r.took;
-    for (; !busy.empty() && busy.begin()->first <= r.begin; busy.erase(busy.begin()))
-      idle.insert(busy.begin()->second);
-    if (idle.empty()) {
-      idle.insert(shown.size());
-      shown.emplace_back();
-    }
-    const size_t track = *idle.begin();
-    idle.erase(idle.begin());
-    busy.insert({until, track});
-    auto host = [&](uint64_t ticks) {
-      return uint64_t(int64_t(k.begin.host) +
-                      int64_t(double(int64_t(ticks - k.begin.ticks)) * rate));
-    };
-    const uint32_t name =
-        r.routine == shmem::trace::user_event ? user_event : first_of_kernels + r.routine;
-    shown[track].push_back(
-        {{host(r.begin), host(until), r.bytes, r.pe, name}, error, int64_t(r.block), r.wave});
+  {
+    const std::lock_guard lock(k.modules_mutex);
+    if (k.modules.empty() || !records_wanted()) return;
   }
-  for (size_t i = 0; i < shown.size(); i++) write_timed(k.track(i), shown[i]);
-  return taken - all.size();
+  Kernels::ask_here(Ask::begin);
+}
+void write_kernels() {
+  Kernels::ask_here(Ask::write);
+}
+uint64_t finish_kernels() {
+  Kernels::ask_here(Ask::finish);
+  return kernels().lost();
 }
 
 } // namespace trace
@@ -137,13 +333,13 @@ uint64_t write_kernels() {
 using trace::Traced;
 extern "C" void shmemx_traced_add(Traced *module) {
   trace::Kernels &k = trace::kernels();
-  const std::lock_guard lock(k.mutex);
+  const std::lock_guard lock(k.modules_mutex);
   k.modules.push_back(module);
-  if (k.records.room) trace::show(k, module);
+  if (k.records.first && module->show(&k.records)) (void)hipGetLastError();
 }
 extern "C" void shmemx_traced_remove(Traced *module) {
   trace::Kernels &k = trace::kernels();
-  const std::lock_guard lock(k.mutex);
+  const std::lock_guard lock(k.modules_mutex);
   k.modules.erase(std::remove(k.modules.begin(), k.modules.end(), module), k.modules.end());
 }
 #pragma GCC visibility pop

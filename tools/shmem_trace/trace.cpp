@@ -34,7 +34,12 @@ namespace {
 constexpr size_t events_at_a_time = 4096; // a thread's, before it writes them: 128 KiB
 // What the table of the API does not have.
 constexpr const char *own_names[] = {
-    "event",
+    "event", // this and the next five: trace::Own of kernels
+    "multiply",
+    "send",
+    "wait for a tile",
+    "meet members",
+    "sum",
     "writing the trace",
     "shmem_init",
     "shmem_init_thread",
@@ -58,6 +63,8 @@ const char *name_of(uint32_t name) {
 
 class Track;
 struct File {
+  const char *path = ""; // both as libshmem has read them
+  uint64_t records = 0;
   int fd = -1, pe = 0;
   int64_t offset = 0; // of PE 0's clock to this one's, ns
   std::mutex mutex;   // of what is below
@@ -219,8 +226,8 @@ Offset compare_clocks(uint64_t *words) {
 
 // PE 0 makes the file, and all of its node have it then; another node may have one of its own.
 void begin(uint64_t began, uint32_t name) {
-  const char *path = getenv("SHMEM_TRACE");
-  if (file().inits++ || !path || !*path) return;
+  const char *const path = file().path;
+  if (file().inits++ || !*path) return;
   if (file().whole) { // again, after shmem_finalize
     if (file().fd < 0) return;
     on = true;
@@ -304,6 +311,10 @@ void write_timed(int track, const std::vector<Timed> &events) {
   file().append(out.text);
 }
 
+uint64_t records_wanted() {
+  return file().records;
+}
+
 void *next(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
@@ -315,7 +326,11 @@ using namespace trace;
 #pragma GCC visibility push(default)
 extern "C" {
 
-extern const char shmem_is_traced = 1; // what libshmem looks for
+// What libshmem looks for, and calls in its first init.
+void shmem_traced(const char *path, int records) {
+  file().path = path;
+  file().records = uint64_t(records);
+}
 
 void shmem_init() {
   const uint64_t began = now();
@@ -342,7 +357,7 @@ void shmem_finalize() {
               "shmem: PE %d: SHMEM_TRACE: %zu calls on streams have not ended at "
               "shmem_finalize; the trace lacks what the GPU did of them\n",
               file().pe, left);
-    if (const uint64_t lost = file().fd < 0 ? 0 : write_kernels()) {
+    if (const uint64_t lost = file().fd < 0 ? 0 : finish_kernels()) {
       fprintf(stderr,
               "shmem: PE %d: SHMEM_TRACE: there was no room for %" PRIu64
               " calls of kernels; SHMEM_TRACE_RECORDS makes more\n",
@@ -371,6 +386,7 @@ void shmem_pcontrol(int level, ...) {
   if (level <= 1) return;
   mine().write();
   write_streams(0);
+  write_kernels();
 }
 
 // The products, which the table of the API does not have. A pointer that is found when the library

@@ -75,7 +75,9 @@ public:
 // What kernels call: kernel.cpp.
 extern const uint32_t first_of_kernels; // in names, generated
 void begin_kernels();
-uint64_t write_kernels(); // gives how many had no room
+void write_kernels();
+uint64_t finish_kernels(); // gives how many were overwritten
+uint64_t records_wanted(); // that there is to be room for
 
 // A track that no thread has, and what comes on it.
 struct Timed {

@@ -217,6 +217,7 @@ struct Direct : Blocked<T, bm, bn, waves_m, waves_n> {
     Tiles<Order> tiles(order);
     Tile tile;
     while (tiles.next(tile)) {
+      SHMEM_TRACED_(Workgroup, trace::multiply, 0, -1)
       Shape::to_scalars(tile);
       typename Shape::Sums sums;
       Shape::clear(sums);

@@ -239,6 +239,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
     Tile tile;
     Places places;
     while (tiles.next(tile)) {
+      SHMEM_TRACED_(Workgroup, trace::multiply, 0, -1)
       Shape::to_scalars(tile);
       typename Shape::Sums sums = {};
       A a(x.a, x.lda, !x.trans_a, tile.row, tile.end, x.k);

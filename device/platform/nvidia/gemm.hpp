@@ -152,6 +152,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     Tiles<Order> tiles(order);
     Tile tile, next;
     for (bool more = tiles.next(tile); more; tile = next) {
+      SHMEM_TRACED_(Consumers, trace::multiply, 0, -1)
       float d[bn / 2];
       if (!x.x.k)
 #pragma unroll
