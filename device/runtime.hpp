@@ -41,6 +41,41 @@ inline hipError_t module_global(void **, size_t *, void *, const char *) {
 // A handle's memory is unmapped when it is closed.
 inline constexpr bool closes_handles = true;
 
+// Memory that comes in chunks, is mapped where the caller wants it, and goes to other processes as a
+// descriptor. step: of addresses and sizes; 0: there is none that peers and the host see while
+// kernels run. HIP's before 7 is not (hipMemAllocationTypeUncached came with that, and nothing of
+// this has run on it).
+using Chunk = unsigned long long;
+inline size_t chunk_step(int) {
+  return 0;
+}
+inline hipError_t reserve(void **, size_t) {
+  return hipErrorNotSupported;
+}
+inline hipError_t give_up(void *, size_t) { // what was reserved
+  return hipErrorNotSupported;
+}
+inline hipError_t create_chunk(Chunk *, size_t, int) {
+  return hipErrorNotSupported;
+}
+inline hipError_t export_chunk(int *, Chunk) {
+  return hipErrorNotSupported;
+}
+inline hipError_t import_chunk(Chunk *, int) { // the descriptor stays open
+  return hipErrorNotSupported;
+}
+// For that device to read and write. It is there until it is unmapped and its handle dropped, here
+// and in all who have imported it.
+inline hipError_t map_chunk(void *, size_t, Chunk, int) {
+  return hipErrorNotSupported;
+}
+inline hipError_t unmap_chunk(void *, size_t) {
+  return hipErrorNotSupported;
+}
+inline hipError_t drop_chunk(Chunk) {
+  return hipErrorNotSupported;
+}
+
 // A copy of rows by the GPU's engines.
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {

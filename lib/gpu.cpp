@@ -52,6 +52,7 @@ struct Mapped {
   std::vector<char *> opened;
 };
 Mapped heap, flags;
+bool grows; // the heap: it is not an allocation
 
 // What PEs tell each other.
 struct Gpu {
@@ -59,7 +60,7 @@ struct Gpu {
   hipUUID uuid;
   int device;
   bool near;
-  size_t free;
+  size_t free, total;
 };
 struct Export {
   hipIpcMemHandle_t heap, flags;
@@ -98,8 +99,8 @@ int device_here(const Gpu &theirs) {
 }
 
 // Several PEs on one GPU share it, and the size is the same on all PEs. One that the user asked for
-// is taken or refused.
-size_t heap_bytes(const Gpu &mine) {
+// is taken or refused. upto: what it may grow to.
+size_t heap_bytes(const Gpu &mine, size_t &upto) {
   seats.resize(size_t(self.n_local));
   exchange_value(*self.shared, mine, [&](int i, const Gpu &p) { seats[i].gpu = p; });
   near = true;
@@ -109,15 +110,18 @@ size_t heap_bytes(const Gpu &mine) {
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   struct Share {
-    size_t bytes, sharers;
+    size_t bytes, upto, sharers;
     Gpu gpu;
-  } share{0, 0, mine}, least{};
+  } share{0, 0, 0, mine}, least{};
   share.sharers = size_t(std::count_if(seats.begin(), seats.end(),
                                        [&](const Seat &s) { return same_gpu(s.gpu, mine); }));
   share.bytes = mine.free / share.sharers;
   share.bytes -= std::min(share.bytes, max_align + flag_bytes());
+  share.upto = mine.total / share.sharers;
+  upto = self.env.symmetric_max ? self.env.symmetric_max : SIZE_MAX;
   exchange_value(*self.world, share, [&](int pe, const Share &theirs) {
     if (pe == 0 || theirs.bytes < least.bytes) least = theirs;
+    upto = std::min(upto, theirs.upto);
   });
   const Gpu &tight = least.gpu;
   if (text && want > least.bytes)
@@ -129,18 +133,26 @@ size_t heap_bytes(const Gpu &mine) {
   return (text ? want : std::min(want, least.bytes / 4)) & ~(page - 1);
 }
 
-void allocate(size_t bytes) {
+// Gives how large the heap may become.
+size_t allocate(size_t bytes, size_t upto) {
   void *p = nullptr;
-  MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
-       "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
-  heap.raw = static_cast<char *>(p);
-  heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
+  const size_t most = self.env.heap_grow ? open_chunks(bytes, upto, heap.peer) : 0;
+  grows = most != 0;
+  if (grows) {
+    heap.own = reinterpret_cast<char *>(heap.peer[self.local]);
+  } else {
+    MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
+         "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
+    heap.raw = static_cast<char *>(p);
+    heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
+  }
   MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
        "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
   flags.raw = flags.own = static_cast<char *>(p);
   // Without a GPU memory is new pages of a file: zero, and not there until they are touched.
   if (runtime::hardware) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
+  return grows ? most : bytes;
 }
 
 // Unmaps what the others share.
@@ -157,6 +169,8 @@ void drop() {
     MUST(hipFree(m->raw), "hipFree");
     *m = {};
   }
+  close_chunks();
+  grows = false;
   seats.clear();
   self.far = self.device_main = false;
   chosen = -1;
@@ -226,6 +240,7 @@ bool exchange_handles() {
   for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
                                  std::tuple(&mine.flags, &flags, "flags")}) {
     // A PE alone shares nothing, and has its heap where the system refuses to share.
+    if (!m->raw) continue;
     hipError_t error = self.n_local > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
@@ -239,9 +254,11 @@ bool exchange_handles() {
   exchange_value(*self.shared, mine, [&](int i, const Export &theirs) { all[i] = theirs; });
   for (int i = 0; i < self.n_local && !*refused; i++) {
     if (i == self.local) continue;
-    heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
-    heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
-    if (*refused) break;
+    if (!grows) {
+      heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
+      heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
+      if (*refused) break;
+    }
     flags.opened[i] = map_export(i, all[i].flags, "flags");
     flags.peer[i] = uintptr_t(flags.opened[i]);
   }
@@ -364,21 +381,22 @@ void open_tuning() {
 bool map(Region &device) {
   if (!choose()) return false;
   Gpu mine{};
-  size_t total;
   MUST(identify(chosen, mine), "hipDeviceGetPCIBusId");
   mine.near = runtime::shares_memory(chosen);
-  MUST(hipMemGetInfo(&mine.free, &total), "hipMemGetInfo");
-  const size_t bytes = heap_bytes(mine);
+  MUST(hipMemGetInfo(&mine.free, &mine.total), "hipMemGetInfo");
+  size_t upto;
+  const size_t bytes = heap_bytes(mine, upto);
   const size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
-  allocate(room);
+  const size_t most = allocate(room, upto);
   if (!exchange_handles()) return false;
   usual_rate = runtime::link_rate(chosen);
   try_out(room);
   auto *delta = new ptrdiff_t[size_t(self.n_local)];
   for (int i = 0; i < self.n_local; i++) delta[i] = ptrdiff_t(heap.peer[i] - uintptr_t(heap.own));
-  device = {{uintptr_t(heap.own), bytes}, delta};
-  debug("device heap of %zu bytes at %p on GPU %d (%s)%s", bytes, static_cast<void *>(heap.own),
-        chosen, mine.bus, near ? ", as near as host memory" : "");
+  device = {{uintptr_t(heap.own), grows ? most : bytes}, delta};
+  self.device_kept = bytes;
+  debug("device heap of %zu bytes, up to %zu, at %p on GPU %d (%s)%s", bytes, device.size,
+        static_cast<void *>(heap.own), chosen, mine.bus, near ? ", as near as host memory" : "");
   return true;
 }
 
@@ -412,14 +430,12 @@ void open() {
                 max_device_pes);
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
-  if (!heap.raw) {
+  if (!heap.own) {
     if (!map(mapped)) return;
     is_main = self.device_main;
     self.device = mapped;
     self.flags = {{uintptr_t(flags.own), flag_bytes()}, nullptr};
     if constexpr (net::built) net::open_device(near);
-    if (self.env.heap_grow)
-      debug("SHMEM_HEAP_GROW: the heap in device memory stays as it is: it is one allocation");
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");

@@ -20,12 +20,13 @@ namespace {
 // One for host memory, one for device memory.
 struct Heap {
   const Region &region;
+  const size_t &kept; // all of it, where it does not grow
   const char *name;
   Alloc alloc;
   char *at(size_t offset) const { return reinterpret_cast<char *>(region.base) + offset; }
 };
-Heap host_heap{self.heap, "the symmetric heap", {}};
-Heap device_heap{self.device, "the symmetric heap in device memory", {}};
+Heap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}};
+Heap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}};
 std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
 
 // Where a block with these hints lies.
@@ -58,15 +59,17 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
   });
 }
 
-// Memory comes to the host heap as it is touched. What has been freed between these offsets, behind
-// what is kept, goes back, in steps of a huge page: many small blocks are not many system calls.
+// Memory comes to the host heap as it is touched, and to the GPU's before it is used. What has been
+// freed between these offsets, behind what is kept, goes back; to the host in steps of a huge page:
+// many small blocks are not many system calls.
 void give_back(const Heap &heap, size_t from, size_t to) {
   constexpr size_t step = 2 << 20;
-  if (&heap != &host_heap || to <= self.heap_kept) return;
+  if (to <= heap.kept) return;
   heap_mutex.lock();
   const Alloc::Hole hole = heap.alloc.hole(from);
   heap_mutex.unlock();
-  from = round_up(std::max({hole.from, self.heap_kept, from & ~(step - 1)}), step);
+  if (&heap == &device_heap) return gpu::shrink(hole.from, hole.to);
+  from = round_up(std::max({hole.from, heap.kept, from & ~(step - 1)}), step);
   to = std::min(hole.to, round_up(to, step));
   if (to != heap.region.size) to &= ~(step - 1);
   if (from < to) segment::drop_heap(from, to - from);
@@ -101,7 +104,7 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
   static Note note;
   const size_t all = heap.region.size;
   const bool device_size = &heap == &device_heap && !self.device_main;
-  const bool grown = &heap == &host_heap && all > self.heap_kept;
+  const bool grown = all > heap.kept;
   // Asked for more than there is, it grows as far as memory goes.
   const bool by_memory =
       grown && (!self.env.symmetric_max || all < (self.env.symmetric_max & ~(page - 1)));
@@ -109,24 +112,38 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
        "%zu%s; %s sets its size",
        fn, size, alignment, heap.name, all - heap.alloc.bytes_used(), all,
        heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
-       by_memory     ? "the node's memory, shared by its PEs,"
+       by_memory     ? (&heap == &host_heap ? "the node's memory, shared by its PEs,"
+                                            : "the GPU's memory, shared by its PEs,")
        : grown       ? "SHMEM_SYMMETRIC_MAX"
        : device_size ? "SHMEM_DEVICE_SIZE"
                      : "SHMEM_SYMMETRIC_SIZE");
 }
 
+// Whether there is memory for these offsets now, on all PEs.
+bool fill(const char *fn, const Heap &heap, size_t from, size_t to) {
+  return &heap == &host_heap || to <= heap.kept || gpu::grow(fn, from, to);
+}
+
 // Without the barrier.
 void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long hints) {
-  std::lock_guard guard(heap_mutex);
-  size_t offset = heap.alloc.allocate(size, alignment, hints);
-  if (offset == Alloc::none) {
-    heap_full(fn, heap, size, alignment);
-    return nullptr;
+  size_t offset;
+  {
+    std::lock_guard guard(heap_mutex);
+    offset = heap.alloc.allocate(size, alignment, hints);
+    if (offset == Alloc::none) {
+      heap_full(fn, heap, size, alignment);
+      return nullptr;
+    }
   }
-  if (&heap == &device_heap)
-    gpu::use();
-  else
+  if (&heap == &host_heap) {
     advise(heap.at(offset), size);
+  } else {
+    if (!fill(fn, heap, offset, offset + size)) {
+      release(heap, offset);
+      return nullptr;
+    }
+    gpu::use();
+  }
   return heap.at(offset);
 }
 
@@ -219,10 +236,15 @@ void *realloc(const char *fn, void *ptr, size_t size) {
   const bool in_place = heap.alloc.resize(offset, size);
   heap_mutex.unlock();
   if (in_place) {
-    if (const size_t kept = heap.alloc.find(offset)->size; kept < old.size)
-      give_back(heap, offset + kept, offset + old.size);
+    const size_t now = heap.alloc.find(offset)->size, less = std::min(now, old.size);
+    const bool there = now <= old.size || fill(fn, heap, offset + old.size, offset + now);
+    if (!there) {
+      std::lock_guard guard(heap_mutex);
+      heap.alloc.resize(offset, old.size);
+    }
+    if (!there || now < old.size) give_back(heap, offset + less, offset + std::max(now, old.size));
     barrier();
-    return ptr;
+    return there ? ptr : nullptr;
   }
   void *p = allocate(fn, heap, size, Alloc::grain, old.tag);
   if (p) {

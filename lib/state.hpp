@@ -169,9 +169,10 @@ struct State {
 
   size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
   Region heap, data;
-  size_t heap_kept; // what is freed of the heap behind so many bytes goes back to the system
-  Region device;    // the heap on the GPU; of size 0 where there is none
-  Region flags;     // of kernels, beside it; has no delta: only kernels and the network go there
+  // What is freed behind so many bytes of a heap goes back to the system.
+  size_t heap_kept, device_kept;
+  Region device; // the heap on the GPU; of size 0 where there is none
+  Region flags;  // of kernels, beside it; has no delta: only kernels and the network go there
   // A block of it is in use, and the GPU has to do there what the CPU would do slowly or not at
   // all.
   bool far;

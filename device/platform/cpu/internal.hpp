@@ -17,7 +17,7 @@ inline constexpr int compute_units = 4, blocks_per_unit = 2, warp_size = 64, max
 inline constexpr size_t shared_bytes = 65536;
 
 struct Allocation {
-  enum Kind { device, host, registered, imported } kind;
+  enum Kind { device, host, registered, imported, reserved } kind; // reserved: see virtual.cpp
   size_t bytes, mapped; // as asked for; in pages, which is what lies there
   int on;               // the device
   unsigned flags;
@@ -47,7 +47,8 @@ struct Runtime {
   std::map<std::pair<int, int>, bool> peers; // which have enabled access to which
   std::vector<size_t> used;                  // bytes, by device
   std::map<uintptr_t, Allocation> memory;    // by address
-  Device *device;                            // each
+  std::map<uintptr_t, ihipMemGenericAllocationHandle *> chunks; // where they are mapped
+  Device *device;                                               // each
   Streams *streams;
   Runtime *before; // of the parent
   cpu_set_t cores; // of the program at its start: those of a PE may become one, see lib/bind.cpp

@@ -220,7 +220,7 @@ hipError_t hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void
     return hipSuccess;
   }
   const Allocation &a = entry->second;
-  const bool device = a.kind == Allocation::device || a.kind == Allocation::imported;
+  const bool device = a.kind != Allocation::host && a.kind != Allocation::registered;
   attributes->type = device ? hipMemoryTypeDevice : hipMemoryTypeHost;
   attributes->device = a.on;
   attributes->devicePointer = const_cast<void *>(p);

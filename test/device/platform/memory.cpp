@@ -276,6 +276,88 @@ void overruns(void **) {
         }) != 0);
 }
 
+// Addresses that are reserved get memory and lose it; a child maps the parent's, which lives until
+// both have dropped it.
+void chunks(void **) {
+  constexpr size_t step = 2 << 20;
+  hipMemAllocationProp prop{hipMemAllocationTypePinned,
+                            hipMemHandleTypePosixFileDescriptor,
+                            {hipMemLocationTypeDevice, 1}};
+  const hipMemAccessDesc access{prop.location, hipMemAccessFlagsProtReadWrite};
+  size_t granularity, before, now, total;
+  OK(hipMemGetAllocationGranularity(&granularity, &prop, hipMemAllocationGranularityMinimum));
+  CHECK(granularity == step);
+  OK(hipSetDevice(1));
+  OK(hipMemGetInfo(&before, &total));
+  void *range;
+  FAILS(hipMemAddressReserve(&range, step + 1, 0, nullptr, 0), hipErrorInvalidValue);
+  OK(hipMemAddressReserve(&range, 8 * step, 0, nullptr, 0));
+  char *const p = static_cast<char *>(range);
+  hipMemGenericAllocationHandle_t big, little;
+  FAILS(hipMemCreate(&big, step + 1, &prop, 0), hipErrorInvalidValue);
+  FAILS(hipMemCreate(&big, total / step * step * 2, &prop, 0), hipErrorOutOfMemory);
+  OK(hipMemCreate(&big, 2 * step, &prop, 0));
+  OK(hipMemCreate(&little, step, &prop, 0));
+  OK(hipMemGetInfo(&now, &total));
+  CHECK(before - now == 3 * step);
+  FAILS(hipMemMap(p + 7 * step, 2 * step, 0, big, 0), hipErrorInvalidValue);
+  FAILS(hipMemMap(p + 1, 2 * step, 0, big, 0), hipErrorInvalidValue);
+  FAILS(hipMemMap(p, step, 0, big, 0), hipErrorInvalidValue);
+  OK(hipMemMap(p + 3 * step, 2 * step, 0, big, 0));
+  FAILS(hipMemMap(p + 4 * step, step, 0, little, 0), hipErrorInvalidValue);
+  FAILS(hipMemMap(p + 2 * step, 2 * step, 0, big, 0), hipErrorInvalidValue);
+  OK(hipMemMap(p + 2 * step, step, 0, little, 0));
+  FAILS(hipMemSetAccess(p + 3 * step, step, &access, 1), hipErrorInvalidValue);
+  OK(hipMemSetAccess(p + 3 * step, 2 * step, &access, 1));
+  OK(hipMemSetAccess(p + 2 * step, step, &access, 1));
+  OK(hipMemRelease(little));
+  FAILS(hipMemAddressFree(p, 8 * step), hipErrorInvalidValue);
+  OK(hipMemset(p + 2 * step, 7, 3 * step)); // over both
+  OK(hipDeviceSynchronize());
+  CHECK(p[2 * step] == 7 && p[5 * step - 1] == 7);
+  hipPointerAttribute_t a;
+  OK(hipPointerGetAttributes(&a, p + 3 * step));
+  CHECK(a.type == hipMemoryTypeDevice);
+  FAILS(hipFree(p), hipErrorInvalidValue);
+  hipIpcMemHandle_t handle;
+  FAILS(hipIpcGetMemHandle(&handle, p), hipErrorInvalidValue);
+  int fd;
+  OK(hipMemExportToShareableHandle(&fd, big, hipMemHandleTypePosixFileDescriptor, 0));
+  OK(hipMemRelease(big));
+  CHECK(in_child([&] {
+          void *mine;
+          hipMemGenericAllocationHandle_t theirs;
+          STEP(hipMemImportFromShareableHandle(&theirs, reinterpret_cast<void *>(intptr_t(fd)),
+                                               hipMemHandleTypePosixFileDescriptor) == hipSuccess);
+          close(fd);
+          STEP(hipMemAddressReserve(&mine, 2 * step, 0, nullptr, 0) == hipSuccess);
+          STEP(hipMemMap(mine, 2 * step, 0, theirs, 0) == hipSuccess);
+          STEP(hipMemSetAccess(mine, 2 * step, &access, 1) == hipSuccess);
+          STEP(hipMemRelease(theirs) == hipSuccess);
+          char *const q = static_cast<char *>(mine);
+          STEP(q[2 * step - 1] == 7);
+          q[2 * step - 1] = 8;
+          STEP(hipMemUnmap(mine, 2 * step) == hipSuccess);
+          STEP(hipMemAddressFree(mine, 2 * step) == hipSuccess);
+          return 0;
+        }) == 0);
+  close(fd);
+  CHECK(p[5 * step - 1] == 8);
+  CHECK(in_child([&] {
+          void *mine;
+          STEP(hipMemAddressReserve(&mine, step, 0, nullptr, 0) == hipSuccess);
+          *static_cast<volatile char *>(mine) = 1; // there is nothing
+          return 0;
+        }) != 0);
+  FAILS(hipMemUnmap(p + 3 * step, step), hipErrorInvalidValue);
+  OK(hipMemUnmap(p + 3 * step, 2 * step));
+  OK(hipMemUnmap(p + 2 * step, step));
+  OK(hipMemAddressFree(p, 8 * step));
+  OK(hipMemGetInfo(&now, &total));
+  CHECK(before == now);
+  OK(hipSetDevice(0));
+}
+
 void failures(void **) {
   void *p;
   hip_cpu::fail_call("hipMalloc", 2, hipErrorUnknown);
@@ -308,19 +390,13 @@ int main(int argc, char **argv) {
     unsetenv("SHMEM_CPU_FAIL");
   };
   const CMUnitTest tests[] = {
-      cmocka_unit_test(devices),
-      cmocka_unit_test(peers),
-      cmocka_unit_test(no_peers),
-      cmocka_unit_test(no_device),
-      cmocka_unit_test(memory),
-      cmocka_unit_test(host_memory),
-      cmocka_unit_test(copies),
-      cmocka_unit_test(ipc),
-      cmocka_unit_test(ipc_no_peer),
-      cmocka_unit_test(failures),
-      cmocka_unit_test(no_names),
-      cmocka_unit_test(overruns),
-      {"env_failures", env_failures, nullptr, nullptr, nullptr},
+      cmocka_unit_test(devices),     cmocka_unit_test(peers),
+      cmocka_unit_test(no_peers),    cmocka_unit_test(no_device),
+      cmocka_unit_test(memory),      cmocka_unit_test(host_memory),
+      cmocka_unit_test(copies),      cmocka_unit_test(ipc),
+      cmocka_unit_test(ipc_no_peer), cmocka_unit_test(chunks),
+      cmocka_unit_test(failures),    cmocka_unit_test(no_names),
+      cmocka_unit_test(overruns),    {"env_failures", env_failures, nullptr, nullptr, nullptr},
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -162,6 +162,54 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *p);
 hipError_t hipIpcOpenMemHandle(void **p, hipIpcMemHandle_t handle, unsigned flags);
 hipError_t hipIpcCloseMemHandle(void *p);
 
+// Addresses and memory apart
+struct ihipMemGenericAllocationHandle;
+using hipMemGenericAllocationHandle_t = ihipMemGenericAllocationHandle *;
+enum hipMemAllocationType { hipMemAllocationTypeInvalid = 0, hipMemAllocationTypePinned = 1 };
+enum hipMemLocationType { hipMemLocationTypeInvalid = 0, hipMemLocationTypeDevice = 1 };
+enum hipMemAllocationHandleType {
+  hipMemHandleTypeNone = 0,
+  hipMemHandleTypePosixFileDescriptor = 1,
+};
+enum hipMemAllocationGranularity_flags {
+  hipMemAllocationGranularityMinimum = 0,
+  hipMemAllocationGranularityRecommended = 1,
+};
+enum hipMemAccessFlags {
+  hipMemAccessFlagsProtNone = 0,
+  hipMemAccessFlagsProtRead = 1,
+  hipMemAccessFlagsProtReadWrite = 3,
+};
+struct hipMemLocation {
+  hipMemLocationType type;
+  int id;
+};
+struct hipMemAllocationProp {
+  hipMemAllocationType type;
+  hipMemAllocationHandleType requestedHandleType;
+  hipMemLocation location;
+};
+struct hipMemAccessDesc {
+  hipMemLocation location;
+  hipMemAccessFlags flags;
+};
+hipError_t hipMemGetAllocationGranularity(size_t *bytes, const hipMemAllocationProp *prop,
+                                          hipMemAllocationGranularity_flags option);
+hipError_t hipMemAddressReserve(void **p, size_t bytes, size_t align, void *at,
+                                unsigned long long flags);
+hipError_t hipMemAddressFree(void *p, size_t bytes);
+hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size_t bytes,
+                        const hipMemAllocationProp *prop, unsigned long long flags);
+hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle);
+hipError_t hipMemExportToShareableHandle(void *to, hipMemGenericAllocationHandle_t handle,
+                                         hipMemAllocationHandleType type, unsigned long long flags);
+hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *handle, void *from,
+                                           hipMemAllocationHandleType type);
+hipError_t hipMemMap(void *p, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
+                     unsigned long long flags);
+hipError_t hipMemSetAccess(void *p, size_t bytes, const hipMemAccessDesc *desc, size_t count);
+hipError_t hipMemUnmap(void *p, size_t bytes);
+
 // Copies
 hipError_t hipMemcpy(void *to, const void *from, size_t bytes, hipMemcpyKind kind);
 hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, hipMemcpyKind kind,

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+// The heap in device memory under SHMEM_HEAP_GROW: a range of addresses for each PE of the node, and
+// in them chunks of memory that come when a block needs them and go when nothing is left in them.
+// The ranges stay where they are, so kernels that run and captured graphs stay right.
+#include "../device/runtime.hpp"
+#include "gpu_hip.hpp"
+#include "team.hpp"
+#include <algorithm>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace shmem::gpu {
+
+namespace {
+
+// A chunk costs some calls of the driver, however small it is, so that small blocks share one.
+size_t least() {
+  return std::min<size_t>(64 << 20, self.device_kept);
+}
+
+struct Chunk {
+  size_t from, to; // offsets in the heap
+};
+std::vector<Chunk> chunks; // that are mapped, ascending: the same ones on all PEs
+struct Range {
+  char *raw = nullptr, *at = nullptr; // as reserved; where the heap begins
+  size_t bytes = 0;
+};
+std::vector<Range> ranges; // of each PE of the node, here
+size_t step, most;
+
+// A message with a descriptor, from the process or to the socket of a PE.
+struct Letter {
+  char nothing = 0;
+  iovec data{&nothing, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+  msghdr head{};
+  Letter() {
+    head.msg_iov = &data, head.msg_iovlen = 1;
+    head.msg_control = control, head.msg_controllen = sizeof control;
+  }
+};
+struct Address {
+  int pid;
+  socklen_t bytes;
+  sockaddr_un name;
+};
+bool send(int from, const Address &to, int fd) {
+  Letter l;
+  l.head.msg_name = const_cast<sockaddr_un *>(&to.name), l.head.msg_namelen = to.bytes;
+  l.head.msg_controllen = CMSG_SPACE(sizeof fd);
+  cmsghdr *const c = CMSG_FIRSTHDR(&l.head);
+  c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof fd);
+  memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  return sendmsg(from, &l.head, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+// False when there is no message. What is not a PE's is thrown away.
+bool receive(int at, const std::vector<Address> &all, std::vector<int> &fds) {
+  Letter l;
+  if (recvmsg(at, &l.head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return false;
+  int fd = -1, pid = -1;
+  for (cmsghdr *c = CMSG_FIRSTHDR(&l.head); c; c = CMSG_NXTHDR(&l.head, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    if (c->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred who; // as the kernel knows it
+    memcpy(&who, CMSG_DATA(c), sizeof who);
+    pid = who.pid;
+  }
+  for (size_t i = 0; i < all.size() && fd >= 0; i++)
+    if (all[i].pid == pid && fds[i] < 0) return fds[i] = fd, true;
+  if (fd >= 0) ::close(fd);
+  return true;
+}
+
+// A descriptor of each PE of the node to all others; those that have not come are -1. A GPU's cannot
+// be opened through /proc. The sockets live for the time of this, with names that the kernel gives.
+std::vector<int> exchange_descriptors(int mine) {
+  const int n = self.n_local;
+  std::vector<int> fds(size_t(n), -1);
+  std::vector<Address> all(size_t(n), Address{});
+  const int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
+  Address me{getpid(), sizeof me.name, {}};
+  me.name.sun_family = AF_UNIX;
+  const bool open =
+      s >= 0 && setsockopt(s, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
+      bind(s, reinterpret_cast<sockaddr *>(&me.name), sizeof me.name.sun_family) == 0 &&
+      getsockname(s, reinterpret_cast<sockaddr *>(&me.name), &me.bytes) == 0;
+  if (!open) me.pid = -1;
+  exchange_value(*self.shared, me, [&](int i, const Address &a) { all[size_t(i)] = a; });
+  // Linux lets ten messages wait at a socket (net.unix.max_dgram_qlen).
+  for (int k = 1, next; k < n; k = next) {
+    next = std::min(k + 8, n);
+    for (int i = k; i < next; i++) {
+      const Address &to = all[size_t((self.local + i) % n)];
+      if (open && mine >= 0 && to.pid >= 0) send(s, to, mine);
+    }
+    sync(*self.shared);
+    while (open && receive(s, all, fds)) {
+    }
+    sync(*self.shared);
+  }
+  if (s >= 0) ::close(s);
+  return fds;
+}
+
+// A program that captures a graph may allocate meanwhile.
+class Relaxed {
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+
+public:
+  Relaxed() { tried(hipThreadExchangeStreamCaptureMode(&mode)); }
+  ~Relaxed() { tried(hipThreadExchangeStreamCaptureMode(&mode)); }
+  Relaxed(const Relaxed &) = delete;
+  Relaxed &operator=(const Relaxed &) = delete;
+};
+
+constexpr int not_sent = -1; // for an error of HIP: its descriptor has not come
+
+// Whether no PE has failed. The cause is the first PE's that had one of its own, and not one that
+// others' failing made.
+struct Outcome {
+  int pe = -1, error = hipSuccess;
+  const char *text() const {
+    return error == not_sent ? "a descriptor could not be passed to a PE"
+                             : hipGetErrorString(hipError_t(error));
+  }
+};
+Outcome outcome_of(int mine) {
+  Outcome o;
+  exchange_value(*self.world, mine, [&](int pe, int theirs) {
+    if (theirs != hipSuccess && (o.pe < 0 || (o.error == not_sent && theirs != not_sent)))
+      o = {pe, theirs};
+  });
+  return o;
+}
+
+// All PEs at once; where one fails nothing is left on any.
+Outcome add(size_t from, size_t to) {
+  const size_t bytes = to - from;
+  int failed = hipSuccess;
+  auto well = [&](hipError_t error) {
+    if (error != hipSuccess && failed == hipSuccess) failed = error;
+    return tried(error);
+  };
+  auto map = [&](int i, runtime::Chunk c) {
+    well(runtime::map_chunk(ranges[size_t(i)].at + from, bytes, c, chosen));
+    well(runtime::drop_chunk(c));
+  };
+  runtime::Chunk mine{};
+  int fd = -1;
+  if (well(runtime::create_chunk(&mine, bytes, chosen))) {
+    if (self.n_local > 1) well(runtime::export_chunk(&fd, mine));
+    map(self.local, mine);
+  }
+  const std::vector<int> fds = exchange_descriptors(fd);
+  if (fd >= 0) ::close(fd);
+  for (int i = 0; i < self.n_local; i++) {
+    if (i == self.local) continue;
+    runtime::Chunk theirs{};
+    const int there = fds[size_t(i)];
+    if (there < 0 && failed == hipSuccess) failed = not_sent;
+    if (there >= 0 && well(runtime::import_chunk(&theirs, there))) map(i, theirs);
+    if (there >= 0) ::close(there);
+  }
+  const Outcome o = outcome_of(failed);
+  if (o.pe >= 0) {
+    for (const Range &r : ranges) tried(runtime::unmap_chunk(r.at + from, bytes));
+    return o;
+  }
+  chunks.insert(std::upper_bound(chunks.begin(), chunks.end(), from,
+                                 [](size_t at, const Chunk &c) { return at < c.from; }),
+                {from, to});
+  return o;
+}
+
+} // namespace
+
+size_t open_chunks(size_t first, size_t upto, std::vector<uintptr_t> &starts) {
+  auto stays = [](const char *why) {
+    debug("SHMEM_HEAP_GROW: the heap in device memory stays as it is: %s", why);
+    return size_t(0);
+  };
+  if (!self.one_node()) return stays("the network registers it as a whole");
+  step = runtime::chunk_step(chosen);
+  bool all_have = true;
+  exchange_value(*self.world, step, [&](int, size_t theirs) {
+    all_have &= theirs != 0;
+    step = std::max(step, theirs);
+  });
+  if (!all_have) return stays("this runtime has no such memory that is coherent while kernels run");
+  first = round_up(first, step);
+  most = std::max(first, upto & ~(step - 1));
+  ranges.resize(size_t(self.n_local));
+  int failed = hipSuccess;
+  for (Range &r : ranges) {
+    void *p = nullptr;
+    const hipError_t error = runtime::reserve(&p, most + max_align);
+    if (!tried(error)) {
+      failed = error;
+      break;
+    }
+    r = {static_cast<char *>(p), reinterpret_cast<char *>(round_up(uintptr_t(p), max_align)),
+         most + max_align};
+  }
+  Outcome o = outcome_of(failed);
+  if (o.pe < 0) o = add(0, first);
+  if (o.pe >= 0) {
+    close_chunks();
+    return stays(o.text());
+  }
+  for (const Range &r : ranges) starts.push_back(uintptr_t(r.at));
+  return most;
+}
+
+void close_chunks() {
+  for (const Range &r : ranges) {
+    for (const Chunk &c : chunks) tried(runtime::unmap_chunk(r.at + c.from, c.to - c.from));
+    if (r.raw) tried(runtime::give_up(r.raw, r.bytes));
+  }
+  ranges.clear();
+  chunks.clear();
+}
+
+bool grow(const char *fn, size_t from, size_t to) {
+  const OnDevice here;
+  const Relaxed capture;
+  for (size_t at = from; at < to;) {
+    const auto next = std::upper_bound(chunks.begin(), chunks.end(), at,
+                                       [](size_t at, const Chunk &c) { return at < c.to; });
+    if (next != chunks.end() && next->from <= at) { // it is there
+      at = next->to;
+      continue;
+    }
+    const size_t start = at & ~(step - 1), end = next == chunks.end() ? most : next->from;
+    at = std::min(end, round_up(std::max(to, start + least()), step));
+    const Outcome o = add(start, at);
+    if (o.pe < 0) continue;
+    static Note note;
+    if (o.pe == self.me)
+      note("%s: the heap in device memory cannot grow by %zu bytes: GPU %d: %s", fn, at - start,
+           chosen, o.text());
+    return false;
+  }
+  return true;
+}
+
+void shrink(size_t from, size_t to) {
+  auto goes = [=](const Chunk &c) {
+    return c.from >= std::max(from, self.device_kept) && c.to <= to;
+  };
+  if (std::none_of(chunks.begin(), chunks.end(), goes)) return;
+  const OnDevice here;
+  const Relaxed capture;
+  for (const Chunk &c : chunks)
+    if (goes(c))
+      for (const Range &r : ranges)
+        MUST(runtime::unmap_chunk(r.at + c.from, c.to - c.from), "unmapping %zu bytes of the heap",
+             c.to - c.from);
+  chunks.erase(std::remove_if(chunks.begin(), chunks.end(), goes), chunks.end());
+}
+
+} // namespace shmem::gpu
