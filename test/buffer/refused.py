@@ -40,6 +40,9 @@ CASES = {
 
 def one(name, line, env=None):
     job = faults.Job(2, *name.split(":"), env={"SHMEM_CPU_DEVICES": "2"} | (env or {}))
+    if name == "device:other" and job.rc == 77:
+        print("device:other: this machine has one GPU")
+        return
     job.expect(job.rc not in (0, 8, 9), f"{name}: status {job.rc}")
     found = job.lines and all(re.search(line, text) for text in job.lines)
     job.expect(found and len(job.lines) <= (2 if name == "twice" else 1), f"{name}: no single line with {line}: {job.lines}")

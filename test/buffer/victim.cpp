@@ -85,7 +85,10 @@ int main(int argc, char **argv) {
   CASE("device") {
     const char *how = argc > 2 ? argv[2] : "";
     char *p = NULL;
-    if (hipMalloc((void **)&p, 65536) != hipSuccess) return 9;
+    int gpus = 0;
+    if (hipMalloc((void **)&p, 65536) != hipSuccess || hipGetDeviceCount(&gpus) != hipSuccess)
+      return 9;
+    if (!strcmp(how, "other") && gpus < 2) shmem_global_exit(77);
     if (!strcmp(how, "overlap")) shmemx_buffer_register(p + 100, 100, &h);
     if (!strcmp(how, "freed") && is_one && hipFree(p) != hipSuccess) return 9;
     if (!strcmp(how, "other") && is_one && hipSetDevice((me + 1) % 2) != hipSuccess) return 9;

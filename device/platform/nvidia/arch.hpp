@@ -78,14 +78,13 @@ SHMEM_D_ void store(T *p, T v) {
   if constexpr (o == Order::release && r == Range::system) fence_release();
   if constexpr (o == Order::release && r == Range::device) __threadfence();
   if constexpr (o == Order::release && r == Range::workgroup) __threadfence_block();
-  if constexpr (sizeof(T) == 8)
-    SHMEM_ASM_("st.relaxed", r, ".b64 [%0], %1;", ::"l"(p), "l"(to_bits(v)));
-  if constexpr (sizeof(T) == 4)
-    SHMEM_ASM_("st.relaxed", r, ".b32 [%0], %1;", ::"l"(p), "r"(to_bits(v)));
+  const Bits<T> b = to_bits(v);
+  if constexpr (sizeof(T) == 8) SHMEM_ASM_("st.relaxed", r, ".b64 [%0], %1;", ::"l"(p), "l"(b));
+  if constexpr (sizeof(T) == 4) SHMEM_ASM_("st.relaxed", r, ".b32 [%0], %1;", ::"l"(p), "r"(b));
   if constexpr (sizeof(T) == 2)
-    SHMEM_ASM_("st.relaxed", r, ".u16 [%0], %1;", ::"l"(p), "r"(uint32_t(to_bits(v))));
+    SHMEM_ASM_("st.relaxed", r, ".u16 [%0], %1;", ::"l"(p), "r"(uint32_t(b)));
   if constexpr (sizeof(T) == 1)
-    SHMEM_ASM_("st.relaxed", r, ".u8 [%0], %1;", ::"l"(p), "r"(uint32_t(to_bits(v))));
+    SHMEM_ASM_("st.relaxed", r, ".u8 [%0], %1;", ::"l"(p), "r"(uint32_t(b)));
 }
 #define SHMEM_ATOM_(name, op, type)                                                                \
   template <Order o = Order::relaxed, Range r = Range::system, class T>                            \
