@@ -13,7 +13,7 @@
 static const char help[] =
     "usage: shmem_perf [options]\n"
     "Measures an OpenSHMEM library: PE 0 with PE 1, and collectives over all PEs.\n"
-    "  --groups LIST      of: raw,latency,rate,bandwidth,amo,sync,signal,coll (default all)\n"
+    "  --groups LIST      of: raw,latency,rate,bandwidth,amo,sync,memory,signal,coll (all)\n"
     "  --tests LIST       only tests whose name is in the list (see --list)\n"
     "  --sizes MIN:MAX    bytes, powers of two times MIN (default 8:64m); k, m, g are understood\n"
     "  --coll-max BYTES   largest size of a collective (default 1m)\n"

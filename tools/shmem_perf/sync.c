@@ -200,6 +200,18 @@ static bool check_lock(struct arena *a) {
   return good;
 }
 
+// Of a heap that grows the first block behind what it has, and its end.
+static void malloc_free(struct arena *a, size_t count) {
+  while (count--) shmem_free(shmem_malloc(a->bytes));
+}
+static bool check_malloc(struct arena *a) {
+  char *p = shmem_malloc(a->bytes);
+  if (!p) return false;
+  shmem_putmem(p, a->source, a->bytes, (a->me + 1) % a->n_pes);
+  shmem_free(p);
+  return true;
+}
+
 static size_t word_each(size_t bytes, int n_pes) {
   (void)bytes;
   return 8 * (size_t)n_pes;
@@ -251,6 +263,12 @@ const struct test sync_tests[] = {
      .kind = PAIR,
      .run = lock,
      .check = check_lock},
+    {.group = "memory",
+     .name = "malloc + free",
+     .kind = ALL,
+     .sized = true,
+     .run = malloc_free,
+     .check = check_malloc},
     {.group = "signal",
      .name = "put_signal ping-pong",
      .reference = "signal ping-pong",
