@@ -127,8 +127,9 @@ NO_TYPE = "it is not there for this type"
 
 
 def names(ours, rows):
-    # The host's name and the one of a kernel's thread are one, and kept if either is.
-    best = {}
+    # The host's name and the one of a kernel's thread are one, and kept if either is. A compiler that
+    # knows no kernels does not get their functions: even in a template it wants to know what they call.
+    best, kernels = {}, []
     for row in rows:
         for name in row.names(ours):
             if name.theirs not in best or name.by and not best[name.theirs][0].by:
@@ -139,11 +140,16 @@ def names(ours, rows):
         if not name.by:
             yield f'SHMEM_REFUSED_({name.theirs}, "{row.text if row.how == "!" else NO_TYPE}")'
         elif name.function:
-            yield with_context(name) if name.ctx else of_bits(name)
+            text = with_context(name) if name.ctx else of_bits(name)
+            if name.by in ours.host or name.form == "s":
+                yield text
+            else:
+                kernels.append(text)
         else:
             yield f"#define {name.theirs} {name.by}"
             if row.library == "rocshmem" and name.form in "hs":
                 yield f"using ::{name.by};"
+    yield from ["#if SHMEM_KERNELS_", *kernels, "#endif"]
 
 
 def with_context(name):

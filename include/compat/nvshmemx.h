@@ -71,8 +71,10 @@ inline int nvshmemx_init_status() {
   return initialized ? NVSHMEM_STATUS_IS_INITIALIZED : NVSHMEM_STATUS_NOT_INITIALIZED;
 }
 
-// A module tells the library of itself, and any memory is good for the private side.
-template <class Module> int nvshmemx_cumodule_init(Module) {
+// A module of this program's objects tells the library of itself; one that is loaded at run time is
+// linked with the bitcode, and does not.
+template <class Module> int nvshmemx_cumodule_init(Module module) {
+  shmemx_module_init(module);
   return 0;
 }
 template <class Module> int nvshmemx_cumodule_finalize(Module) {
@@ -84,6 +86,7 @@ template <class Library> int nvshmemx_culibrary_init(Library) {
 template <class Library> int nvshmemx_culibrary_finalize(Library) {
   return 0;
 }
+// Any memory is good for the private side.
 inline int nvshmemx_buffer_register(void *, size_t) {
   return 0;
 }
@@ -91,6 +94,40 @@ inline int nvshmemx_buffer_unregister(void *) {
   return 0;
 }
 inline void nvshmemx_buffer_unregister_all() {}
+
+namespace shmem_compat {
+// Buffers have their own addresses here, and a handle each.
+struct Registered {
+  void *at;
+  uint64_t handle;
+  Registered *next;
+};
+inline Registered *registered;
+} // namespace shmem_compat
+
+inline void *nvshmemx_buffer_register_symmetric(void *p, size_t bytes, int) {
+  using namespace shmem_compat;
+  uint64_t handle = 0;
+  shmemx_buffer_register(p, bytes, &handle);
+  registered = new Registered{p, handle, registered};
+  return p;
+}
+inline void *nvshmemx_buffer_register_symmetric_at_preferred_address(void *p, size_t bytes, void *,
+                                                                     int flags) {
+  return nvshmemx_buffer_register_symmetric(p, bytes, flags);
+}
+inline int nvshmemx_buffer_unregister_symmetric(void *p, size_t) {
+  using namespace shmem_compat;
+  for (Registered **at = &registered; *at; at = &(*at)->next) {
+    if ((*at)->at != p) continue;
+    Registered *const found = *at;
+    *at = found->next;
+    shmemx_buffer_unregister(found->handle);
+    delete found;
+    return 0;
+  }
+  return 1;
+}
 
 SHMEM_HD_ inline void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch) {
   *major = SHMEM_VENDOR_MAJOR_VERSION;

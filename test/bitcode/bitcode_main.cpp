@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <hip/hip_runtime_api.h>
+#include <nvshmemx.h>
 #include <shmem.h>
 #include <shmemx.h>
 #include <vector>
@@ -26,7 +27,10 @@ int main(int argc, char **argv) {
   hipModule_t module;
   hipFunction_t exchange;
   GOOD(hipModuleLoad(&module, argv[1]));
-  shmemx_module_init(module);
+  if (n > 1) // as it is called elsewhere
+    nvshmemx_cumodule_init(module);
+  else
+    shmemx_module_init(module);
   GOOD(hipModuleGetFunction(&exchange, module, "exchange"));
 
   constexpr size_t most = 1021;

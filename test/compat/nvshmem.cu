@@ -143,6 +143,18 @@ int main() {
   }
   expect(first_of(wrong) == 0, "comparisons", first_of(wrong), 0);
 
+  // Memory of cudaMalloc's, symmetric where it is.
+  int *own_memory = nullptr;
+  CHECK(cudaMalloc(&own_memory, 4 << 20));
+  int *const registered = static_cast<int *>(nvshmemx_buffer_register_symmetric(own_memory, 4 << 20, 0));
+  shift<<<1, 1, 0, stream>>>(registered + 1000);
+  nvshmemx_barrier_all_on_stream(stream);
+  CHECK(cudaStreamSynchronize(stream));
+  expect(first_of(registered + 1000) == left, "registered", first_of(registered + 1000), left);
+  expect(!nvshmemx_buffer_unregister_symmetric(registered, 4 << 20), "unregister", 1, 0);
+  expect(nvshmemx_buffer_unregister_symmetric(registered, 4 << 20), "twice", 0, 1);
+  CHECK(cudaFree(own_memory));
+
   // A team of every other PE, and the rest of them.
   nvshmem_team_t team = NVSHMEM_TEAM_INVALID, other = NVSHMEM_TEAM_INVALID;
   nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, (n + 1) / 2, nullptr, 0, &team);
