@@ -146,7 +146,8 @@ int main() {
   // Memory of cudaMalloc's, symmetric where it is.
   int *own_memory = nullptr;
   CHECK(cudaMalloc(&own_memory, 4 << 20));
-  int *const registered = static_cast<int *>(nvshmemx_buffer_register_symmetric(own_memory, 4 << 20, 0));
+  int *const registered =
+      static_cast<int *>(nvshmemx_buffer_register_symmetric(own_memory, 4 << 20, 0));
   shift<<<1, 1, 0, stream>>>(registered + 1000);
   nvshmemx_barrier_all_on_stream(stream);
   CHECK(cudaStreamSynchronize(stream));
