@@ -425,7 +425,7 @@ def case_perf_plot():
     same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], r["tflops"], "TFLOP/s") for r in rows if r["algorithm"] == "best"], drawn)
     rows, drawn = points("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
-    assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync", "signal", "coll"}, rows
+    assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync", "memory", "signal", "coll"}, rows
     sized = {r["test"] for r in rows if r["bytes"] > 8}
     # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside
     # what they are compared with.
