@@ -31,7 +31,7 @@ __global__ void transfer(char *dest, const char *source, Strides by, size_t n, i
       device::get(fn, World{}, dest, source, by.unit, pe, scope);
     return;
   }
-  const bool whole = device::ring::in_heap(puts ? source : dest);
+  const bool whole = device::ring::is_symmetric(puts ? source : dest);
   const pattern::Extent e = pattern::part(n, 1, scope.rank(), whole ? 1 : scope.size());
   if (e.from >= e.to) return;
   char *const d = dest + ptrdiff_t(e.from) * by.dst;

@@ -75,8 +75,9 @@ SHMEM_D_ void ask(const char *fn, int pe, uint64_t at, unsigned what, size_t byt
   arch::store<Order::release, Range::device>(read, lap + 1); // after the words were loaded
 }
 
-SHMEM_D_ bool in_heap(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - state.base < state.size;
+// On the heap or in a buffer, which the host reaches as well.
+SHMEM_D_ bool is_symmetric(const void *p) {
+  return reinterpret_cast<uintptr_t>(p) - state.base < state.size || row_of(p);
 }
 SHMEM_D_ uint64_t offset(const void *p) {
   return reinterpret_cast<uintptr_t>(p) - state.base;
@@ -142,7 +143,7 @@ template <class T, class Scope>
 SHMEM_D_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, int pe,
                       Scope scope) {
   const size_t bytes = n * sizeof(T);
-  if (bytes > put_bytes && in_heap(source))
+  if (bytes > put_bytes && is_symmetric(source))
     return scope.rank() ? 0 : move(fn, Request::put, dest, source, pe, bytes);
   const char *s = reinterpret_cast<const char *>(source);
   by_unit<T>(source, bytes, [&](auto unit) {
@@ -156,7 +157,7 @@ SHMEM_D_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, 
 template <class T, class Scope>
 SHMEM_D_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int pe, Scope scope) {
   const size_t bytes = n * sizeof(T);
-  if (bytes > get_bytes && in_heap(dest))
+  if (bytes > get_bytes && is_symmetric(dest))
     return scope.rank() || !bytes ? 0 : move(fn, Request::get, source, dest, pe, bytes);
   char *d = reinterpret_cast<char *>(dest);
   by_unit<T>(dest, bytes, [&](auto unit) {

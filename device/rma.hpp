@@ -121,7 +121,7 @@ SHMEM_D_ void ring_blocks(const char *fn, T *dest, const T *source, size_t dst, 
   constexpr bool puts = remote == Remote::dest;
   const T *const local = puts ? source : dest;
   if (!n || !block) return;
-  if (n > 1 && ring::in_heap(local)) {
+  if (n > 1 && ring::is_symmetric(local)) {
     const uint64_t until =
         puts ? ring::move(fn, Request::put, dest, source, pe, block * sizeof(T), n, dst, sst)
              : ring::move(fn, Request::get, source, dest, pe, block * sizeof(T), n, dst, sst);

@@ -18,9 +18,10 @@ SHMEM_D_ int pe_accessible(const char *, int pe, Thread) {
 SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
+  if (is_away(pe)) return nullptr;
   if (const unsigned row = row_of(dest))
     return reinterpret_cast<void *>(p + arch::load_constant(state.rows + row + pe));
-  if (p - state.base >= state.size || is_away(pe)) return nullptr;
+  if (p - state.base >= state.size) return nullptr;
   return reinterpret_cast<void *>(p + (state.delta[pe] & ~tags));
 }
 SHMEM_D_ int addr_accessible(const char *, const void *addr, int pe, Thread) {

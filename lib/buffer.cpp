@@ -27,7 +27,8 @@ std::vector<gpu::BufferThere> publish() {
             [](int a, int b) { return buffers[a].region.base < buffers[b].region.base; });
   std::vector<gpu::BufferThere> on_gpu;
   for (int k = 0; k < n; k++)
-    if (const Buffer &b = buffers[order[k]]; b.device) on_gpu.push_back({&b.region, order[k]});
+    if (const Buffer &b = buffers[order[k]]; b.device)
+      on_gpu.push_back({&b.region, b.row.data(), order[k]});
   version.fetch_add(1);
   for (int k = 0; k < n; k++) {
     const Range r = buffers[order[k]].bytes();
@@ -74,10 +75,22 @@ bool on_device(const void *p) {
   return false;
 }
 
+namespace {
+int place_of(const Region *r) {
+  return int((uintptr_t(r) - uintptr_t(&buffers[0].region)) / sizeof(Buffer));
+}
+} // namespace
+int place_of(const void *p) {
+  const Region *r = find(p);
+  return r ? place_of(r) : -1;
+}
+const ptrdiff_t *deltas(const Region *r) {
+  return reinterpret_cast<const ptrdiff_t *>(buffers[place_of(r)].row.data());
+}
+
 uint64_t name(const void *p) {
   const auto of = [](const Region *r, uintptr_t offset) {
-    const auto place = (uintptr_t(r) - uintptr_t(&buffers[0].region)) / sizeof(Buffer);
-    return (uint64_t(1) << 60) | place << 47 | offset;
+    return (uint64_t(1) << 60) | uint64_t(place_of(r)) << 47 | offset;
   };
   if (!count.load(std::memory_order_relaxed)) return 0;
   if (const Region *r = find(p)) return of(r, uintptr_t(p) - r->base);

@@ -18,6 +18,7 @@ struct Range {
 struct Buffer {
   Region region;
   std::vector<ptrdiff_t> delta; // to each PE of the node
+  std::vector<uintptr_t> row;   // of memory of the GPU: to each PE, as kernels have it
   std::vector<Range> mapped;    // the peers' pages, here
   uint64_t handle;              // 0: this place is free
   bool device;                  // it is memory of the GPU
@@ -32,6 +33,9 @@ std::vector<gpu::BufferThere> publish(); // those in device memory, ascending
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
 const Region *find_device(const void *p); // of those in device memory
+// The place in `buffers` of the one that p lies in, or -1; and where kernels would find the deltas.
+int place_of(const void *p);
+const ptrdiff_t *deltas(const Region *r);
 // The name that p has on all PEs, in a buffer of this PE or of a peer as it is mapped here; 0 where
 // it is in none.
 uint64_t name(const void *p);

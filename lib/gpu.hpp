@@ -75,6 +75,7 @@ char *open_memory(const char *fn, int pe, const Exported &theirs);
 // which they find by themselves, but those of products get with their call. Null for the heap.
 struct BufferThere {
   const Region *region;
+  const uintptr_t *row; // its deltas, by PE
   int place;
   bool operator==(const BufferThere &) const = default;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
+#include "buffer.hpp"
 #include "built.h"
 #include "coll/coll.hpp"
 #include "gpu_hip.hpp"
@@ -91,7 +92,7 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
             fn, c.c, bytes);
     if (r != &self.device) {
       call.c_row = reinterpret_cast<const ptrdiff_t *>(gpu::row_of(r));
-      call.c_delta = r->delta;
+      call.c_delta = buffer::deltas(r);
     }
   }
   return call;

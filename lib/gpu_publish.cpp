@@ -186,11 +186,11 @@ void show_buffers(std::vector<BufferThere> ascending) {
   const size_t places = std::bit_ceil(ascending.size());
   std::vector<uintptr_t> table;
   for (const BufferThere &b : ascending) {
-    const auto &[region, place] = b;
+    const auto &[region, deltas, place] = b;
     table.insert(table.end(), {region->base, region->size, row(place)});
-    table.insert(table.end(), region->delta, region->delta + self.n);
+    table.insert(table.end(), deltas, deltas + self.n);
     if (std::find(buffers.begin(), buffers.end(), b) == buffers.end())
-      copy(rows + row(place), region->delta, size_t(self.n) * sizeof *rows);
+      copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
   }
   for (size_t i = ascending.size(); i < places; i++) {
     table.push_back(~uintptr_t(0)); // the base of nothing
@@ -214,8 +214,8 @@ void show_buffers(std::vector<BufferThere> ascending) {
 }
 const uintptr_t *row_of(const Region *r) {
   std::lock_guard guard(modules_mutex);
-  for (const auto &[region, place] : buffers)
-    if (region == r) return rows + row(place);
+  for (const BufferThere &b : buffers)
+    if (b.region == r) return rows + row(b.place);
   return nullptr;
 }
 

@@ -18,6 +18,10 @@ size_t book_bytes();
 void open();
 // The device heap, once each PE has it; near: for processors as host memory is.
 void open_device(bool near);
+// A buffer of the program's own at this place of buffer::buffers, which the network cannot name as
+// ptr otherwise: collective, and all meet before it is used, and before it is closed.
+void open_buffer(const char *fn, int place, const Span &bytes, bool device);
+void close_buffer(int place);
 // A thread answers the others from start to stop. All have come to leave before any stops: a PE
 // that is gone from then on is no fault.
 void start();

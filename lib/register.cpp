@@ -5,6 +5,7 @@
 #include "address.hpp"
 #include "buffer.hpp"
 #include "gpu.hpp"
+#include "net.hpp"
 #include "order.hpp"
 #include "segment.hpp"
 #include <algorithm>
@@ -157,9 +158,11 @@ void show(const Buffer &b) {
 
 void remove(Buffer &b) {
   for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
-  for (int pe = 0; b.device && pe < self.n; pe++)
-    if (pe != self.me) gpu::close_memory(pe, b.bases[size_t(pe)]);
+  for (int i = 0; b.device && i < self.n_local; i++)
+    if (const int pe = self.pe_of(i); pe != self.me) gpu::close_memory(pe, b.bases[size_t(pe)]);
   sync(*self.world); // nobody has it mapped
+  if constexpr (net::built)
+    if (!self.one_node()) net::close_buffer(int(&b - buffers));
   if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
   b.mapped.clear();
@@ -192,10 +195,6 @@ std::vector<Seen> meet(const char *fn, const char *arg, const Seen &mine) {
 
 void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   check_ready(fn);
-  if (!self.one_node())
-    fatal_all("%s: the PEs are on several nodes, and a buffer can be shared on one only: use "
-              "shmem_malloc",
-              fn);
   if (!handle) fatal("%s: handle = NULL", fn);
   if (!ptr) fatal("%s: ptr = NULL: not a buffer", fn);
   if (bytes == 0 || bytes > (size_t(1) << 47) - uintptr_t(ptr))
@@ -249,13 +248,15 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
                 fn, size_t(all[0].base % 16), size_t(all[size_t(pe)].base % 16), pe);
   b.bases.clear();
   for (const Seen &s : all) b.bases.push_back(s.memory.base);
-  b.delta.assign(size_t(self.n), 0);
-  for (int pe = 0; pe < self.n; pe++) {
+  b.delta.assign(size_t(self.n_local), 0);
+  for (int i = 0; i < self.n_local; i++) {
+    const int pe = self.pe_of(i);
     if (pe == self.me) continue;
     const Seen &s = all[size_t(pe)];
+    ptrdiff_t &delta = b.delta[size_t(i)];
     if (b.device) {
       const auto p = uintptr_t(gpu::open_memory(fn, pe, s.memory));
-      b.delta[size_t(pe)] = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
+      delta = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
       continue;
     }
     const uintptr_t from = s.base & ~(page - 1);
@@ -267,9 +268,14 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
       fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
     close(theirs);
     b.mapped.push_back({uintptr_t(p), uintptr_t(p) + size});
-    b.delta[size_t(pe)] = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
+    delta = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
   }
   b.region.delta = b.delta.data();
+  b.row.assign(b.device ? size_t(self.n) : 0, device::away);
+  for (int i = 0; b.device && i < self.n_local; i++)
+    b.row[size_t(self.pe_of(i))] = uintptr_t(b.delta[size_t(i)]);
+  if constexpr (net::built)
+    if (!self.one_node()) net::open_buffer(fn, free, b.region, b.device);
   if (b.device) gpu::use();
   *handle = b.handle = ++registered << 16 | unsigned(free);
   show(b);

@@ -50,7 +50,9 @@ __global__ void ask(long *p, long *gap, int pe, int *result) {
   result[0] = shmem_addr_accessible(p, pe);
   result[1] = shmem_addr_accessible(gap, pe);
   result[2] = shmem_ptr(gap, pe) == nullptr;
-  result[3] = int(*static_cast<long *>(shmem_ptr(p, pe)));
+  const auto *there = static_cast<long *>(shmem_ptr(p, pe));
+  result[3] = int(there ? *there : shmem_long_g(p, pe));
+  result[4] = !there;
 }
 // Waits for a flag of the heap, and then puts.
 __global__ void wait_and_put(uint64_t *flag, long *dest, long value, int pe) {
@@ -88,13 +90,15 @@ void many() {
   }
   hipLaunchKernelGGL(put_all, dim3(1), dim3(64), 0, stream, all, step, each, count, 5000, next);
   check(5000, 1);
-  int *result = on_gpu<int>(4);
+  int *result = on_gpu<int>(5);
   hipLaunchKernelGGL(ask, dim3(1), dim3(1), 0, stream, all + 700 * step, all + 700 * step + each,
                      next, result);
-  int answers[4];
+  int answers[5];
   OK(hipMemcpyAsync(answers, result, sizeof answers, hipMemcpyDeviceToHost, stream));
   OK(hipStreamSynchronize(stream));
   CHECK(answers[0] == 1 && answers[1] == 0 && answers[2] == 1 && answers[3] == 5700);
+  static long any; // which is mapped where buffers are
+  CHECK(answers[4] == !shmem_ptr(&any, next));
   shmem_barrier_all();
   for (int i = 0; i < count; i++)
     if (i % 3) shmemx_buffer_unregister(handles[size_t(i)]);

@@ -20,7 +20,8 @@ enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, pulse, end_of_job
 struct Question {
   uint64_t id = 0, clock = 0; // of who waits for the answer, or of a store, see below
   Kind kind = atomic_op;
-  uint8_t op = 0, bytes = 0, region = 0;    // of an atomic: an Amo
+  uint8_t op = 0, bytes = 0; // of an atomic: an Amo
+  uint16_t region = 0;
   uint64_t offset = 0, value = 0, cond = 0; // of blocks: bytes of each, and how many
   uint64_t stride = 0;
 };
@@ -40,7 +41,8 @@ constexpr size_t piece = 64 << 10; // of data in a message
 
 struct Waiting {
   uint64_t value = 0;
-  Peer *peer = nullptr; // whose keys come
+  Peer *peer = nullptr; // whose keys come, of this region or from this on
+  int region = 0;
   void *data = nullptr; // where data goes
   size_t bytes = 0;
   std::atomic<bool> *done = nullptr;
@@ -113,8 +115,9 @@ void gather(char *to, const char *from, size_t stride, size_t bytes, size_t n) {
 
 // Whether all that is named is inside of the region; what no PE of this job sends is not obeyed.
 bool inside(const Question &q, size_t follows) {
-  if (q.region >= regions) return false;
-  const size_t size = registered[q.region]->size;
+  if (q.region >= std::size(registered) || !registered[q.region].span) return false;
+  if (q.kind == keys) return q.region == 0 || q.region >= regions;
+  const size_t size = registered[q.region].span->size;
   if (q.offset > size) return false;
   const size_t room = size - q.offset;
   if (q.kind == atomic_op)
@@ -127,16 +130,20 @@ bool inside(const Question &q, size_t follows) {
   return follows == (q.kind == put_blocks ? bytes * n : 0);
 }
 
-// Our keys, and where our memory is.
-size_t pack_keys(char *packed, size_t room) {
+// Our keys, and where our memory is: of all regions, which are asked for as 0, or of one buffer.
+int keys_of(int region) {
+  return region < regions ? regions : 1;
+}
+size_t pack_keys(int region, char *packed, size_t room) {
   Keys k{};
   size_t at = sizeof k;
-  for (int i = 0; i < regions; i++) {
-    k.base[i] = registered[i]->base;
-    if (!memory[i]) continue;
+  for (int i = 0; i < keys_of(region); i++) {
+    const Registered &r = registered[region + i];
+    k.base[i] = r.span->base;
+    if (!r.memory) continue;
     void *key;
     size_t n;
-    must(ucp_rkey_pack(context, memory[i], &key, &n), "ucp_rkey_pack");
+    must(ucp_rkey_pack(context, r.memory, &key, &n), "ucp_rkey_pack");
     if (at + n > room) fatal("a key of memory of %zu bytes: more than expected", n);
     memcpy(packed + at, key, n);
     k.length[i] = uint32_t(n);
@@ -146,19 +153,24 @@ size_t pack_keys(char *packed, size_t room) {
   memcpy(packed, &k, sizeof k);
   return at;
 }
-void unpack_keys(Peer &peer, const char *packed, size_t bytes) {
+void unpack_keys(Peer &peer, int region, const char *packed, size_t bytes) {
+  TheirBuffer *const buffer =
+      region < regions ? nullptr : registered[region].theirs + (&peer - peers);
+  std::atomic<bool> &known = buffer ? buffer->known : peer.known;
+  if (known) return; // two threads have asked
   Keys k;
   size_t at = sizeof k;
   if (bytes < sizeof k) fatal("keys of memory that are cut off");
   memcpy(&k, packed, sizeof k);
-  for (int i = 0; i < regions; i++) {
-    peer.base[i] = k.base[i];
+  for (int i = 0; i < keys_of(region); i++) {
+    Theirs &theirs = buffer ? *buffer : peer.region[i];
+    theirs.base = k.base[i];
     if (k.length[i] > bytes - at) fatal("keys of memory that are cut off");
     if (k.length[i])
-      must(ucp_ep_rkey_unpack(peer.ep, packed + at, &peer.key[i]), "ucp_ep_rkey_unpack");
+      must(ucp_ep_rkey_unpack(peer.ep, packed + at, &theirs.key), "ucp_ep_rkey_unpack");
     at += k.length[i];
   }
-  peer.known.store(true, std::memory_order_release);
+  known.store(true, std::memory_order_release);
 }
 
 struct Asked : gpu::Task {
@@ -185,14 +197,14 @@ ucs_status_t received(void *, const void *, size_t, void *data, size_t length,
 }
 
 void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h from) {
-  if (q.kind > end_of_job || (q.kind <= get_blocks && !inside(q, length))) return;
+  if (q.kind > end_of_job || (q.kind <= keys && !inside(q, length))) return;
   Answer a{q.id, q.clock};
   static char behind[piece]; // one thread at a time, under the lock
   size_t bytes = 0;
   char *const p = q.kind <= get_blocks
-                      ? reinterpret_cast<char *>(registered[q.region]->base + q.offset)
+                      ? reinterpret_cast<char *>(registered[q.region].span->base + q.offset)
                       : nullptr;
-  if (p && far[q.region]) {
+  if (p && registered[q.region].far) {
     auto task = std::make_unique<Asked>();
     task->from = from;
     task->answer = a;
@@ -227,7 +239,7 @@ void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h
     bytes = q.cond * q.value;
     break;
   case keys:
-    bytes = pack_keys(behind, sizeof behind);
+    bytes = pack_keys(q.region, behind, sizeof behind);
     break;
   case end_of_job:
     ended_elsewhere(int(q.value));
@@ -252,7 +264,7 @@ void on_answer(const Answer &a, const char *follows, size_t length, ucp_ep_h) {
   if (w->data && w->bytes != length) return;
   waiting.erase(found);
   w->value = a.value;
-  if (w->peer) unpack_keys(*w->peer, follows, length);
+  if (w->peer) unpack_keys(*w->peer, w->region, follows, length);
   if (w->data) memcpy(w->data, follows, length);
   if (w->then) {
     w->then(w->arg, a.value);
@@ -272,7 +284,7 @@ void send(int pe, Question q, Waiting *w) {
 uint64_t ask(int pe, const Question &q, Peer *peer = nullptr, void *data = nullptr,
              size_t bytes = 0) {
   std::atomic<bool> done{false};
-  Waiting w{0, peer, data, bytes, &done};
+  Waiting w{0, peer, q.region, data, bytes, &done};
   {
     std::lock_guard guard(lock);
     send(pe, q, &w);
@@ -282,7 +294,7 @@ uint64_t ask(int pe, const Question &q, Peer *peer = nullptr, void *data = nullp
 }
 
 Lane lane_of(const Question &q) {
-  return !far[q.region]                                                   ? by_host
+  return !registered[q.region].far                                        ? by_host
          : q.kind == atomic_op && !gpu::Task::is_copy(Amo(q.op), q.bytes) ? by_gpu
                                                                           : by_copy;
 }
@@ -296,10 +308,6 @@ uint64_t tell(int pe, Question q, const void *data = nullptr, size_t bytes = 0) 
   q.clock = peer.stored[lane] = tick(peer);
   message(endpoint(pe), question_id, &q, sizeof q, data, bytes, UCP_AM_SEND_FLAG_REPLY);
   return q.clock;
-}
-
-uint64_t offset_in(int region, const void *p) {
-  return uintptr_t(p) - registered[region]->base;
 }
 
 } // namespace
@@ -318,11 +326,12 @@ void listen() {
   handle(answer_id, received<Answer, on_answer>);
 }
 
-Peer &reach(int pe) {
+const Theirs &reach(int pe, int region) {
   Peer &peer = peers[pe];
-  if (!peer.known.load(std::memory_order_acquire)) [[unlikely]]
-    ask(pe, {.kind = keys}, &peer);
-  return peer;
+  TheirBuffer *const buffer = region < regions ? nullptr : registered[region].theirs + pe;
+  if (!(buffer ? buffer->known : peer.known).load(std::memory_order_acquire)) [[unlikely]]
+    ask(pe, {.kind = keys, .region = uint16_t(buffer ? region : 0)}, &peer);
+  return buffer ? *buffer : peer.region[region];
 }
 
 void ask_pulse(int pe, std::atomic<bool> *answered) {
@@ -334,12 +343,12 @@ void ask_pulse(int pe, std::atomic<bool> *answered) {
 }
 
 static Question about(void *p, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
-  const int r = region_of(p);
+  const Name name = name_of(p);
   return {.kind = atomic_op,
           .op = uint8_t(op),
           .bytes = uint8_t(bytes),
-          .region = uint8_t(r),
-          .offset = offset_in(r, p),
+          .region = uint16_t(name.region),
+          .offset = name.offset,
           .value = value,
           .cond = cond};
 }
@@ -361,8 +370,7 @@ void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_
   send(pe, q, w);
 }
 
-void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) {
-  const int r = region_of(there);
+void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &b) {
   const std::unique_ptr<char[]> data(new char[piece]);
   const size_t few = std::max<size_t>(1, piece / b.bytes); // blocks in a message, or a part of one
   unsigned pieces = 0;
@@ -370,8 +378,8 @@ void move_by_message(Way way, void *there, int pe, void *here, const Blocks &b) 
     for (size_t at = 0; at < b.bytes; at += piece) {
       const size_t n = std::min(few, b.n - i), bytes = std::min(piece, b.bytes - at);
       const Question q{.kind = way == Way::put ? put_blocks : get_blocks,
-                       .region = uint8_t(r),
-                       .offset = offset_in(r, there) + i * b.there + at,
+                       .region = uint16_t(there.region),
+                       .offset = there.offset + i * b.there + at,
                        .value = bytes,
                        .cond = n,
                        .stride = b.there};

@@ -199,30 +199,27 @@ uint16_t sum_of_setting(const char *name) {
   return uint16_t(sum.value >> 32);
 }
 
-const char *name_of(const Region &r) {
-  return &r == &self.heap     ? "symmetric heap (SHMEM_SYMMETRIC_SIZE)"
-         : &r == &self.data   ? "static data"
-         : &r == &self.device ? "heap in device memory (SHMEM_DEVICE_SIZE)"
-                              : "flags in device memory";
+// Tells the network of memory that is there and that it does not know yet. what: for a line.
+void add(Registered &r, const char *what) {
+  if (r.span->size == 0 || r.memory || (r.far && !ucx_knows_gpu)) return;
+  ucp_mem_map_params_t m{};
+  m.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                 UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+  m.address = reinterpret_cast<void *>(r.span->base);
+  m.length = r.span->size;
+  // Pages that are not touched stay so; of a GPU all are there.
+  m.flags = r.far ? 0 : UCP_MEM_MAP_NONBLOCK;
+  const ucs_status_t status = ucp_mem_map(context, &m, &r.memory);
+  if (status != UCS_OK)
+    fatal("the network cannot register %zu bytes of %s on %s: %s: %s", m.length, what,
+          bootstrap::host_of(self.me).name, ucs_status_string(status),
+          limit_of_registrations().text);
 }
-
-// Registers what is there and is not registered yet.
-void add_memory() {
-  for (int i = 0; i < regions; i++) {
-    if (registered[i]->size == 0 || memory[i] || (far[i] && !ucx_knows_gpu)) continue;
-    ucp_mem_map_params_t m{};
-    m.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                   UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-    m.address = reinterpret_cast<void *>(registered[i]->base);
-    m.length = registered[i]->size;
-    // Pages that are not touched stay so; of a GPU all are there.
-    m.flags = far[i] ? 0 : UCP_MEM_MAP_NONBLOCK;
-    const ucs_status_t status = ucp_mem_map(context, &m, &memory[i]);
-    if (status != UCS_OK)
-      fatal("the network cannot register %zu bytes of %s on %s: %s: %s", m.length,
-            name_of(*registered[i]), bootstrap::host_of(self.me).name, ucs_status_string(status),
-            limit_of_registrations().text);
-  }
+void add_regions() {
+  add(registered[heap_region], "symmetric heap (SHMEM_SYMMETRIC_SIZE)");
+  add(registered[data_region], "static data");
+  add(registered[device_region], "heap in device memory (SHMEM_DEVICE_SIZE)");
+  add(registered[flags_region], "flags in device memory");
 }
 
 void make_worker() {
@@ -257,7 +254,7 @@ void make_worker() {
   w.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   made(ucp_worker_create(context, &w, &worker));
   listen();
-  add_memory();
+  add_regions();
 }
 
 void show_address() {
@@ -355,13 +352,31 @@ void open_device(bool near) {
   std::lock_guard guard(lock);
   const uint64_t gpu = uint64_t(1) << UCS_MEMORY_TYPE_ROCM | uint64_t(1) << UCS_MEMORY_TYPE_CUDA;
   ucx_knows_gpu = attr.memory_types & gpu;
-  for (int i = 0; i < regions; i++)
-    far[i] = !near && (registered[i] == &self.device || registered[i] == &self.flags);
-  add_memory();
+  registered[device_region].far = registered[flags_region].far = !near;
+  add_regions();
   debug("device memory goes between nodes %s",
         near            ? "as host memory does"
         : ucx_knows_gpu ? "by UCX, which knows it"
                         : "by way of host memory: this UCX knows no GPU");
+}
+
+void open_buffer(const char *fn, int place, const Span &bytes, bool device) {
+  std::lock_guard guard(lock);
+  Registered &r = registered[regions + place];
+  r.span = &bytes;
+  r.far = device && registered[device_region].far;
+  r.theirs = static_cast<TheirBuffer *>(calloc(size_t(self.n), sizeof *r.theirs));
+  if (!r.theirs) fatal("%s: no memory for the keys of %d peers", fn, self.n);
+  add(r, "a buffer of the program's own");
+}
+void close_buffer(int place) {
+  std::lock_guard guard(lock);
+  Registered &r = registered[regions + place];
+  for (int pe = 0; pe < self.n; pe++)
+    if (r.theirs[pe].key) ucp_rkey_destroy(r.theirs[pe].key);
+  free(r.theirs);
+  if (r.memory) must(ucp_mem_unmap(context, r.memory), "ucp_mem_unmap");
+  r = {};
 }
 
 void start() {

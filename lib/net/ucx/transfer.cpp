@@ -68,15 +68,16 @@ void drop_copies() {
 
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
-  const int r = region_of(there);
+  const Name name = name_of(there);
   // Small blocks share a message: a request for each costs more than the copies.
-  if ((far[r] && !ucx_knows_gpu) || (!ucx_knows_gpu && gpu::is_far(here)) ||
+  if ((registered[name.region].far && !ucx_knows_gpu) || (!ucx_knows_gpu && gpu::is_far(here)) ||
       (b.n > 1 && b.bytes <= small_block))
-    return move_by_message(way, there, pe, here, b);
-  Peer &peer = reach(pe);
-  const uint64_t base = peer.base[r] + (uintptr_t(there) - registered[r]->base);
+    return move_by_message(way, name, pe, here, b);
+  const Theirs &theirs = reach(pe, name.region);
+  Peer &peer = peers[pe];
+  const uint64_t base = theirs.base + name.offset;
   if (way == Way::put && !later && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
-    return wait_for([&] { return !put_copy(peer, here, b.bytes, base, peer.key[r]); });
+    return wait_for([&] { return !put_copy(peer, here, b.bytes, base, theirs.key); });
   std::atomic<int> count{0};
   for (size_t i = 0; i < b.n; i++) {
     std::lock_guard guard(lock);
@@ -84,8 +85,8 @@ void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later)
     const uint64_t at = base + i * b.there;
     char *const p_here = static_cast<char *>(here) + i * b.here;
     if (way == Way::put || later) peer.moved = tick(peer); // a get that has returned is done
-    began(way == Way::put ? ucp_put_nbx(peer.ep, p_here, b.bytes, at, peer.key[r], &p)
-                          : ucp_get_nbx(peer.ep, p_here, b.bytes, at, peer.key[r], &p),
+    began(way == Way::put ? ucp_put_nbx(peer.ep, p_here, b.bytes, at, theirs.key, &p)
+                          : ucp_get_nbx(peer.ep, p_here, b.bytes, at, theirs.key, &p),
           later ? nullptr : &count, "a transfer to another node");
   }
   if (!later) wait_for([&] { return count.load(std::memory_order_acquire) != 0; });

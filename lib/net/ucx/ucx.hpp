@@ -4,6 +4,7 @@
 // quiet.cpp completes, message.cpp asks other PEs, answers them, and passes the messages of
 // collectives. open.cpp brings all that up and down, with a thread that answers.
 #pragma once
+#include "../../buffer.hpp"
 #include "../../log.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
@@ -13,14 +14,33 @@
 
 namespace shmem::net {
 
-// What is registered, and named in messages by its number here.
-inline const Region *const registered[] = {&self.heap, &self.data, &self.device, &self.flags};
-inline constexpr int regions = int(std::size(registered));
-inline int region_of(const void *p) {
-  int i = 0;
-  while (i < regions - 1 && !registered[i]->has(p)) i++;
-  return i;
-}
+// Memory of a peer: where it is there, and its key.
+struct Theirs {
+  uint64_t base;
+  ucp_rkey_h key;
+};
+struct TheirBuffer : Theirs {
+  std::atomic<bool> known;
+};
+
+// What is registered, and named in messages by its number in `registered`: regions that all PEs have
+// from the start, and behind them the program's own buffers.
+enum : int { heap_region, data_region, device_region, flags_region, regions };
+struct Registered {
+  const Span *span = nullptr; // null: none
+  ucp_mem_h memory = nullptr;
+  // It is for the GPU to read and write, and UCX may not know one: then it goes by messages, and a
+  // copy by the GPU on either side.
+  bool far = false;
+  TheirBuffer *theirs = nullptr; // of a buffer: by PE
+};
+extern Registered registered[regions + buffer::most];
+
+struct Name {
+  int region;
+  uint64_t offset;
+};
+Name name_of(const void *p);
 
 inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
 
@@ -52,9 +72,8 @@ enum Lane { by_host, by_copy, by_gpu, lanes };
 // A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
 struct Peer {
   ucp_ep_h ep;
-  ucp_rkey_h key[regions];
-  uint64_t base[regions];
-  std::atomic<bool> known; // keys and bases
+  Theirs region[regions];
+  std::atomic<bool> known; // they are
   // By the clock of what this PE begins: its last transfer there, up to which they are done, and up
   // to which they will be with the flush that is on its way, if any. Then the last store of each
   // lane that is a message, and up to which those are answered.
@@ -71,12 +90,8 @@ struct Peer {
 
 extern ucp_context_h context;
 extern ucp_worker_h worker;
-extern ucp_mem_h memory[regions];
 extern std::mutex lock; // of the worker
 extern Peer *peers;
-// A region is for the GPU to read and write, and one that UCX does not: it goes by messages, and a
-// copy by the GPU on either side.
-extern bool far[regions];
 extern bool ucx_knows_gpu;
 
 inline void must(ucs_status_t status, const char *what) {
@@ -122,10 +137,10 @@ void tell_quiet();         // that some of it is done
 ucp_request_param_t counted(std::atomic<int> *count);
 void done(void *request, ucs_status_t status, void *count); // its callback
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
-// Another PE's base addresses and keys of memory.
-Peer &reach(int pe); // takes the lock itself
+// Where another PE has that region, and its key. Takes the lock itself.
+const Theirs &reach(int pe, int region);
 // What UCX does not do itself, or not well: see move.
-void move_by_message(Way way, void *there, int pe, void *here, const Blocks &blocks);
+void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &blocks);
 void drop_copies(); // of small puts, once all are done
 // Asks whether a PE is there; answered is set once it has said so.
 void ask_pulse(int pe, std::atomic<bool> *answered);

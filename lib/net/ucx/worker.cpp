@@ -13,13 +13,24 @@ namespace shmem::net {
 
 ucp_context_h context;
 ucp_worker_h worker;
-ucp_mem_h memory[regions];
+Registered registered[] = {
+    {.span = &self.heap}, {.span = &self.data}, {.span = &self.device}, {.span = &self.flags}};
 std::mutex lock;
 Peer *peers;
-bool far[regions], ucx_knows_gpu;
+bool ucx_knows_gpu;
 Answering answering;
 std::atomic<bool> leaving;
 std::atomic<int> unsent;
+
+Name name_of(const void *p) {
+  int r = 0;
+  while (r < regions && !registered[r].span->has(p)) r++;
+  if (r == regions) {
+    const int place = buffer::place_of(p);
+    r = place < 0 ? flags_region : regions + place;
+  }
+  return {r, uintptr_t(p) - registered[r].span->base};
+}
 
 Entry *book() {
   return static_cast<Entry *>(self.book);
