@@ -3,6 +3,8 @@
 // asks which one it is.
 #pragma once
 #include <hip/hip_runtime_api.h>
+// HIP's name for an attribute, which gcc 16's <format>, in <chrono>, has as [[__gnu__::__noinline__]].
+#undef __noinline__
 
 namespace shmem::runtime {
 
