@@ -92,6 +92,22 @@ def case_killed():
     assert not any(alive(r.read_text().strip()) for r in ranks)
 
 
+def case_why():
+    """PEs go with their launcher, and one may see its neighbour go before it goes itself: what it says then is true, and not
+    why the job ends. Where the launcher does not end so, it is; and so is all else that a PE says."""
+    launcher = script(TMP / "bin" / "prterun", f'[ ! -s {TMP}/word ] || cat {TMP}/word >"${{OSHRUN_WORD%% *}}"; eval "$(cat {TMP}/end)"\n')
+    lost = "oshrun: the launcher was ended by signal 9 (Killed), and the job with it\n"
+    died, wrong = "shmem: PE 0: PE 1 (process 7) has died\n", "shmem: PE 1: shmem_p: pe = 9: the program has PEs 0 to 1\n"
+    for word, end, status, line in [
+        ("", "kill -9 $$", 137, lost), (died, "kill -9 $$", 137, lost), (died, "exit 1", 1, died), (wrong, "kill -9 $$", 137, wrong),
+        (wrong, "exit 1", 1, wrong),
+    ]:
+        (TMP / "word").write_text(word)
+        (TMP / "end").write_text(end)
+        said = run(OSHRUN, "-n", 2, "true", status=status, SHMEM_LAUNCHER=str(launcher))
+        assert said == line, (word, end, said)
+
+
 def case_session():
     """Nothing is left of a launcher that dies itself, and the status says so."""
     kind = launcher_kind()
