@@ -13,7 +13,7 @@ namespace {
 
 struct Event {
   HsaEvent event = {};
-  bool manual = false, set = false;
+  bool manual = false;
   uint64_t mailbox = 0; // the packet processor writes the id there
   uint64_t age = 1;     // how often it was set, from 1: who has seen less need not wait
 };
@@ -22,6 +22,10 @@ std::mutex &lock = *new std::mutex;
 auto &changed = *new std::condition_variable;
 auto &events = *new std::map<HSAuint32, std::unique_ptr<Event>>;
 HSAuint32 next_id = 1;
+// What this thread has seen of each. Runtimes before 5.6 do not say it, and two of their threads wait
+// for one event when a queue is destroyed: while the first to wake took it from the other, one exit in
+// 500 hung on a busy machine (2026-11-23). Not destroyed either: the end of a process waits as well.
+thread_local auto &seen = *new std::map<HSAuint32, uint64_t>;
 
 Event *of(HsaEvent *event) {
   const auto at = events.find(event->EventId);
@@ -36,7 +40,6 @@ void set_event(uint32_t id) {
     std::lock_guard guard(lock);
     const auto at = events.find(id);
     if (at == events.end()) return;
-    at->second->set = true;
     at->second->age++;
   }
   changed.notify_all();
@@ -57,7 +60,7 @@ HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *description, bool manual, bo
                                 HsaEvent **event) {
   std::lock_guard guard(lock);
   auto made = std::make_unique<Event>();
-  made->manual = manual, made->set = set;
+  made->manual = manual, made->age += set;
   made->event.EventId = next_id++;
   made->event.EventData.EventType = description->EventType;
   made->event.EventData.EventData.SyncVar = description->SyncVar;
@@ -84,7 +87,13 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *list[], HSAuint32 count, 
   const auto ready = [&] {
     HSAuint32 set = 0;
     for (HSAuint32 i = 0; i < count; i++)
-      if (const Event *e = of(list[i])) set += e->set || (ages && ages[i] && ages[i] != e->age);
+      if (const Event *e = of(list[i])) {
+        const auto found = seen.find(list[i]->EventId);
+        const uint64_t before = ages && ages[i]                    ? ages[i]
+                                : e->manual || found == seen.end() ? 1
+                                                                   : found->second;
+        set += e->age != before;
+      }
     return all ? set == count : set > 0;
   };
   std::unique_lock guard(lock);
@@ -93,9 +102,9 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *list[], HSAuint32 count, 
   else if (!changed.wait_for(guard, std::chrono::milliseconds(milliseconds), ready))
     return HSAKMT_STATUS_WAIT_TIMEOUT;
   for (HSAuint32 i = 0; i < count; i++) {
-    Event *e = of(list[i]);
+    const Event *e = of(list[i]);
     if (!e) continue;
-    if (!e->manual) e->set = false;
+    seen[list[i]->EventId] = e->age;
     if (ages) ages[i] = e->age;
   }
   return HSAKMT_STATUS_SUCCESS;

@@ -2,12 +2,18 @@
 // What the packet processor makes of packets that wait, and of doorbells.
 #include "driver.hpp"
 #include "machine.hpp"
+#include <atomic>
 #include <csetjmp>
 #include <cstdarg>
 #include <ctime>
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
 #include <hsa/hsa.h>
+#include <thread>
+#if __has_include(<hsakmt.h>) || __has_include(<hsakmt/hsakmt.h>)
+#define HAS_EVENTS
+#include "hsakmt.hpp"
+#endif
 
 extern "C" {
 #include <cmocka.h>
@@ -137,11 +143,43 @@ void test_no_doorbell(void **) {
   p.expect(1);
 }
 
+#ifdef HAS_EVENTS
+// Who waits for an event hears of it, whoever else waits for it and comes first.
+void test_two_waiters(void **) {
+  HsaEventDescriptor description = {};
+  description.EventType = HSA_EVENTTYPE_SIGNAL;
+  HsaEvent *event;
+  assert_int_equal(hsaKmtCreateEvent(&description, false, false, &event), HSAKMT_STATUS_SUCCESS);
+  constexpr int rounds = 200;
+  std::atomic<int> heard{0};
+  std::thread other([&] {
+    while (heard < rounds) {
+      hsaKmtWaitOnEvent(event, ~0u);
+      heard++;
+    }
+  });
+  const timespec step = {0, 200000};
+  for (int round = 0; round < rounds; round++) {
+    nanosleep(&step, nullptr); // it waits, as a rule
+    hsaKmtSetEvent(event);
+    assert_int_equal(hsaKmtWaitOnEvent(event, 0), HSAKMT_STATUS_SUCCESS);
+    for (int tries = 0; tries < 25000 && heard <= round; tries++) nanosleep(&step, nullptr);
+    assert_int_equal(heard, round + 1);
+  }
+  other.join();
+  assert_int_equal(hsaKmtWaitOnEvent(event, 0), HSAKMT_STATUS_WAIT_TIMEOUT);
+  hsaKmtDestroyEvent(event);
+}
+#endif
+
 } // namespace
 
 int main() {
   const CMUnitTest tests[] = {cmocka_unit_test(test_barriers), cmocka_unit_test(test_barrier_value),
                               cmocka_unit_test(test_doorbell_goes_back),
+#ifdef HAS_EVENTS
+                              cmocka_unit_test(test_two_waiters),
+#endif
                               cmocka_unit_test(test_no_doorbell)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
