@@ -57,8 +57,9 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *a
   Report *r = state.report;
   if (!r) arch::trap();
   if (arch::exchange(state.claimed, uint32_t(1)) == 0) {
-    r->block[0] = blockIdx.x, r->block[1] = blockIdx.y, r->block[2] = blockIdx.z;
-    r->thread[0] = threadIdx.x, r->thread[1] = threadIdx.y, r->thread[2] = threadIdx.z;
+    const arch::Index block = arch::block(), thread = arch::thread();
+    r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
+    r->thread[0] = thread.x, r->thread[1] = thread.y, r->thread[2] = thread.z;
     r->pe = pe, r->cmp = cmp, r->wanted = wanted, r->seen = seen;
     r->address = uint64_t(reinterpret_cast<uintptr_t>(p)), r->bytes = bytes, r->align = align;
     copy_text(r->routine, sizeof r->routine, fn);

@@ -28,6 +28,7 @@
 //   launchable(kernel)            as hipLaunchKernel takes it
 //   trap() stop()                 end the kernel; pause for ever
 //   thread()  threads()           the number of this one in the workgroup, and how many it has
+//   block()  blocks()             and the workgroup's in the grid
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
@@ -130,6 +131,12 @@ SHMEM_D_ Index thread() {
 }
 SHMEM_D_ Index threads() {
   return {blockDim.x, blockDim.y, blockDim.z};
+}
+SHMEM_D_ Index block() {
+  return {blockIdx.x, blockIdx.y, blockIdx.z};
+}
+SHMEM_D_ Index blocks() {
+  return {gridDim.x, gridDim.y, gridDim.z};
 }
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;

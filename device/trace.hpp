@@ -71,7 +71,8 @@ SHMEM_STATE_ Records records;
 SHMEM_D_ void put(uint64_t begin, uint64_t took, uint64_t bytes, int pe, unsigned routine) {
   const uint64_t at = arch::take(records.taken);
   const uint8_t lap = records.lap(at);
-  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z),
+  const arch::Index b = arch::block(), all = arch::blocks();
+  const unsigned block = b.x + all.x * (b.y + all.y * b.z),
                  wave = unsigned(Workgroup{}.rank()) / arch::wave_size;
   const uint64_t last = uint64_t(lap) << 56, low = ~uint64_t(0) >> 8; // of a Record, word by word
   uint64_t *const to = reinterpret_cast<uint64_t *>(records.first + records.place(at));

@@ -76,7 +76,7 @@ struct Rows {
 };
 template <int = 0>
 __global__ void __launch_bounds__(device::max_threads) send_rows(Members members, Rows rows) {
-  for (size_t r = blockIdx.x; r < rows.n; r += gridDim.x)
+  for (size_t r = arch::block().x; r < rows.n; r += arch::blocks().x)
     for (int k = 0; k < members.n; k++)
       device::copy<Remote::dest, 1>(
           at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(device::max_threads)
     SHMEM_TRACED_(Workgroup, trace::sum, 0, -1)
     const unsigned across = (store.n + chunk - 1) / chunk;
     const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
-    for (size_t i = size_t(blockIdx.x) * arch::threads().x + arch::thread().x;
-         i < size_t(rows) * across; i += size_t(gridDim.x) * arch::threads().x) {
+    for (size_t i = size_t(arch::block().x) * arch::threads().x + arch::thread().x;
+         i < size_t(rows) * across; i += size_t(arch::blocks().x) * arch::threads().x) {
       const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
       float sum[chunk] = {};
       for (int k = 0; k < members.n; k++)
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(device::max_threads)
   if (arch::thread().x == 0) {
     arch::fence_release(); // orders what this workgroup loaded and stored before the count
     ends = arch::fetch_add<Order::acq_rel, Range::device>(&members.own->call.ended, 1u) ==
-           gridDim.x - 1;
+           arch::blocks().x - 1;
   }
   arch::wg_sync();
   if (ends) meet_members(members, last, second, true);

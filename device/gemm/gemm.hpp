@@ -70,7 +70,7 @@ template <class Order> class Tiles {
   unsigned at;
 
 public:
-  SHMEM_D_ explicit Tiles(const Order &o) : order(o), at(blockIdx.x) {}
+  SHMEM_D_ explicit Tiles(const Order &o) : order(o), at(arch::block().x) {}
   SHMEM_D_ bool next(Tile &tile) {
     do {
       if (!order(at, tile)) return false;
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(Core::threads, Core::bound)
   const Operands &x = arch::argument<>(operands);
   const Order &tiles = arch::argument<Operands>(order);
   const Epilogue &e = arch::argument<Operands, Order>(epilogue);
-  if (blockIdx.x < tiles.workers) {
+  if (arch::block().x < tiles.workers) {
     e.start();
     Core::run(x, tiles, e);
   } else {

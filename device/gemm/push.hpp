@@ -43,7 +43,7 @@ struct Push {
     if (!waits) return;
     device::settle(scope);
     if (scope.rank() == 0) // orders the tile's stores, of all waves, before the number
-      arch::store<Order::release, Range::device>(&members.own->call.progress[blockIdx.x],
+      arch::store<Order::release, Range::device>(&members.own->call.progress[arch::block().x],
                                                  tile.at + 1);
   }
 
@@ -52,7 +52,7 @@ struct Push {
     // The last one to begin finds that all have begun, so whatever is left is sent by somebody.
     const unsigned begun =
         arch::wave_first(arch::load<Order::relaxed, Range::device>(&members.own->call.begun));
-    if (blockIdx.x >= order.workers || begun == order.workers) send(order, scope);
+    if (arch::block().x >= order.workers || begun == order.workers) send(order, scope);
   }
   SHMEM_D_ void start() const {
     if (waits && arch::thread().x == 0)

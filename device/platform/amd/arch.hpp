@@ -105,8 +105,9 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 #endif
   return p;
 }
-// By builtins, because threadIdx and blockDim call ROCm's device library, which clang 21 does not
-// inline into kernels of more than 1100 basic blocks (16 calls in each product's kernel, 2026-11).
+// By builtins, because threadIdx, blockDim and their like call ROCm's device library, which clang 21
+// does not inline into kernels of more than 1100 basic blocks (16 calls in each product's kernel,
+// 2026-11); and what a call gives is for it another number in each lane.
 SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
@@ -114,6 +115,15 @@ SHMEM_D_ Index thread() {
 SHMEM_D_ Index threads() {
   return {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(),
           __builtin_amdgcn_workgroup_size_z()};
+}
+SHMEM_D_ Index block() {
+  return {__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(),
+          __builtin_amdgcn_workgroup_id_z()};
+}
+SHMEM_D_ Index blocks() { // HIP launches whole ones
+  const Index t = threads();
+  return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
+          __builtin_amdgcn_grid_size_z() / t.z};
 }
 // From where it is in memory: compilers load a parameter at the kernel's beginning and keep it to
 // the end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
