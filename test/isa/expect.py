@@ -85,8 +85,10 @@ ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_s
 TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
 LEFT = (
     (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 32, TUPLES),
-    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a", "sgpr_spill_count", 18, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a", "sgpr_spill_count", 45, TUPLES), # 45 by clang 21, 18 by the others
     (r"4gemm6reduceI", "gfx9", "sgpr_spill_count", 19, TUPLES), # 19 by clang 17, 16 by the others
+    (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28, "what a trace says of each tile; by clang 21"),
+    (r"4gemm8multiplyI", "gfx9", "sgpr_spill_count", 2, "by clang 21"),
     (r"4ring", "gfx9", "sgpr_spill_count", 30, "a wait, a put with signal of a workgroup and four of an element, all in a loop"),
 )
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
