@@ -42,7 +42,7 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
     fatal("%s: ptr = %p: %zu bytes from there, but its allocation on GPU %d ends after %zu", fn, p,
           bytes, chosen, room);
   if (self.n_local == 1) return true; // as for the heap: some systems refuse to share
-  hipIpcMemHandle_t handle{};   // which is compared
+  hipIpcMemHandle_t handle{};         // which is compared
   if (hipError_t error = hipIpcGetMemHandle(&handle, base); !tried(error))
     fatal("%s: ptr = %p: memory of GPU %d that cannot be exported (hipIpcGetMemHandle: %s): use "
           "hipMalloc or shmem_malloc",
