@@ -39,7 +39,7 @@ def case_left():
 
 
 def case_notices():
-    """PRRTE tells of a failure among what PEs write: that alone becomes our line, the rest comes
+    """Launchers tell of a failure among what PEs write: that alone becomes our line, the rest comes
     through as it is."""
     rule = "-" * 74 + "\n"
     status = ("prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. "
@@ -61,6 +61,12 @@ def case_notices():
                     continue
                 said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
                 assert said == text + "\n" * (text[-1:] not in ("", "\n")) + f"oshrun: {line}\n", (text, block, cut, said)
+    # What launchers say where nothing is wrong.
+    script(TMP / "bin" / "prterun", "cat >&2 <<'!'\nof a PE\n[hub:00037] plm:rsh: Warning: setpgid(42,42) failed in parent with "
+           "errno=Permission denied(13)\n[warn] Epoll MOD(1) on fd 19 failed. Old events were 6; read change was 0 (none); write change "
+           "was 2 (del); close change was 0 (none): Bad file descriptor\n[warn] of a PE\n!\nexit 5\n")
+    said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
+    assert said == "of a PE\n[warn] of a PE\n", said
     # What never becomes a notice comes before the end.
     script(TMP / "bin" / "prterun", f"printf '%s' '{rule}' >&2; sleep 60\n")
     job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(TMP / "bin" / "prterun")},

@@ -447,17 +447,12 @@ int main(int, char **argv) {
     close(STDIN_FILENO);
     open("/dev/null", O_RDONLY);
   }
-  Notices notices = Notices::pass;
-  if (!line.several && !getenv("SHMEM_DEBUG") && !getenv("SMA_DEBUG")) {
-    if (launcher.kind == Kind::prte) notices = Notices::among;
-    if (launcher.kind == Kind::orte && !getenv("OMPI_MCA_mca_base_env_list")) // it forbids -x
-      notices = Notices::apart;
-  }
+  const bool sorted = !line.several && !getenv("SHMEM_DEBUG") && !getenv("SMA_DEBUG");
   words.insert(words.end(), defaults.begin(), defaults.end());
   words.insert(words.end(), line.options.begin(), line.options.end());
   words.insert(words.end(), line.program.begin(), line.program.end());
   if (pmix)
-    return run_job(words, {.notices = notices,
+    return run_job(words, {.sorted = sorted,
                            .input = !line.input.empty(),
                            .same_folder = launcher.kind == Kind::orte});
   become(words);

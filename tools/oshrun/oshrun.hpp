@@ -12,12 +12,8 @@ bool is_hostfile(std::string_view option);
 // Replaces this process by a command.
 [[noreturn]] void become(const std::vector<std::string> &words);
 
-// Where a launcher says that a PE has failed: pass, as it is; or, to be one line of oshrun, by a
-// way apart from what PEs write, or among that.
-enum class Notices { pass, apart, among };
-
 struct Manner {
-  Notices notices;
+  bool sorted;      // what the launcher tells of a PE that failed is to be one line of oshrun
   bool input;       // it reads stdin
   bool same_folder; // all jobs of a user have theirs in one, which each removes when it is empty
 };
