@@ -12,9 +12,20 @@ namespace shmem::device {
 namespace {
 struct Registrar {
   Module module;
-  Registrar() : module{find, sizeof(State), nullptr, ring_built} { shmemx_module_add(&module); }
-  ~Registrar() { shmemx_module_remove(&module); }
-  static int find(void **p) { return int(hipGetSymbolAddress(p, HIP_SYMBOL(state))); }
+#ifdef SHMEM_OF_LIBRARY_
+  static constexpr bool library = true;
+#else
+  static constexpr bool library = false;
+#endif
+  Registrar() : module{find, sizeof(State), nullptr, ring_built, library} {
+    shmemx_module_add(&module);
+  }
+  ~Registrar() {
+    shmemx_module_remove(&module);
+  }
+  static int find(void **p) {
+    return int(hipGetSymbolAddress(p, HIP_SYMBOL(state)));
+  }
 } registrar;
 } // namespace
 

@@ -174,7 +174,8 @@ struct Module {
   int (*find)(void **); // where its State is in device memory: 0 or a hipError_t
   size_t state_bytes;   // as the module was compiled
   Module *next;
-  bool ring; // its kernels reach PEs that are not mapped
+  bool ring;    // its kernels reach PEs that are not mapped
+  bool library; // they are the library's, which launches them itself
 };
 
 } // namespace shmem::device

@@ -118,6 +118,9 @@ struct Task {
   virtual ~Task() = default;
 };
 void start(std::unique_ptr<Task> task);
+// In jobs of several nodes: kernels may be launched from now on that ask the host for what is at
+// PEs that are not mapped.
+void serve_kernels();
 // Until all is done that kernels have asked for which are over.
 void finish_ring();
 

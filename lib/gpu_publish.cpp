@@ -59,6 +59,8 @@ void publish_to(device::Module *module) {
           hipGetErrorString(hipError_t(error)));
   // On a stream of the library's own: kernels may run that wait for what comes later.
   copy(there, &state, sizeof state);
+  if constexpr (net::built)
+    if (!module->library) serve_kernels();
 }
 
 // Under the lock.
@@ -287,6 +289,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
          "libshmem_device_*.bc has to be linked into");
   check_module(bytes, ring);
   copy(there, &state, sizeof state);
+  if constexpr (net::built) serve_kernels();
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {

@@ -13,6 +13,7 @@ void check_ready(const char *fn) {
   shmem::check_ready(fn);
   if (!self.device.size)
     fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
+  if constexpr (net::built) gpu::serve_kernels();
 }
 
 namespace {
