@@ -46,19 +46,25 @@ inline T atomic_compare_swap(const char *fn, C c, T *dest, T cond, T value, int 
     return seen;
   });
 }
-#define UPDATE(op)                                                                                 \
+// What was there before does not come back from another node when nobody asks for it.
+#define UPDATE(op, which)                                                                          \
   template <class C, class T>                                                                      \
   inline T atomic_fetch_##op(const char *fn, C c, T *dest, T value, int pe) {                      \
     return on(fn, "dest", c, dest, pe, [=](auto a) { return a.fetch_##op(value); });               \
   }                                                                                                \
   template <class C, class T>                                                                      \
   inline void atomic_##op(const char *fn, C c, T *dest, T value, int pe) {                         \
-    on(fn, "dest", c, dest, pe, [=](auto a) { a.fetch_##op(value); });                             \
+    on(fn, "dest", c, dest, pe, [=](auto a) {                                                      \
+      if constexpr (std::is_same_v<decltype(a), net::Atomic<T>>)                                   \
+        a.later(Amo::which, value);                                                                \
+      else                                                                                         \
+        a.fetch_##op(value);                                                                       \
+    });                                                                                            \
   }
-UPDATE(add)
-UPDATE(and)
-UPDATE(or)
-UPDATE(xor)
+UPDATE(add, add)
+UPDATE(and, and_)
+UPDATE(or, or_)
+UPDATE(xor, xor_)
 #undef UPDATE
 template <class C, class T> inline T atomic_fetch_inc(const char *fn, C c, T *dest, int pe) {
   return atomic_fetch_add(fn, c, dest, T(1), pe);

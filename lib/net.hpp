@@ -53,6 +53,8 @@ inline void put(Remote<void> dest, const void *source, const Blocks &blocks, boo
 inline void get(void *dest, Remote<const void> source, const Blocks &blocks, bool later) {
   move(Way::get, const_cast<void *>(source.p), source.pe, dest, blocks, later);
 }
+// Done there before the atomics that are asked of that PE after it.
+void put_in_order(Remote<void> dest, const void *source, size_t bytes);
 // All that this PE has begun is done where it is to be seen.
 void quiet();
 void quiet_at(int pe); // there alone
@@ -73,9 +75,9 @@ struct Messages {
 
 // Atomics are done by a processor of the target's node, in the PE itself, as those of its
 // neighbours are, and as wide as the object: one domain for a variable, whoever touches it. What a
-// network card does to memory is not atomic with what processors do.
+// network card does to memory is not atomic with what processors do. Gives what was there before.
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond);
-// Returns at once. When it is done, whoever makes progress calls then(arg, what was there before), which
+// Begins one. When it is done, whoever makes progress calls then(arg, what was there before), which
 // must not wait; without `then` the next quiet completes it.
 void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
                   void (*then)(void *, uint64_t) = nullptr, void *arg = nullptr);
@@ -105,9 +107,10 @@ template <class T> class Atomic {
 public:
   explicit Atomic(Remote<T> at) : at(at) {}
   T load(std::memory_order = {}) { return ask(Amo::fetch, T{}); }
-  void store(T value, std::memory_order = {}) { // done at the next quiet
-    atomic(at.p, at.pe, Amo::set, sizeof(T), bits(value), 0);
+  void later(Amo op, T value) { // done at the next quiet
+    atomic_later(at.p, at.pe, op, sizeof(T), bits(value), 0);
   }
+  void store(T value, std::memory_order = {}) { later(Amo::set, value); }
   T exchange(T value) { return ask(Amo::swap, value); }
   bool compare_exchange_strong(T &seen, T value, std::memory_order = {}) {
     const uint64_t before = bits(seen);

@@ -12,15 +12,15 @@ namespace shmem::api {
 // The signal's store releases the data before it, if there is any, and is a full fence for ring's
 // load of the sleepers.
 template <class C>
-inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe,
-                    bool data) {
+inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
   auto send = [=](auto flag) {
-    if (sig_op == SHMEM_SIGNAL_SET)
+    if (sig_op != SHMEM_SIGNAL_SET && sig_op != SHMEM_SIGNAL_ADD) bad_signal(fn, sig_op);
+    if constexpr (std::is_same_v<decltype(flag), net::Atomic<uint64_t>>)
+      flag.later(sig_op == SHMEM_SIGNAL_SET ? Amo::set : Amo::add, signal);
+    else if (sig_op == SHMEM_SIGNAL_SET)
       flag.store(signal);
-    else if (sig_op == SHMEM_SIGNAL_ADD)
-      flag.fetch_add(signal);
     else
-      bad_signal(fn, sig_op);
+      flag.fetch_add(signal);
   };
   access_word(fn, "sig_addr", c, sig_addr, pe, [=](auto sig, auto way) {
     if constexpr (std::is_same_v<decltype(sig), uint64_t *>) {
@@ -30,7 +30,6 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
         send(std::atomic_ref<uint64_t>(*sig));
       ring({sig, false});
     } else {
-      if (data) net::quiet_at(sig.pe); // it is stored before the signal
       send(net::Atomic<uint64_t>(sig));
     }
   });
@@ -39,8 +38,13 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
 template <class C, class T>
 inline void put_signal(const char *fn, C c, T *dest, const T *source, size_t nelems,
                        uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  put(fn, c, dest, source, nelems, pe);
-  deliver(fn, c, sig_addr, signal, sig_op, pe, true);
+  access(fn, "dest", c, dest, nelems, pe, source, [=](auto d, auto way) {
+    if constexpr (std::is_same_v<decltype(d), T *>)
+      move(d, source, nelems, way, false);
+    else
+      net::put_in_order({d.p, d.pe}, source, nelems * sizeof(T));
+  });
+  deliver(fn, c, sig_addr, signal, sig_op, pe);
 }
 template <class C, class T>
 inline void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t nelems,
@@ -50,11 +54,11 @@ inline void put_signal_nbi(const char *fn, C c, T *dest, const T *source, size_t
 
 template <class C>
 inline void signal_add(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe, false);
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_ADD, pe);
 }
 template <class C>
 inline void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int pe) {
-  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe, false);
+  deliver(fn, c, sig_addr, signal, SHMEM_SIGNAL_SET, pe);
 }
 inline uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr) {
   if (self.careful) [[unlikely]]

@@ -38,6 +38,7 @@ enum : unsigned { question_id = 1, answer_id = 2 };
 constexpr uint64_t store_id = uint64_t(1) << 63;
 constexpr int lane_shift = 32;
 constexpr size_t piece = 64 << 10; // of data in a message
+constexpr int most_unsent = 4096;
 
 struct Waiting {
   uint64_t value = 0;
@@ -293,20 +294,25 @@ uint64_t ask(int pe, const Question &q, Peer *peer = nullptr, void *data = nullp
   return w.value;
 }
 
-Lane lane_of(const Question &q) {
-  return !registered[q.region].far                                        ? by_host
+Lane lane_of(const Question &q, bool whole) {
+  return !registered[q.region].far ? whole ? in_order : by_host
          : q.kind == atomic_op && !gpu::Task::is_copy(Amo(q.op), q.bytes) ? by_gpu
                                                                           : by_copy;
 }
 
-// Done at the next quiet. Gives when it was begun.
-uint64_t tell(int pe, Question q, const void *data = nullptr, size_t bytes = 0) {
+// Done at the next quiet. Gives when it was begun. whole: a message of one fragment, of which UCX
+// keeps the order; larger ones may go by several interfaces.
+uint64_t tell(int pe, Question q, bool whole, const void *data = nullptr, size_t bytes = 0) {
+  // What the other end does not take yet is memory here.
+  if (unsent.load(std::memory_order_relaxed) > most_unsent)
+    wait_for([] { return unsent.load(std::memory_order_relaxed) > most_unsent / 2; });
   std::lock_guard guard(lock);
   Peer &peer = peers[pe];
-  const Lane lane = lane_of(q);
+  const Lane lane = lane_of(q, whole);
   q.id = store_id | uint64_t(lane) << lane_shift | uint64_t(pe);
   q.clock = peer.stored[lane] = tick(peer);
-  message(endpoint(pe), question_id, &q, sizeof q, data, bytes, UCP_AM_SEND_FLAG_REPLY);
+  message(endpoint(pe), question_id, &q, sizeof q, data, bytes,
+          lane == in_order ? 0 : UCP_AM_SEND_FLAG_REPLY);
   return q.clock;
 }
 
@@ -334,6 +340,15 @@ const Theirs &reach(int pe, int region) {
   return buffer ? *buffer : peer.region[region];
 }
 
+void pulse_in_order(Peer &peer) {
+  const int pe = int(&peer - peers);
+  peer.pulsed = peer.stored[in_order];
+  const Question q{.id = store_id | uint64_t(in_order) << lane_shift | uint64_t(pe),
+                   .clock = peer.pulsed,
+                   .kind = pulse};
+  message(endpoint(pe), question_id, &q, sizeof q, nullptr, 0, UCP_AM_SEND_FLAG_REPLY);
+}
+
 void ask_pulse(int pe, std::atomic<bool> *answered) {
   static Waiting w{}; // one at a time
   std::lock_guard guard(lock);
@@ -354,15 +369,13 @@ static Question about(void *p, Amo op, size_t bytes, uint64_t value, uint64_t co
 }
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
   const Question q = about(p, op, bytes, value, cond);
-  if (op != Amo::set) return ask(pe, q);
-  tell(pe, q);
-  return 0;
+  return ask(pe, q);
 }
 void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
                   void (*then)(void *, uint64_t), void *arg) {
   const Question q = about(p, op, bytes, value, cond);
   if (!then) {
-    tell(pe, q);
+    tell(pe, q, true);
     return;
   }
   auto *w = new Waiting{.then = then, .arg = arg};
@@ -373,6 +386,7 @@ void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_
 void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &b) {
   const std::unique_ptr<char[]> data(new char[piece]);
   const size_t few = std::max<size_t>(1, piece / b.bytes); // blocks in a message, or a part of one
+  const bool whole = b.n * b.bytes <= small_block;
   unsigned pieces = 0;
   for (size_t i = 0; i < b.n; i += few)
     for (size_t at = 0; at < b.bytes; at += piece) {
@@ -400,7 +414,7 @@ void move_by_message(Way way, const Name &there, int pe, void *here, const Block
         gpu::copy(data.get(), p, bytes);
       else
         gpu::copy_2d(data.get(), bytes, p, b.here, bytes, n);
-      const uint64_t begun = tell(pe, q, data.get(), bytes * n);
+      const uint64_t begun = tell(pe, q, whole, data.get(), bytes * n);
       // So that no more than a megabyte is on its way.
       if (++pieces % 16 == 0)
         wait_for([=] {
@@ -408,6 +422,24 @@ void move_by_message(Way way, const Name &there, int pe, void *here, const Block
           return !peers[pe].answers(begun);
         });
     }
+}
+
+void put_message(const Name &there, int pe, const void *here, size_t bytes) {
+  const Question q{.kind = put_blocks,
+                   .region = uint16_t(there.region),
+                   .offset = there.offset,
+                   .value = bytes,
+                   .cond = 1};
+  tell(pe, q, true, here, bytes);
+}
+
+void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
+  if (bytes == 0) return;
+  const Name name = name_of(dest.p);
+  if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
+    return put_message(name, dest.pe, source, bytes);
+  put(dest, source, {bytes}, false);
+  quiet_at(dest.pe);
 }
 
 // Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of

@@ -49,6 +49,9 @@ bool completes(uint64_t until, const Peer *only) {
       left = true;
       if (!peer.flushing) flush(peer);
     }
+    if (peer.answered[in_order] < std::min(peer.stored[in_order], until) &&
+        peer.pulsed < peer.stored[in_order])
+      pulse_in_order(peer);
     left |= !peer.answers(until);
     if (peer.busy() || peer.flushing) {
       i++;

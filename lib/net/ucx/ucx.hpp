@@ -42,6 +42,8 @@ struct Name {
 };
 Name name_of(const void *p);
 
+inline constexpr size_t small_block = 1024; // goes as one fragment, and from a copy
+
 inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
 
 // The variables by which PEs decide alike what they do together.
@@ -66,8 +68,10 @@ struct Entry {
 static_assert(sizeof(Entry) == 256);
 
 // Stores that are messages are answered in their order among those of the same lane: by the
-// processor, by copies of the GPU, by its atomics.
-enum Lane { by_host, by_copy, by_gpu, lanes };
+// processor, by copies of the GPU, by its atomics. Those of the last lane are not: a processor does
+// them as they come, and they come in their order, so a pulse that follows them is answered for all
+// (p + wait_until over tcp, one way: 21 us with an answer each, and 10 so; 2026-11-24).
+enum Lane { by_host, by_copy, by_gpu, in_order, lanes };
 
 // A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
 struct Peer {
@@ -79,7 +83,9 @@ struct Peer {
   // lane that is a message, and up to which those are answered.
   uint64_t moved, done, flushing;
   uint64_t stored[lanes], answered[lanes];
-  bool listed; // among the busy
+  uint64_t pulsed; // of the last lane: up to which a pulse has been sent
+  bool listed;     // among the busy
+  bool by_card;    // puts and gets are a card's there, not UCX's messages
   bool answers(uint64_t until) const {
     for (int lane = 0; lane < lanes; lane++)
       if (answered[lane] < std::min(stored[lane], until)) return false;
@@ -141,7 +147,11 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 const Theirs &reach(int pe, int region);
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &blocks);
+// A small put to memory that the processor there reaches, in the order of what is asked of that PE.
+void put_message(const Name &there, int pe, const void *here, size_t bytes);
 void drop_copies(); // of small puts, once all are done
+// Asks for the answer to all that the last lane holds. Under the lock.
+void pulse_in_order(Peer &peer);
 // Asks whether a PE is there; answered is set once it has said so.
 void ask_pulse(int pe, std::atomic<bool> *answered);
 // Makes the worker call what answers messages.

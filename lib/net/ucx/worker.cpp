@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
@@ -112,6 +113,19 @@ static void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   if (answering.failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
 }
 
+// UCX 1.13 tells what an endpoint goes by in the text of its ucx_info only.
+static bool has_lane(ucp_ep_h ep, const char *use) {
+  char *text = nullptr;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (!out) return true;
+  ucp_ep_print_info(ep, out);
+  fclose(out);
+  const bool found = strstr(text, use);
+  free(text);
+  return found;
+}
+
 ucp_ep_h endpoint(int pe) {
   Peer &peer = peers[pe];
   if (peer.ep) return peer.ep;
@@ -138,6 +152,7 @@ ucp_ep_h endpoint(int pe) {
           "%s, and shmem_info shows what there is",
           with_host(pe).text, bootstrap::host_of(self.me).name, ucs_status_string(status),
           ways().text);
+  peer.by_card = has_lane(peer.ep, " rma#");
   return peer.ep;
 }
 
