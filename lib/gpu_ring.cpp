@@ -52,6 +52,7 @@ std::atomic<int> asked;
 
 // All requests so far are done.
 void complete() {
+  net::send_gathered();
   wait_while({nullptr, false}, [] {
     if (asked.load(std::memory_order_acquire) == 0) return false;
     net::progress();
@@ -110,6 +111,7 @@ void serve_one(const Request &q) {
 void *serve(void *) {
   OnDevice on;
   own_stream(Copier::ring);
+  net::gather_stores(true);
   uint64_t next = 0;
   unsigned idle = 0;
   const unsigned patience =
@@ -125,6 +127,7 @@ void *serve(void *) {
       done().store(next, std::memory_order_release);
       idle = 0;
     } else if (stop.load(std::memory_order_relaxed)) {
+      net::gather_stores(false);
       return nullptr;
     } else if (++idle < patience) {
       pause = 0;

@@ -55,6 +55,10 @@ inline void get(void *dest, Remote<const void> source, const Blocks &blocks, boo
 }
 // Done there before the atomics that are asked of that PE after it.
 void put_in_order(Remote<void> dest, const void *source, size_t bytes);
+// Whether small stores of this thread to one PE in a row go together: when as many have come as a
+// message takes, and at the latest by send_gathered or quiet.
+void gather_stores(bool on);
+void send_gathered();
 // All that this PE has begun is done where it is to be seen.
 void quiet();
 void quiet_at(int pe); // there alone

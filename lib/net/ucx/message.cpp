@@ -16,13 +16,14 @@ namespace shmem::net {
 namespace {
 
 // What is asked of a PE, and its answer. Data follows a put's question and a get's answer.
-enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, pulse, end_of_job };
+enum Kind : uint8_t { atomic_op, put_blocks, get_blocks, keys, stores, pulse, end_of_job };
 struct Question {
   uint64_t id = 0, clock = 0; // of who waits for the answer, or of a store, see below
   Kind kind = atomic_op;
   uint8_t op = 0, bytes = 0; // of an atomic: an Amo
   uint16_t region = 0;
-  uint64_t offset = 0, value = 0, cond = 0; // of blocks: bytes of each, and how many
+  uint64_t offset = 0, value = 0,
+           cond = 0; // of blocks: bytes of each, and how many; of stores: how many
   uint64_t stride = 0;
 };
 struct Answer {
@@ -39,6 +40,18 @@ constexpr uint64_t store_id = uint64_t(1) << 63;
 constexpr int lane_shift = 32;
 constexpr size_t piece = 64 << 10; // of data in a message
 constexpr int most_unsent = 4096;
+
+// Stores at one PE that wait for company, of a thread that lets them: each a Question and its data.
+constexpr size_t pack_bytes = 16 << 10;
+struct Pack {
+  int pe = -1;
+  size_t n = 0, bytes = 0;
+  char data[pack_bytes];
+};
+thread_local Pack *pack;
+size_t padded(size_t bytes) {
+  return round_up(bytes, sizeof(uint64_t));
+}
 
 struct Waiting {
   uint64_t value = 0;
@@ -114,6 +127,16 @@ void gather(char *to, const char *from, size_t stride, size_t bytes, size_t n) {
   for (size_t i = 0; i < n; i++) memcpy(to + i * bytes, from + i * stride, bytes);
 }
 
+// In memory that this processor reaches. Gives what was there before.
+uint64_t store(const Question &q, const char *follows) {
+  auto *const p = reinterpret_cast<char *>(registered[q.region].span->base + q.offset);
+  if (q.kind == put_blocks) return spread(p, q.stride, follows, q.value, q.cond), 0;
+  return q.bytes == 1   ? apply<uint8_t>(p, q)
+         : q.bytes == 2 ? apply<uint16_t>(p, q)
+         : q.bytes == 4 ? apply<uint32_t>(p, q)
+                        : apply<uint64_t>(p, q);
+}
+
 // Whether all that is named is inside of the region; what no PE of this job sends is not obeyed.
 bool inside(const Question &q, size_t follows) {
   if (q.region >= std::size(registered) || !registered[q.region].span) return false;
@@ -174,6 +197,18 @@ void unpack_keys(Peer &peer, int region, const char *packed, size_t bytes) {
   known.store(true, std::memory_order_release);
 }
 
+void store_all(size_t n, const char *follows, size_t length) {
+  for (Question q; n-- && length >= sizeof q;) {
+    memcpy(&q, follows, sizeof q);
+    follows += sizeof q, length -= sizeof q;
+    const size_t data = q.kind == put_blocks ? q.value * q.cond : 0;
+    if (q.kind > put_blocks || data > length || !inside(q, data) || registered[q.region].far)
+      return;
+    store(q, follows);
+    follows += std::min(length, padded(data)), length -= std::min(length, padded(data));
+  }
+}
+
 struct Asked : gpu::Task {
   ucp_ep_h from; // or null
   Answer answer;
@@ -224,16 +259,12 @@ void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h
     return gpu::start(std::move(task));
   }
   switch (q.kind) {
-  case atomic_op: {
-    const uint64_t seen = q.bytes == 1   ? apply<uint8_t>(p, q)
-                          : q.bytes == 2 ? apply<uint16_t>(p, q)
-                          : q.bytes == 4 ? apply<uint32_t>(p, q)
-                                         : apply<uint64_t>(p, q);
-    if (!(q.id & store_id)) a.value = seen;
-    break;
-  }
+  case atomic_op:
   case put_blocks:
-    spread(p, q.stride, follows, q.value, q.cond);
+    if (const uint64_t seen = store(q, follows); !(q.id & store_id)) a.value = seen;
+    break;
+  case stores:
+    store_all(q.value, follows, length);
     break;
   case get_blocks:
     gather(behind, p, q.stride, q.value, q.cond);
@@ -300,20 +331,46 @@ Lane lane_of(const Question &q, bool whole) {
                                                                           : by_copy;
 }
 
-// Done at the next quiet. Gives when it was begun. whole: a message of one fragment, of which UCX
-// keeps the order; larger ones may go by several interfaces.
-uint64_t tell(int pe, Question q, bool whole, const void *data = nullptr, size_t bytes = 0) {
+// A store, on that lane. Gives when it was begun.
+uint64_t tell_at_once(int pe, Lane lane, Question q, const void *data, size_t bytes) {
   // What the other end does not take yet is memory here.
   if (unsent.load(std::memory_order_relaxed) > most_unsent)
     wait_for([] { return unsent.load(std::memory_order_relaxed) > most_unsent / 2; });
   std::lock_guard guard(lock);
   Peer &peer = peers[pe];
-  const Lane lane = lane_of(q, whole);
   q.id = store_id | uint64_t(lane) << lane_shift | uint64_t(pe);
   q.clock = peer.stored[lane] = tick(peer);
   message(endpoint(pe), question_id, &q, sizeof q, data, bytes,
           lane == in_order ? 0 : UCP_AM_SEND_FLAG_REPLY);
   return q.clock;
+}
+
+} // namespace
+
+void gather_stores(bool on) {
+  delete pack;
+  pack = on ? new Pack : nullptr;
+}
+void send_gathered() {
+  if (!pack || !pack->n) return;
+  tell_at_once(pack->pe, by_host, {.kind = stores, .value = pack->n}, pack->data, pack->bytes);
+  pack->n = pack->bytes = 0;
+}
+
+namespace {
+
+// Done at the next quiet. Gives when it was begun. whole: a message of one fragment, of which UCX
+// keeps the order; larger ones may go by several interfaces.
+uint64_t tell(int pe, Question q, bool whole, const void *data = nullptr, size_t bytes = 0) {
+  const Lane lane = lane_of(q, whole);
+  if (!pack || lane != in_order) return tell_at_once(pe, lane, q, data, bytes);
+  if (const size_t all = sizeof q + padded(bytes); pack->pe != pe || all > pack_bytes - pack->bytes)
+    send_gathered();
+  char *const at = pack->data + pack->bytes;
+  memcpy(at, &q, sizeof q);
+  if (bytes) memcpy(at + sizeof q, data, bytes);
+  pack->pe = pe, pack->n++, pack->bytes += sizeof q + padded(bytes);
+  return 0;
 }
 
 } // namespace

@@ -81,6 +81,7 @@ uint64_t tick(Peer &peer) {
 }
 
 static void quiet_of(const Peer *only) {
+  send_gathered();
   if (n_busy.load(std::memory_order_relaxed) == 0) return;
   uint64_t until;
   {
