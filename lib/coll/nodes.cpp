@@ -2,18 +2,19 @@
 // The teams' parts, their barrier, and the exchange of small blocks.
 #include "nodes.hpp"
 #include "../copy.hpp"
-#include <map>
 
 namespace shmem {
 
 Nodes *make_nodes(const Team &t, uint64_t tag) {
   auto *nodes = new Nodes{};
-  std::map<int, int> number; // a node's part
+  std::vector<int> number(size_t(net::nodes()), -1); // of a node's part
   for (int i = 0; i < t.n; i++) {
     const int pe = t.pe(i);
-    const auto [found, fresh] = number.emplace(net::node_of(pe), int(nodes->parts.size()));
-    if (fresh) nodes->parts.push_back({pe, 1, 0});
-    const int k = found->second;
+    int &k = number[size_t(net::node_of(pe))];
+    if (k < 0) {
+      k = int(nodes->parts.size());
+      nodes->parts.push_back({pe, 1, 0});
+    }
     Part &part = nodes->parts[size_t(k)];
     if (part.n == 1) part.stride = pe - part.first;
     if (pe == self.me) nodes->here.me = part.n, nodes->me = k;
