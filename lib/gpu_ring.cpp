@@ -166,9 +166,9 @@ device::Ring open_ring(uint64_t (*of_flag)(uint64_t at, int pe)) {
 // Programs of the host alone have no thread that polls, and nothing to look for in a quiet (1,024
 // places, 1.1 us; 2026-11-24).
 void serve_kernels() {
-  if (serving.load(std::memory_order_acquire)) return;
+  if (!shared || serving.load(std::memory_order_acquire)) return; // also in a job of one node
   std::lock_guard guard(starting);
-  if (!shared || serving.load(std::memory_order_relaxed)) return;
+  if (serving.load(std::memory_order_relaxed)) return;
   stop = false;
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that serves kernels: %s", strerror(error));
