@@ -490,15 +490,6 @@ void put_message(const Name &there, int pe, const void *here, size_t bytes) {
   tell(pe, q, true, here, bytes);
 }
 
-void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
-  if (bytes == 0) return;
-  const Name name = name_of(dest.p);
-  if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
-    return put_message(name, dest.pe, source, bytes);
-  put(dest, source, {bytes}, false);
-  quiet_at(dest.pe);
-}
-
 // Answered, so that no connection is half made when this process ends: UCX 1.13 aborts the peer of
 // such a one (2026-11-22).
 void tell_exit(int status) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What completes all that was begun at other nodes.
+// What completes all that was begun at other nodes, or orders it.
+#include "../../gpu.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <utility>
@@ -8,11 +9,6 @@
 namespace shmem::net {
 
 namespace {
-
-uint64_t now;               // the clock
-std::vector<Peer *> busy;   // where something is begun that quiet is to complete
-std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
-std::atomic<uint64_t> news; // how often that has changed which quiet waits for
 
 // All that was begun there so far is done when this is. Under the lock.
 void flush(Peer &peer) {
@@ -25,7 +21,7 @@ void flush(Peer &peer) {
     tell_quiet();
     ucp_request_free(request);
   };
-  peer.flushing = now;
+  peer.flushing = begun.now;
   ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
   began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
   if (UCS_PTR_IS_PTR(request)) return;
@@ -39,6 +35,7 @@ void flush(Peer &peer) {
 bool completes(uint64_t until, const Peer *only) {
   std::lock_guard guard(lock);
   bool left = false;
+  auto &busy = begun.busy;
   for (size_t i = 0; i < busy.size();) {
     Peer &peer = *busy[i];
     if (only && only != &peer) {
@@ -61,37 +58,24 @@ bool completes(uint64_t until, const Peer *only) {
       busy.pop_back();
     }
   }
-  n_busy.store(busy.size(), std::memory_order_relaxed);
+  begun.n_busy.store(busy.size(), std::memory_order_relaxed);
   return left;
 }
 
 } // namespace
 
-void tell_quiet() {
-  news.fetch_add(1, std::memory_order_release);
-}
-
-uint64_t tick(Peer &peer) {
-  if (!peer.listed) {
-    peer.listed = true;
-    busy.push_back(&peer);
-    n_busy.store(busy.size(), std::memory_order_relaxed);
-  }
-  return ++now;
-}
-
 static void quiet_of(const Peer *only) {
   send_gathered();
-  if (n_busy.load(std::memory_order_relaxed) == 0) return;
+  if (begun.n_busy.load(std::memory_order_relaxed) == 0) return;
   uint64_t until;
   {
     std::lock_guard guard(lock);
-    until = now;
+    until = begun.now;
   }
   // The lock is asked for only when there is something new: who polls has it for nothing, and keeps
   // the thread that answers from it.
   wait_for([=, seen = ~uint64_t(0)]() mutable {
-    const uint64_t now = news.load(std::memory_order_acquire);
+    const uint64_t now = begun.news.load(std::memory_order_acquire);
     return std::exchange(seen, now) == now || completes(until, only);
   });
 }
@@ -100,6 +84,15 @@ void quiet() {
 }
 void quiet_at(int pe) {
   quiet_of(&peers[pe]);
+}
+
+void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
+  if (bytes == 0) return;
+  const Name name = name_of(dest.p);
+  if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
+    return put_message(name, dest.pe, source, bytes);
+  put(dest, source, {bytes}, false);
+  quiet_at(dest.pe);
 }
 
 } // namespace shmem::net

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <mutex>
 #include <ucp/api/ucp.h>
+#include <vector>
 
 namespace shmem::net {
 
@@ -93,6 +94,15 @@ struct Peer {
   }
   bool busy() const { return done < moved || !answers(~uint64_t(0)); }
 };
+
+// What quiet is to complete. Under the lock, but for the atomics.
+struct Begun {
+  uint64_t now;               // the clock
+  std::vector<Peer *> busy;   // where something is begun
+  std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
+  std::atomic<uint64_t> news; // how often that has changed which quiet waits for
+};
+extern Begun begun;
 
 extern ucp_context_h context;
 extern ucp_worker_h worker;

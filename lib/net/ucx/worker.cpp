@@ -22,6 +22,7 @@ bool ucx_knows_gpu;
 Answering answering;
 std::atomic<bool> leaving;
 std::atomic<int> unsent;
+Begun begun;
 
 Name name_of(const void *p) {
   int r = 0;
@@ -154,6 +155,19 @@ ucp_ep_h endpoint(int pe) {
           ways().text);
   peer.by_card = has_lane(peer.ep, " rma#");
   return peer.ep;
+}
+
+void tell_quiet() {
+  begun.news.fetch_add(1, std::memory_order_release);
+}
+
+uint64_t tick(Peer &peer) {
+  if (!peer.listed) {
+    peer.listed = true;
+    begun.busy.push_back(&peer);
+    begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
+  }
+  return ++begun.now;
 }
 
 int first_of(int pe) {
