@@ -19,9 +19,9 @@ std::vector<char> seen;
 template <class T, class F> void at_each_place(F f) {
   for (size_t n : {0, 1, 2, 3, 5, 8, 15, 16, 17, 33, 100, 1023, 40001})
     for (size_t off = 0; off<16 / sizeof(T); off += n> 100 ? 3 : 1) {
-      HIP(hipMemset(area, 0x5b, room));
-      HIP(hipDeviceSynchronize());
       T *dest = reinterpret_cast<T *>(area + guard) + off;
+      HIP(hipMemset(area, 0x5b, 2 * guard + (off + n) * sizeof(T)));
+      HIP(hipDeviceSynchronize());
       f(dest, n);
       HIP(hipStreamSynchronize(stream));
       seen.resize(2 * guard + n * sizeof(T));
