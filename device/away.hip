@@ -57,6 +57,40 @@ template <class T> __global__ void atomic(Amo op, T *p, T value, T cond, T *fetc
 __global__ void errands() {
   device::errand::work();
 }
+template <class T> __device__ void store_one(uintptr_t p, uint64_t value) {
+  arch::store(reinterpret_cast<T *>(p), T(value));
+}
+__global__ void stores(device::Stores *s, unsigned n) {
+  using device::Stores;
+  const Workgroup scope;
+  if (scope.rank() == 0) {
+    arch::store(&s->state, uint32_t(Stores::begun));
+    arch::fence_all(); // that before taken_back is loaded, as the host's are
+    if (arch::load(&s->taken_back)) arch::store(&s->state, uint32_t(Stores::declined));
+  }
+  device::settle(scope);
+  if (arch::load(&s->state) == Stores::declined) return;
+  for (unsigned i = scope.rank(); i < n; i += scope.size()) {
+    const uint64_t place = arch::load(&s->one[i].p), value = arch::load(&s->one[i].value);
+    const uintptr_t p = place & ((uint64_t(1) << Stores::bytes_shift) - 1);
+    switch (place >> Stores::bytes_shift) {
+    case 1:
+      store_one<uint8_t>(p, value);
+      break;
+    case 2:
+      store_one<uint16_t>(p, value);
+      break;
+    case 4:
+      store_one<uint32_t>(p, value);
+      break;
+    default:
+      store_one<uint64_t>(p, value);
+    }
+  }
+  device::settle(scope);
+  if (scope.rank() == 0)
+    arch::store<Order::release>(&s->state, uint32_t(Stores::done)); // after them
+}
 __global__ void quiet() {
   device::quiet("quiet on a stream", World{}, Thread{});
 }
@@ -99,6 +133,9 @@ hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t c
 }
 hipError_t errands_on_stream(hipStream_t stream) {
   return shmem::launch(errands, dim3(1), dim3(32), 0, stream);
+}
+hipError_t stores_on_stream(device::Stores *s, unsigned n, hipStream_t stream) {
+  return shmem::launch(stores, dim3(1), dim3(n <= 64 ? 64 : 512), 0, stream, s, n);
 }
 hipError_t quiet_away(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);

@@ -42,6 +42,7 @@ hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t c
 hipError_t quiet_away(hipStream_t stream);
 // What the host asks of the GPU, see device::Errand.
 hipError_t errands_on_stream(hipStream_t stream);
+hipError_t stores_on_stream(device::Stores *stores, unsigned n, hipStream_t stream);
 
 // A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
 // its own (device/coll.hpp).

@@ -89,6 +89,20 @@ struct Served {                 // in host memory
   alignas(line) uint64_t given; // errands
   alignas(line) Errand errands[errand_places];
 };
+// Small stores that another node asks for, on memory of this PE that only its GPU reaches, by one
+// kernel of the library. In host memory. The host takes them back where that finds no room: each of
+// the two stores its word and then reads the other's, so at most one of them does it.
+struct Stores {
+  static constexpr size_t most = 4096;
+  static constexpr int bytes_shift = 56; // above p: 1, 2, 4 or 8
+  enum State : uint32_t { launched, begun, declined, done };
+  struct One {
+    uint64_t p, value;
+  };
+  alignas(line) uint32_t state;      // the kernel's
+  alignas(line) uint32_t taken_back; // the host's
+  alignas(line) One one[most];
+};
 struct Tickets {                          // in device memory
   alignas(line) uint64_t posted;          // the next request's
   alignas(line) uint64_t seen;            // as much of `done` as some thread has seen

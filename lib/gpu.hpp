@@ -105,12 +105,12 @@ void finish();
 // who wants that lock. Copies are engines' work, and so is a store of one word: they find room
 // beside kernels that wait. For other atomics see device::Errand.
 struct Task {
-  enum Kind : uint8_t { put, get, atomic } kind;
+  enum Kind : uint8_t { put, stores, get, atomic } kind;
   Amo op;
   void *p;
-  size_t bytes, n, stride;      // n blocks of bytes, so many from each other
+  size_t bytes, n, stride;      // n blocks of bytes, so many from each other; or n stores
   uint64_t value, cond;         // value: then what was there before
-  std::unique_ptr<char[]> data; // of the blocks
+  std::unique_ptr<char[]> data; // of the blocks, or a device::Stores::One for each store
   // Copies are done in their order, and so are the others.
   static bool is_copy(Amo op, size_t bytes) { return op == Amo::set || bytes < 4; }
   bool is_copy() const { return kind != atomic || is_copy(op, bytes); }

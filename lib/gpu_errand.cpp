@@ -4,6 +4,7 @@
 #include "../device/runtime.hpp"
 #include "gpu_hip.hpp"
 #include "net.hpp"
+#include "sync.hpp"
 #include "thread.hpp"
 #include <condition_variable>
 #include <deque>
@@ -24,10 +25,57 @@ pthread_t server;
 device::Served *served;
 uint64_t *bell; // on the device
 hipStream_t kernels;
+device::Stores *area, *area_there; // of the stores that a kernel does, here and on the GPU
+unsigned n_stores;
 
-// It is there when the thread's stream is done.
+std::atomic_ref<uint32_t> state() {
+  return std::atomic_ref(area->state);
+}
+// A kernel does them, if it begins soon: where kernels that wait leave no room for one, the stores
+// may be what they wait for, and copies find room. An idle H100 begins in 10 us (2026-11-24).
+bool done_by_kernel() {
+  constexpr long patience = 200000;                  // ns
+  if (!tried(hipStreamQuery(kernels))) return false; // one that was too late is still to decline
+  const std::atomic_ref taken_back(area->taken_back);
+  state() = device::Stores::launched;
+  taken_back = 0;
+  MUST(kernels::stores_on_stream(area_there, n_stores, kernels),
+       "a kernel for other nodes' stores");
+  const long since = now_ns();
+  for (uint32_t now; (now = state()) != device::Stores::done;) {
+    if (now == device::Stores::declined) return false;
+    if (now == device::Stores::launched && now_ns() - since > patience) {
+      taken_back = 1; // before the kernel's word is read once more
+      if (state() == device::Stores::launched) return false;
+    }
+    if (self.oversubscribed)
+      sched_yield();
+    else
+      pause_core();
+  }
+  return true;
+}
+void do_stores() {
+  if (n_stores && !done_by_kernel())
+    for (unsigned i = 0; i < n_stores; i++) {
+      const device::Stores::One &one = area->one[i];
+      constexpr int shift = device::Stores::bytes_shift;
+      start_copy(reinterpret_cast<void *>(one.p & ((uint64_t(1) << shift) - 1)), &one.value,
+                 one.p >> shift);
+    }
+  if (n_stores) wait(stream()); // the area is free then
+  n_stores = 0;
+}
+
+// It is there when the thread's stream is done, and do_stores was called.
 void start_one(Task &t) {
   switch (t.kind) {
+  case Task::stores:
+    for (size_t i = 0; i < t.n; i++) {
+      if (n_stores == device::Stores::most) do_stores();
+      memcpy(&area->one[n_stores++], t.data.get() + i * sizeof *area->one, sizeof *area->one);
+    }
+    return;
   case Task::put:
     if (t.n == 1) return start_copy(t.p, t.data.get(), t.bytes);
     return copy_2d(t.p, t.stride ? t.stride : t.bytes, t.data.get(), t.bytes, t.bytes, t.n);
@@ -82,6 +130,7 @@ void *serve(void *) {
     }
     for (auto &t : now)
       if (t->is_copy()) start_one(*t);
+    do_stores();
     if (!now.empty()) wait(stream());
     for (auto &t : now) {
       if (t->is_copy())
@@ -129,6 +178,9 @@ void start(std::unique_ptr<Task> task) {
 void open_errands(device::Served *s, uint64_t *b) {
   served = s, bell = b;
   kernels = make_stream();
+  void *there;
+  area = static_cast<device::Stores *>(shared_memory(sizeof *area, &there));
+  area_there = static_cast<device::Stores *>(there);
   stop = false;
   if (int error = start_thread(&server, serve))
     fatal("starting the thread that copies for other nodes: %s", strerror(error));
@@ -141,7 +193,9 @@ void close_errands() {
     wake.notify_one();
   }
   pthread_join(server, nullptr);
-  if (!self.exiting) MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
+  if (self.exiting) return;
+  MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
+  MUST(hipHostFree(area), "hipHostFree");
 }
 
 } // namespace shmem::gpu

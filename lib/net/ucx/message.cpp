@@ -4,6 +4,7 @@
 #include "../../gpu.hpp"
 #include "ucx.hpp"
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -42,9 +43,11 @@ constexpr size_t piece = 64 << 10; // of data in a message
 constexpr int most_unsent = 4096;
 
 // Stores at one PE that wait for company, of a thread that lets them: each a Question and its data.
-constexpr size_t pack_bytes = 16 << 10;
+// They are the processor's there, or the GPU's, which has them in words.
+constexpr size_t pack_bytes = 16 << 10, most_far = 64;
 struct Pack {
   int pe = -1;
+  bool far = false;
   size_t n = 0, bytes = 0;
   char data[pack_bytes];
 };
@@ -197,16 +200,38 @@ void unpack_keys(Peer &peer, int region, const char *packed, size_t bytes) {
   known.store(true, std::memory_order_release);
 }
 
-void store_all(size_t n, const char *follows, size_t length) {
+bool is_set(const Question &q) {
+  return q.kind == atomic_op && Amo(q.op) == Amo::set;
+}
+// In the largest words that there are.
+void add_stores(std::vector<device::Stores::One> &all, uint64_t p, const char *from, size_t bytes) {
+  while (bytes) {
+    const size_t unit = std::min({size_t(1) << std::countr_zero(p | 8), std::bit_floor(bytes)});
+    device::Stores::One one{p | uint64_t(unit) << device::Stores::bytes_shift, 0};
+    memcpy(&one.value, from, unit);
+    all.push_back(one);
+    p += unit, from += unit, bytes -= unit;
+  }
+}
+// Gives those that are the GPU's.
+std::vector<device::Stores::One> store_all(size_t n, const char *follows, size_t length) {
+  std::vector<device::Stores::One> far;
   for (Question q; n-- && length >= sizeof q;) {
     memcpy(&q, follows, sizeof q);
     follows += sizeof q, length -= sizeof q;
     const size_t data = q.kind == put_blocks ? q.value * q.cond : 0;
-    if (q.kind > put_blocks || data > length || !inside(q, data) || registered[q.region].far)
-      return;
-    store(q, follows);
+    if (q.kind > put_blocks || data > length || !inside(q, data)) break;
+    if (!registered[q.region].far)
+      store(q, follows);
+    else if (const uint64_t p = registered[q.region].span->base + q.offset; is_set(q))
+      add_stores(far, p, reinterpret_cast<const char *>(&q.value), q.bytes);
+    else if (q.kind == put_blocks && q.cond == 1)
+      add_stores(far, p, follows, data);
+    else
+      break;
     follows += std::min(length, padded(data)), length -= std::min(length, padded(data));
   }
+  return far;
 }
 
 struct Asked : gpu::Task {
@@ -264,7 +289,16 @@ void on_question(const Question &q, const char *follows, size_t length, ucp_ep_h
     if (const uint64_t seen = store(q, follows); !(q.id & store_id)) a.value = seen;
     break;
   case stores:
-    store_all(q.value, follows, length);
+    if (const auto far = store_all(q.value, follows, length); !far.empty()) {
+      auto task = std::make_unique<Asked>();
+      task->from = from;
+      task->answer = a;
+      task->kind = gpu::Task::stores;
+      task->n = far.size();
+      task->data.reset(new char[far.size() * sizeof far[0]]);
+      memcpy(task->data.get(), far.data(), far.size() * sizeof far[0]);
+      return gpu::start(std::move(task));
+    }
     break;
   case get_blocks:
     gather(behind, p, q.stride, q.value, q.cond);
@@ -353,7 +387,8 @@ void gather_stores(bool on) {
 }
 void send_gathered() {
   if (!pack || !pack->n) return;
-  tell_at_once(pack->pe, by_host, {.kind = stores, .value = pack->n}, pack->data, pack->bytes);
+  tell_at_once(pack->pe, pack->far ? by_copy : by_host, {.kind = stores, .value = pack->n},
+               pack->data, pack->bytes);
   pack->n = pack->bytes = 0;
 }
 
@@ -363,13 +398,15 @@ namespace {
 // keeps the order; larger ones may go by several interfaces.
 uint64_t tell(int pe, Question q, bool whole, const void *data = nullptr, size_t bytes = 0) {
   const Lane lane = lane_of(q, whole);
-  if (!pack || lane != in_order) return tell_at_once(pe, lane, q, data, bytes);
-  if (const size_t all = sizeof q + padded(bytes); pack->pe != pe || all > pack_bytes - pack->bytes)
-    send_gathered();
+  const bool far =
+      lane == by_copy && (is_set(q) || (q.kind == put_blocks && q.cond == 1 && bytes <= most_far));
+  if (!pack || (lane != in_order && !far)) return tell_at_once(pe, lane, q, data, bytes);
+  const size_t all = sizeof q + padded(bytes);
+  if (pack->pe != pe || pack->far != far || all > pack_bytes - pack->bytes) send_gathered();
   char *const at = pack->data + pack->bytes;
   memcpy(at, &q, sizeof q);
   if (bytes) memcpy(at + sizeof q, data, bytes);
-  pack->pe = pe, pack->n++, pack->bytes += sizeof q + padded(bytes);
+  pack->pe = pe, pack->far = far, pack->n++, pack->bytes += all;
   return 0;
 }
 

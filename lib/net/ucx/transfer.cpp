@@ -69,9 +69,11 @@ void drop_copies() {
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
   const Name name = name_of(there);
+  const bool far = registered[name.region].far && !ucx_knows_gpu;
+  if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
+    return put_message(name, pe, here, b.bytes);
   // Small blocks share a message: a request for each costs more than the copies.
-  if ((registered[name.region].far && !ucx_knows_gpu) || (!ucx_knows_gpu && gpu::is_far(here)) ||
-      (b.n > 1 && b.bytes <= small_block))
+  if (far || (!ucx_knows_gpu && gpu::is_far(here)) || (b.n > 1 && b.bytes <= small_block))
     return move_by_message(way, name, pe, here, b);
   const Theirs &theirs = reach(pe, name.region);
   Peer &peer = peers[pe];

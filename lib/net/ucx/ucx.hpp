@@ -157,7 +157,7 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
 const Theirs &reach(int pe, int region);
 // What UCX does not do itself, or not well: see move.
 void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &blocks);
-// A small put to memory that the processor there reaches, in the order of what is asked of that PE.
+// A small put: to memory that the processor there reaches in the order of what is asked of that PE.
 void put_message(const Name &there, int pe, const void *here, size_t bytes);
 void drop_copies(); // of small puts, once all are done
 // Asks for the answer to all that the last lane holds. Under the lock.
