@@ -34,8 +34,10 @@ std::atomic_ref<uint32_t> state() {
 // A kernel does them, if it begins soon: where kernels that wait leave no room for one, the stores
 // may be what they wait for, and copies find room. An idle H100 begins in 10 us (2026-11-24).
 bool done_by_kernel() {
-  constexpr long patience = 200000;                  // ns
-  if (!tried(hipStreamQuery(kernels))) return false; // one that was too late is still to decline
+  constexpr long patience = 200000; // ns
+  static bool late;                 // the last one, which may still be about to decline
+  if (late && !tried(hipStreamQuery(kernels))) return false;
+  late = false;
   const std::atomic_ref taken_back(area->taken_back);
   state() = device::Stores::launched;
   taken_back = 0;
@@ -43,11 +45,12 @@ bool done_by_kernel() {
        "a kernel for other nodes' stores");
   const long since = now_ns();
   for (uint32_t now; (now = state()) != device::Stores::done;) {
-    if (now == device::Stores::declined) return false;
     if (now == device::Stores::launched && now_ns() - since > patience) {
       taken_back = 1; // before the kernel's word is read once more
-      if (state() == device::Stores::launched) return false;
+      late = state() == device::Stores::launched;
     }
+    late |= now == device::Stores::declined;
+    if (late) return false;
     if (self.oversubscribed)
       sched_yield();
     else
@@ -56,14 +59,15 @@ bool done_by_kernel() {
   return true;
 }
 void do_stores() {
-  if (n_stores && !done_by_kernel())
+  if (n_stores && !done_by_kernel()) {
     for (unsigned i = 0; i < n_stores; i++) {
       const device::Stores::One &one = area->one[i];
       constexpr int shift = device::Stores::bytes_shift;
       start_copy(reinterpret_cast<void *>(one.p & ((uint64_t(1) << shift) - 1)), &one.value,
                  one.p >> shift);
     }
-  if (n_stores) wait(stream()); // the area is free then
+    wait(stream());
+  }
   n_stores = 0;
 }
 
@@ -128,10 +132,11 @@ void *serve(void *) {
       }
       now.swap(tasks);
     }
+    bool copies = false;
     for (auto &t : now)
-      if (t->is_copy()) start_one(*t);
+      if (t->is_copy()) start_one(*t), copies |= t->kind != Task::stores;
     do_stores();
-    if (!now.empty()) wait(stream());
+    if (copies) wait(stream());
     for (auto &t : now) {
       if (t->is_copy())
         t->done();
