@@ -93,6 +93,8 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
     }
   const bool root_here = nodes.me == root_part;
   const int speaker = root_here ? h.member(root_pe) : 0;
+  // What it sends may still be on its way while this node's members copy.
+  std::optional<Relay> relay;
   if (h.me == speaker) {
     const tune::Between by = tune::choose_between(Collective::broadcast, n, bytes);
     const int me = (nodes.me - root_part + n) % n; // from the root's node on
@@ -113,12 +115,13 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
     const bool far = gpu::is_far(p);
-    Relay relay(nodes, Tag::along, {hop}, bytes, by.segment, by.in_flight, far ? nullptr : p);
-    for (size_t s = 0; s < relay.segments(); s++) {
-      char *const here = relay.next(s), *const there = p + s * by.segment;
-      if (far && !me) copy(here, there, relay.length(s));
-      relay.send(s);
-      if (far && me) copy(there, here, relay.length(s));
+    relay.emplace(nodes, Tag::along, std::vector<Hop>{hop}, bytes, by.segment, by.in_flight,
+                  far ? nullptr : p);
+    for (size_t s = 0; s < relay->segments(); s++) {
+      char *const here = relay->next(s), *const there = p + s * by.segment;
+      if (far && !me) copy(here, there, relay->length(s));
+      relay->send(s);
+      if (far && me) copy(there, here, relay->length(s));
     }
   }
   broadcast_here(fn, h, dest, root_here ? source : dest, bytes, speaker, root_here && root_too);
