@@ -53,11 +53,7 @@ std::atomic<int> asked;
 // All requests so far are done.
 void complete() {
   net::send_gathered();
-  wait_while({nullptr, false}, [] {
-    if (asked.load(std::memory_order_acquire) == 0) return false;
-    net::progress();
-    return true;
-  });
+  wait_while({nullptr, false}, [] { return asked.load(std::memory_order_acquire) != 0; });
   net::quiet();
 }
 

@@ -15,6 +15,7 @@
 #include "segment.hpp"
 #include "state.hpp"
 #include "team.hpp"
+#include "tune.hpp"
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
@@ -115,6 +116,7 @@ void bring_up(int thread_level) {
   start_watch();
   self.check = self.env.check;
   self.stream_bytes = stream_threshold();
+  if (!self.one_node()) tune::open("", 1, 1); // where there is no GPU
   gpu::open();
   bind(thread_level);
   reset_heaps();

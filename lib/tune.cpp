@@ -17,14 +17,18 @@ namespace shmem::tune {
 
 namespace {
 
-struct Row {
+template <class C> struct Row {
   std::optional<Collective> what; // none: any
-  int pes;
+  int pes;                        // or nodes
   size_t bytes;
-  Choice choice;
+  C choice;
 };
-std::mutex mutex; // guards rows; a change while collectives run is for tests and shmem_tune
-std::vector<Row> rows;
+struct Table {
+  std::vector<Row<Choice>> streams;
+  std::vector<Row<Between>> nodes;
+};
+std::mutex mutex; // guards the table; a change while collectives run is for tests and shmem_tune
+Table table;
 char arch[64];
 unsigned most, most_lines; // workgroups
 
@@ -36,27 +40,47 @@ std::optional<Kind> find(const char *name, const char *const (&names)[n]) {
   return {};
 }
 
-// Appends the row if it is for this GPU; what is wrong with it, or NULL.
-const char *add(std::vector<Row> *to, const char *collective, const char *gpu, long pes,
-                size_t bytes, const char *name, long blocks, long threads) {
+// The first row that matches, or null.
+template <class C>
+const C *first(const std::vector<Row<C>> &rows, Collective what, int pes, size_t bytes) {
+  for (const Row<C> &r : rows)
+    if ((!r.what || r.what == what) && pes <= r.pes && bytes <= r.bytes) return &r.choice;
+  return nullptr;
+}
+
+constexpr const char *ways[] = {"tree", "chain"};
+
+// Appends the row if it is for this GPU or between nodes; what is wrong with it, or NULL.
+const char *add(Table *to, const char *collective, const char *gpu, long pes, size_t bytes,
+                const char *name, long blocks, long threads) {
   const auto what = find<Collective>(collective, collectives);
   if (!what && strcmp(collective, "*") != 0) return "no such collective";
+  const int most_pes = int(std::min(pes, 1l << 30));
+  if (strcmp(gpu, "net") == 0) {
+    if (what && what != Collective::broadcast && what != Collective::reduce &&
+        what != Collective::scan)
+      return "between nodes only broadcast, reduce and scan have algorithms";
+    const auto way = find<Way>(name, ways);
+    if (!way) return "expected the algorithm \"tree\" or \"chain\"";
+    if (pes < 1 || blocks < 1024 || blocks > 1l << 30 || threads < 2 || threads > 64)
+      return "expected nodes from 1, segments from 1024 bytes to 1 GiB, in flight from 2 to 64";
+    to->nodes.push_back({what, most_pes, bytes, {*way, size_t(blocks), unsigned(threads)}});
+    return nullptr;
+  }
   const auto algorithm = find<Algorithm>(name, algorithms);
   if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
   if (pes < 1 || blocks < 1 || blocks > long(device::max_channels) || threads < 1 ||
       threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
   if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
-    to->push_back({what,
-                   int(std::min(pes, 1l << 30)),
-                   bytes,
-                   {*algorithm, unsigned(blocks), unsigned(threads)}});
+    to->streams.push_back(
+        {what, most_pes, bytes, {*algorithm, unsigned(blocks), unsigned(threads)}});
   return nullptr;
 }
 static_assert(device::max_channels == 64 && device::max_threads == 512, "as the text says");
 
 // Of the text of a table: rows, blank lines, and what follows a #.
-const char *parse(const char *text, std::vector<Row> *to, int *line) {
+const char *parse(const char *text, Table *to, int *line) {
   char row[256];
   for (*line = 1; *text; ++*line) {
     const size_t length = strcspn(text, "\n"), n = std::min(length, sizeof row - 1);
@@ -77,7 +101,7 @@ const char *parse(const char *text, std::vector<Row> *to, int *line) {
   return nullptr;
 }
 
-void add_built_in(std::vector<Row> *to) {
+void add_built_in(Table *to) {
 #define ROW(...) add(to, __VA_ARGS__);
 #include "tune.def"
 #undef ROW
@@ -90,7 +114,7 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
   snprintf(arch, sizeof arch, "%s", name);
   most = std::max(most_blocks, 1u);
   most_lines = std::min(most, lines);
-  rows.clear();
+  table = {};
   const char *path = self.env.tune_file;
   if (path && *path) {
     FILE *f = fopen(path, "re");
@@ -100,42 +124,46 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
     fclose(f);
     text.push_back('\0');
     int line = 0;
-    if (const char *wrong = parse(text.data(), &rows, &line))
+    if (const char *wrong = parse(text.data(), &table, &line))
       fatal_all("SHMEM_TUNE_FILE = \"%s\": line %d: %s", path, line, wrong);
   }
-  add_built_in(&rows);
+  add_built_in(&table);
 }
 
 Choice choose(Collective what, int pes, size_t bytes) {
   std::lock_guard guard(mutex);
-  for (const Row &r : rows)
-    if ((!r.what || r.what == what) && pes <= r.pes && bytes <= r.bytes) {
-      Choice c = r.choice;
-      // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
-      // have lines for 8, wrote into the next team's part (2026-11-21).
-      const bool by_lines = c.algorithm == Algorithm::lines || what == Collective::collect;
-      c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
-      // No more than there are packs of 16 bytes; whole waves.
-      const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
-      const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
-      c.blocks = std::max(needed, 1u);
-      if (each < size_t(c.threads) * 16)
-        c.threads = std::min(
-            c.threads, unsigned(std::max<size_t>(device::full_waves(packs), device::max_wave)));
-      return c;
-    }
-  return {Algorithm::direct, 1, device::max_wave};
+  const Choice *const found = first(table.streams, what, pes, bytes);
+  if (!found) return {Algorithm::direct, 1, device::max_wave};
+  Choice c = *found;
+  // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
+  // have lines for 8, wrote into the next team's part (2026-11-21).
+  const bool by_lines = c.algorithm == Algorithm::lines || what == Collective::collect;
+  c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
+  // No more than there are packs of 16 bytes; whole waves.
+  const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
+  const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
+  c.blocks = std::max(needed, 1u);
+  if (each < size_t(c.threads) * 16)
+    c.threads = std::min(c.threads,
+                         unsigned(std::max<size_t>(device::full_waves(packs), device::max_wave)));
+  return c;
+}
+
+// The last row of the built-in table takes all.
+Between choose_between(Collective what, int nodes, size_t bytes) {
+  std::lock_guard guard(mutex);
+  return *first(table.nodes, what, nodes, bytes);
 }
 
 } // namespace shmem::tune
 
 extern "C" [[gnu::visibility("default")]] int shmemx_tune(const char *text) {
   using namespace shmem::tune;
-  std::vector<Row> next;
+  Table next;
   int line = 0;
   std::lock_guard guard(mutex);
   if (text && parse(text, &next, &line)) return 1;
   add_built_in(&next);
-  rows = std::move(next);
+  table = std::move(next);
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// shmem_tune: measures which algorithm each collective on a stream is fastest by, on the PEs that
-// it is started with, and writes the table for SHMEM_TUNE_FILE. It uses the public API alone. A
-// candidate whose result is wrong ends it.
+// shmem_tune: measures which algorithm each collective is fastest by, on a stream or with --net
+// between nodes, on the PEs that it is started with, and writes the table for SHMEM_TUNE_FILE. It
+// uses the public API alone. A candidate whose result is wrong ends it.
 #include "../device/runtime.hpp"
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
@@ -25,44 +25,50 @@
 namespace {
 
 const char help[] =
-    "usage: oshrun -n N shmem_tune [-o file] [-l bytes] [-c calls]\n"
+    "usage: oshrun -n N shmem_tune [--net] [-o file] [-l bytes] [-c calls]\n"
     "Writes the fastest algorithms of collectives on streams for N PEs on this machine's GPUs.\n"
+    "  --net     of collectives between nodes: those that the N PEs are on\n"
     "  -o file   where the table goes; default: stdout\n"
-    "  -l bytes  the largest message; default: 64m. The device heap (SHMEM_DEVICE_SIZE) holds two\n"
+    "  -l bytes  the largest message; default: 64m, with --net 4m. The device heap\n"
+    "            (SHMEM_DEVICE_SIZE), with --net the symmetric heap, holds two\n"
     "  -c calls  in a row for one measurement; default: 50\n"
-    "Then: SHMEM_TUNE_FILE=file oshrun ...; files for other N may be put together into one, small "
-    "N first.\n";
+    "Then: SHMEM_TUNE_FILE=file oshrun ...; files for other N, and of --net, may be put together "
+    "into one, small N first.\n";
 
 enum Kind { reduce, reduce_scatter, scan, broadcast, fcollect, alltoall, kinds };
 const char *const names[kinds] = {"reduce",    "reduce_scatter", "scan",
                                   "broadcast", "fcollect",       "alltoall"};
 
-int me, n;
+int me, n, nodes;
+bool net;
 hipStream_t stream;
 hipEvent_t begin, end;
 float *source, *dest;
-size_t largest = size_t(64) << 20;
+size_t largest;
 int calls = 50;
 
-void call(int kind, size_t count) {
+#define CALL(name, ...)                                                                            \
+  net ? void(shmem_float_##name(SHMEM_TEAM_WORLD, dest, source, __VA_ARGS__))                      \
+      : void(shmemx_float_##name##_on_stream(SHMEM_TEAM_WORLD, dest, source, __VA_ARGS__, stream))
+void call(int kind, size_t count, int root) {
   switch (kind) {
   case reduce:
-    shmemx_float_sum_reduce_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    CALL(sum_reduce, count);
     break;
   case reduce_scatter:
     shmemx_float_sum_reduce_scatter_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
     break;
   case scan:
-    shmemx_float_sum_inscan_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    CALL(sum_inscan, count);
     break;
   case broadcast:
-    shmemx_float_broadcast_on_stream(SHMEM_TEAM_WORLD, dest, source, count, n - 1, stream);
+    CALL(broadcast, count, root);
     break;
   case fcollect:
-    shmemx_float_fcollect_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    CALL(fcollect, count);
     break;
   case alltoall:
-    shmemx_float_alltoall_on_stream(SHMEM_TEAM_WORLD, dest, source, count, stream);
+    CALL(alltoall, count);
     break;
   }
 }
@@ -88,13 +94,20 @@ float expected(int kind, size_t count, size_t i) {
 // The first and last elements, and some between.
 void check(int kind, size_t count, const char *row) {
   const size_t all = kind == fcollect || kind == alltoall ? count * size_t(n) : count;
-  HIP(hipMemset(dest, 0xff, all * 4));
-  HIP(hipDeviceSynchronize());
-  shmem_barrier_all();
-  call(kind, count);
-  HIP(hipStreamSynchronize(stream));
   std::vector<float> got(all);
-  HIP(hipMemcpy(got.data(), dest, all * 4, hipMemcpyDeviceToHost));
+  if (net) {
+    memset(dest, 0xff, all * 4);
+    shmem_barrier_all();
+    call(kind, count, n - 1);
+    memcpy(got.data(), dest, all * 4);
+  } else {
+    HIP(hipMemset(dest, 0xff, all * 4));
+    HIP(hipDeviceSynchronize());
+    shmem_barrier_all();
+    call(kind, count, n - 1);
+    HIP(hipStreamSynchronize(stream));
+    HIP(hipMemcpy(got.data(), dest, all * 4, hipMemcpyDeviceToHost));
+  }
   for (size_t i = 0; i < all; i += i < 1000 || i + 1000 > all ? 1 : 61)
     if (got[i] != expected(kind, count, i)) {
       fprintf(stderr, "error: PE %d: %s by \"%s\": element %zu of %zu is %g, not %g\n", me,
@@ -103,19 +116,31 @@ void check(int kind, size_t count, const char *row) {
     }
   shmem_barrier_all();
 }
+double time_on_stream(int kind, size_t count, int row) {
+  shmemx_barrier_all_on_stream(stream);
+  HIP(hipEventRecord(begin, stream));
+  for (int k = 0; k < row; k++) call(kind, count, n - 1);
+  HIP(hipEventRecord(end, stream));
+  HIP(hipEventSynchronize(end));
+  float ms = 0;
+  HIP(hipEventElapsedTime(&ms, begin, end));
+  return double(ms) * 1e3 / row;
+}
+// The root goes round, so that none runs ahead.
+double time_between_nodes(int kind, size_t count, int row) {
+  shmem_barrier_all();
+  const double start = shmemx_wtime();
+  for (int k = 0; k < row; k++) call(kind, count, k % n);
+  return (shmemx_wtime() - start) * 1e6 / row;
+}
 double measure(int kind, size_t count) {
   static double mine, worst;
   std::vector<double> us;
   const int row = count * 4 > size_t(1) << 20 ? std::max(calls / 10, 1) : calls;
   for (int run = 0; run < 6; run++) {
-    shmemx_barrier_all_on_stream(stream);
-    HIP(hipEventRecord(begin, stream));
-    for (int k = 0; k < row; k++) call(kind, count);
-    HIP(hipEventRecord(end, stream));
-    HIP(hipEventSynchronize(end));
-    float ms = 0;
-    HIP(hipEventElapsedTime(&ms, begin, end));
-    if (run) us.push_back(double(ms) * 1e3 / row);
+    const double one =
+        net ? time_between_nodes(kind, count, row) : time_on_stream(kind, count, row);
+    if (run) us.push_back(one);
   }
   std::sort(us.begin(), us.end());
   mine = us[us.size() / 2];
@@ -126,16 +151,31 @@ double measure(int kind, size_t count) {
 
 struct Candidate {
   const char *algorithm;
-  unsigned blocks, threads;
+  unsigned blocks, threads; // between nodes: bytes of a segment, segments in flight
 };
+// Whether it is another one for so many elements than those before it.
+bool is_new(const Candidate &c, int kind, size_t count) {
+  const size_t bytes = count * 4;
+  if (net) {
+    const bool first = c.blocks == 4 << 10;
+    // All are told at most 8 KiB each, and in one piece. Others differ by what does not go at once.
+    if (kind != broadcast && !strcmp(c.algorithm, "tree")) return first && bytes <= 8192;
+    return (first || c.blocks / 4 < bytes) && (c.threads == 4 || size_t(c.blocks) * 4 < bytes);
+  }
+  if (!strcmp(c.algorithm, "lines") && bytes > size_t(1) << 20) return false;
+  if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) return false;
+  return c.blocks == 1 || size_t(c.blocks) * 256 <= bytes;
+}
 
 void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates) {
   for (int kind = 0; kind < kinds; kind++) {
+    if (net && kind != broadcast && kind != reduce && kind != scan) continue;
+    const int pes = net ? nodes : n;
     char last[64] = "";
     size_t last_bytes = 0;
     auto flush = [&](bool all) {
       if (!*last || !out) return;
-      fprintf(out, "%s %s %d %zu %s\n", names[kind], arch, n, all ? SIZE_MAX : last_bytes, last);
+      fprintf(out, "%s %s %d %zu %s\n", names[kind], arch, pes, all ? SIZE_MAX : last_bytes, last);
       fflush(out);
     };
     for (size_t bytes = 8; bytes <= largest; bytes *= 4) {
@@ -144,13 +184,10 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
       double best = 1e30;
       char winner[64] = "";
       for (const Candidate &c : candidates) {
-        const bool lines = !strcmp(c.algorithm, "lines");
-        if (lines && bytes > size_t(1) << 20) continue;
-        if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) continue;
-        if (c.blocks > 1 && size_t(c.blocks) * 256 > count * 4) continue;
+        if (!is_new(c, kind, count)) continue;
         char text[64], row[160];
         snprintf(text, sizeof text, "%s %u %u", c.algorithm, c.blocks, c.threads);
-        snprintf(row, sizeof row, "* * %d %zu %s\n", n, SIZE_MAX, text);
+        snprintf(row, sizeof row, "* %s %d %zu %s\n", net ? arch : "*", pes, SIZE_MAX, text);
         if (shmemx_tune(row)) {
           fprintf(stderr, "error: a row that the library does not take: %s", row);
           shmem_global_exit(1);
@@ -164,7 +201,9 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
         fprintf(stderr, "%-15s %12zu bytes %10.2f us  %s\n", names[kind], count * 4, best, winner);
       if (strcmp(last, winner) != 0) flush(false);
       memcpy(last, winner, sizeof last);
+      // Of sums a row between nodes has what a node's members give together.
       last_bytes = count * 4;
+      if (net && kind != broadcast) last_bytes = last_bytes * size_t(n) / size_t(nodes);
     }
     flush(true);
   }
@@ -176,7 +215,9 @@ int main(int argc, char **argv) {
   const char *path = nullptr;
   for (int i = 1; i < argc; i++) {
     const bool more = i + 1 < argc;
-    if (!strcmp(argv[i], "-o") && more) {
+    if (!strcmp(argv[i], "--net")) {
+      net = true;
+    } else if (!strcmp(argv[i], "-o") && more) {
       path = argv[++i];
     } else if (!strcmp(argv[i], "-c") && more && atoi(argv[i + 1]) > 0) {
       calls = atoi(argv[++i]);
@@ -192,50 +233,72 @@ int main(int argc, char **argv) {
   }
   shmem_init();
   me = shmem_my_pe(), n = shmem_n_pes();
-  const size_t room = std::max(largest, size_t(4096) * size_t(n));
-  source = static_cast<float *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
-  dest = static_cast<float *>(shmem_malloc_with_hints(room, SHMEMX_MALLOC_DEVICE));
-  if (!source || !dest) {
-    if (me == 0)
-      fprintf(stderr,
-              "error: no room for 2 x %zu bytes in the device heap (SHMEM_DEVICE_SIZE, -l)\n",
-              room);
+  static int first, firsts;
+  first = shmem_team_my_pe(SHMEM_TEAM_SHARED) == 0;
+  shmem_int_sum_reduce(SHMEM_TEAM_WORLD, &firsts, &first, 1);
+  nodes = firsts;
+  if (net && nodes == 1) {
+    if (me == 0) fprintf(stderr, "error: all %d PEs are on one node: --net needs several\n", n);
     shmem_global_exit(2);
   }
-  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
-  HIP(hipEventCreate(&begin));
-  HIP(hipEventCreate(&end));
+  if (!largest) largest = size_t(net ? 4 : 64) << 20;
+  const size_t room = std::max(largest, size_t(4096) * size_t(n));
+  const long hints = net ? SHMEMX_MALLOC_HOST : SHMEMX_MALLOC_DEVICE;
+  source = static_cast<float *>(shmem_malloc_with_hints(room, hints));
+  dest = static_cast<float *>(shmem_malloc_with_hints(room, hints));
+  if (!source || !dest) {
+    if (me == 0)
+      fprintf(stderr, "error: no room for 2 x %zu bytes in the %s_SIZE, -l)\n", room,
+              net ? "symmetric heap (SHMEM_SYMMETRIC" : "device heap (SHMEM_DEVICE");
+    shmem_global_exit(2);
+  }
   std::vector<float> x(room / 4);
   for (size_t i = 0; i < x.size(); i++) x[i] = value(me, i);
-  HIP(hipMemcpy(source, x.data(), room, hipMemcpyHostToDevice));
   FILE *out = me ? nullptr : path ? fopen(path, "w") : stdout;
   if (me == 0 && !out) {
     perror(path);
     shmem_global_exit(1);
   }
-  int device = 0;
-  hipDeviceProp_t prop;
-  HIP(hipGetDevice(&device));
-  HIP(hipGetDeviceProperties(&prop, device));
-  char arch[64];
-  snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
-           prop.gcnArchName);
+  char arch[64] = "net";
   std::vector<Candidate> candidates;
-  const bool fibers = !shmem::runtime::hardware; // every thread costs there
-  for (const char *algorithm : {"lines", "direct", "phases"})
-    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
-      for (unsigned threads : {64u, 256u, 512u})
-        if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
-  if (out)
-    fprintf(out,
-            "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
-            "threads\n",
-            n, prop.name);
+  if (net) {
+    memcpy(source, x.data(), room);
+    for (const char *algorithm : {"tree", "chain"})
+      for (unsigned segment = 4 << 10; segment <= 1 << 20; segment *= 4)
+        for (unsigned in_flight : {4u, 8u}) candidates.push_back({algorithm, segment, in_flight});
+    if (out)
+      fprintf(
+          out,
+          "# shmem_tune --net, %d PEs on %d nodes: collective net nodes bytes algorithm segment "
+          "in-flight\n",
+          n, nodes);
+  } else {
+    HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+    HIP(hipEventCreate(&begin));
+    HIP(hipEventCreate(&end));
+    HIP(hipMemcpy(source, x.data(), room, hipMemcpyHostToDevice));
+    int device = 0;
+    hipDeviceProp_t prop;
+    HIP(hipGetDevice(&device));
+    HIP(hipGetDeviceProperties(&prop, device));
+    snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
+             prop.gcnArchName);
+    const bool fibers = !shmem::runtime::hardware; // every thread costs there
+    for (const char *algorithm : {"lines", "direct", "phases"})
+      for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
+        for (unsigned threads : {64u, 256u, 512u})
+          if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
+    if (out)
+      fprintf(out,
+              "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
+              "threads\n",
+              n, prop.name);
+  }
   shmem_barrier_all();
   tune(out, arch, candidates);
   shmemx_tune(nullptr);
   if (out && path) fclose(out);
-  (void)hipStreamDestroy(stream);
+  if (!net) (void)hipStreamDestroy(stream);
   shmem_barrier_all();
   shmem_free(dest);
   shmem_free(source);

@@ -14,14 +14,8 @@ namespace shmem::coll {
 
 namespace {
 
-// What goes from node to node at a time: more than UCX sends at once, little against what a node
-// holds. So many segments have a buffer, and half of them may be on their way to the next node while
-// the others come.
-constexpr size_t segment_bytes = 128 << 10, in_flight = 4;
-// Of a reduction, so that a segment is on its way back while others are on their way out. 2 x 2 PEs
-// over tcp, with 16 and 128 KiB (2026-11-23, least of 3 on a busy machine): a sum of 256 KiB 0.48 and
-// 1.63 ms, of 1 MiB 1.8 and 3.0. A GPU's copies have more to a call.
-constexpr size_t sum_segment_bytes = 16 << 10;
+// Of a reduction whose arrays the GPU copies, which have more to a call.
+constexpr size_t far_segment = 128 << 10;
 
 // Where segments come from, or -1, and to which PEs they go on.
 struct Hop {
@@ -31,7 +25,8 @@ struct Hop {
 
 // Segments that come from a PE, or are made here, and go on to others. Each passes here once for each
 // hop, in their order, before the next segment does: on all nodes the same order, so that one tag is
-// enough.
+// enough. So many of them have a buffer, or are waited for: half of those may be on their way to the
+// next node while the others come.
 class Relay {
   struct Slot {
     std::vector<char> data; // for longer than the messages, whose end waits for them
@@ -42,7 +37,7 @@ class Relay {
   std::list<Slot> slots;
   std::vector<Slot *> ring;
   std::vector<Hop> hops;
-  size_t bytes, step;
+  size_t bytes, step, in_flight;
   char *memory;
 
   Slot &slot(size_t i) { return *ring[i % in_flight]; }
@@ -56,8 +51,8 @@ class Relay {
 public:
   // Of so many bytes in segments of step, in memory, or in buffers if that is null.
   Relay(const Nodes &nodes, Tag way, std::vector<Hop> through, size_t bytes, size_t step,
-        char *memory)
-      : hops(std::move(through)), bytes(bytes), step(step), memory(memory) {
+        size_t in_flight, char *memory)
+      : hops(std::move(through)), bytes(bytes), step(step), in_flight(in_flight), memory(memory) {
     for (size_t i = 0; i < in_flight; i++)
       ring.push_back(&slots.emplace_back(nodes, way, memory ? 0 : std::min(step, bytes)));
     for (size_t i = 0; i < in_flight; i++) expect(i);
@@ -66,7 +61,7 @@ public:
   size_t length(size_t s) const { return std::min(step, bytes - s * step); }
   // The place of the next one. What comes from another PE is there.
   char *next(size_t s, size_t hop = 0) {
-    constexpr size_t going = in_flight / 2;
+    const size_t going = in_flight / 2;
     const size_t i = s * hops.size() + hop;
     if (i >= going) {
       slot(i - going).out.wait();
@@ -83,8 +78,8 @@ public:
 
 } // namespace
 
-// One member of each node, of the root's the root, hands on what comes: small blocks by a binomial
-// tree, large ones along a chain of nodes, segment by segment. Then each node for itself.
+// One member of each node, of the root's the root, hands on what comes, segment by segment: by a
+// binomial tree or along a chain of nodes. Then each node for itself.
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too) {
   const Nodes &nodes = *t.nodes;
@@ -98,13 +93,16 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
     }
   const bool root_here = nodes.me == root_part;
   const int speaker = root_here ? h.member(root_pe) : 0;
+  // What it sends may still be on its way while this node's members copy.
+  std::optional<Relay> relay;
   if (h.me == speaker) {
+    const tune::Between by = tune::choose_between(Collective::broadcast, n, bytes);
     const int me = (nodes.me - root_part + n) % n; // from the root's node on
     auto pe = [&](int k) {
       return k == 0 ? root_pe : nodes.parts[size_t((k + root_part) % n)].first;
     };
     Hop hop{-1, {}};
-    if (bytes <= segment_bytes) {
+    if (by.way == tune::Way::tree) {
       int bit = 1;
       for (; bit < n && !(me & bit); bit *= 2) {
       }
@@ -117,12 +115,13 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
     const bool far = gpu::is_far(p);
-    Relay relay(nodes, Tag::along, {hop}, bytes, segment_bytes, far ? nullptr : p);
-    for (size_t s = 0; s < relay.segments(); s++) {
-      char *const here = relay.next(s), *const there = p + s * segment_bytes;
-      if (far && !me) copy(here, there, relay.length(s));
-      relay.send(s);
-      if (far && me) copy(there, here, relay.length(s));
+    relay.emplace(nodes, Tag::along, std::vector<Hop>{hop}, bytes, by.segment, by.in_flight,
+                  far ? nullptr : p);
+    for (size_t s = 0; s < relay->segments(); s++) {
+      char *const here = relay->next(s), *const there = p + s * by.segment;
+      if (far && !me) copy(here, there, relay->length(s));
+      relay->send(s);
+      if (far && me) copy(there, here, relay->length(s));
     }
   }
   broadcast_here(fn, h, dest, root_here ? source : dest, bytes, speaker, root_here && root_too);
@@ -194,7 +193,7 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
 // In the order of the members: from run to run goes what has been combined, segment by segment, each
 // rail with its part of the elements. What the last run has goes back from node to node.
 void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
-                   Combine combine, Shape shape, const void *zero) {
+                   Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const bool scan = shape != Shape::all, far = gpu::is_far(dest) || gpu::is_far(source);
@@ -202,7 +201,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
   sync_here(h); // the sources are ready
   const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
   const size_t from = mine.from, to = mine.to;
-  const size_t step = (far ? segment_bytes : sum_segment_bytes) / size;
+  const size_t step = std::max(by.segment, far ? far_segment : 0) / size;
   if (h.me < nodes.rails && from < to) {
     auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
     const auto place = [&](const void *p, size_t s) {
@@ -212,7 +211,8 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
       return at(fn, arg, place(p, s), bytes, h.pe(i));
     };
     const auto relay = [&](Tag way, std::vector<Hop> hops) {
-      return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, nullptr);
+      return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, by.in_flight,
+                   nullptr);
     };
     // What has been combined goes from run to run. The results start at the part of the last run and
     // pass the parts before it, then those behind.
@@ -236,7 +236,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
       push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
     };
     // A result is waited for when so many segments more have been sent on their way.
-    const size_t segments = back.segments(), behind = std::min(in_flight, segments) - 1;
+    const size_t segments = back.segments(), behind = std::min(size_t(by.in_flight), segments) - 1;
     for (size_t s = 0; s < segments + behind; s++) {
       for (size_t hop = 0; hop < here.size() && s < segments; hop++) {
         const size_t r = here[hop];

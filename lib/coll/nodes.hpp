@@ -5,6 +5,7 @@
 #include "../../device/kinds.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
+#include "../tune.hpp"
 #include <algorithm>
 #include <vector>
 
@@ -68,14 +69,6 @@ Nodes *make_nodes(const Team &t, uint64_t tag);
 void free_nodes(Nodes *nodes);
 
 namespace coll {
-// Whether everyone is told all that is to be combined, in log2 steps, rather than that it goes along
-// the nodes, a step each, and back. Telling costs what the network needs for all of it: so many bytes
-// a step, at 1 GB/s and 5 us.
-inline bool tell_all(size_t members, size_t nodes, size_t bytes) {
-  constexpr size_t told_bytes = 64 << 10, step_bytes = 2 * 5000;
-  return bytes <= stage_bytes && members * bytes <= std::max(told_bytes, nodes * step_bytes);
-}
-
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too);
 
@@ -98,7 +91,7 @@ struct Combine {
 };
 // A reduction of all (Shape::all), or a scan, which also takes n zeros to begin with.
 void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
-                   Combine combine, Shape shape, const void *zero);
+                   Combine combine, Shape shape, const void *zero, const tune::Between &by);
 } // namespace coll
 
 } // namespace shmem

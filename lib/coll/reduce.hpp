@@ -119,14 +119,18 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
 // On several nodes. Small: everyone combines what all have told.
 template <class Op, Shape shape, class T>
 void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) {
-  if (!tell_all(size_t(t.n), t.nodes->parts.size(), n * sizeof(T))) {
+  const size_t nodes = t.nodes->parts.size();
+  const tune::Between by =
+      tune::choose_between(shape == Shape::all ? Collective::reduce : Collective::scan, int(nodes),
+                           size_t(t.n) * n * sizeof(T) / nodes);
+  if (by.way == tune::Way::chain || n * sizeof(T) > stage_bytes) {
     const T zero{};
     return combine_chain(fn, t, dest, source, n,
                          {sizeof(T),
                           [](void *acc, const void *in, size_t m) {
                             combine<Op>(static_cast<T *>(acc), static_cast<const T *>(in), m);
                           }},
-                         shape, &zero);
+                         shape, &zero, by);
   }
   const std::unique_ptr<T[]> all(new T[size_t(t.n + 1) * n]);
   T *const acc = all.get() + size_t(t.n) * n; // the CPU may not reach dest

@@ -5,6 +5,7 @@
 #include "../../lib/coll/nodes.cpp"
 #include "../../lib/coll/reduce.hpp"
 #include "../../lib/net/ucx/ucx.hpp"
+#include "../../lib/tune.cpp"
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -45,6 +46,7 @@ using namespace shmem;
 
 int main(int argc, char **argv) {
   self.job = new Job{};
+  shmemx_tune(nullptr); // the built-in rows
   const int per_node = argc > 1 ? atoi(argv[1]) : 8;
   printf("pes nodes refused book_kib peers_kib shares_kib barrier_messages sum_messages sum_bytes "
          "endpoints fence_bytes\n");
@@ -69,7 +71,7 @@ int main(int argc, char **argv) {
            size_t(n) * sizeof(net::Entry) >> 10, net::met.size() * page >> 10,
            share_bytes(per_node) >> 10, barrier);
     // Larger ones go along the nodes and back, and this PE sends one message of each.
-    if (coll::tell_all(size_t(n), size_t(nodes), sizeof(double)))
+    if (tune::choose_between(Collective::reduce, nodes, block).way == tune::Way::tree)
       printf("%zu %zu ", net::messages, net::sent);
     else
       printf("chain chain ");
