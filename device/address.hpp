@@ -110,13 +110,14 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                         arch::load_constant(deltas + (unsigned(pe) < unsigned(state.n) ? pe : 0));
     there = theirs; // whatever comes: a load that had a branch before it would wait for size
     room = offset < size ? size - offset : 0;
-    if (offset < size && !(delta & closer)) return there;
+    if (offset < size && !((delta | theirs) & closer)) return there;
   }
   const Report::Kind kind = unsigned(pe) >= unsigned(state.n) ? Report::bad_pe
                             : bytes == 0                      ? Report::none
                             : room == 0                       ? Report::not_symmetric
                             : bytes > room                    ? Report::past_end
                             : at % align                      ? Report::misaligned
+                            : there & closer                  ? Report::outside_team
                                                               : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;

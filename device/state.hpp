@@ -134,7 +134,8 @@ struct Report {
     past_end,
     misaligned,
     wait_limit,
-    many_teams
+    many_teams,
+    outside_team
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
@@ -148,6 +149,9 @@ struct Report {
 
 // Bits of State::delta.
 inline constexpr uintptr_t closer = 1, away = 2, many = 4, tags = closer | away | many;
+// The delta of a buffer to a PE that does not have it, because it is not in the buffer's team. Calls
+// find its tag; what looks for none, as collectives do, comes to where no address is.
+inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 
 // A buffer of the program's own, in this GPU's memory. The table of all of them, in device memory,
 // is ascending and has a power of two of places, of which the last may lie behind all addresses.
@@ -156,7 +160,7 @@ inline constexpr uintptr_t closer = 1, away = 2, many = 4, tags = closer | away 
 struct Buffer {
   uintptr_t base, size;
   uintptr_t row; // of State::rows, from 1, where its deltas stay
-  // Behind it its n deltas again, the like of State::delta, without bits.
+  // Behind it its n deltas again: away where a PE is not mapped, else outside or without bits.
 };
 
 struct State {
@@ -165,7 +169,7 @@ struct State {
   const Team *teams;   // by id, in device memory
   uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
   uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
-  Report *report;      // NULL without SHMEM_CHECK and SHMEM_WAIT_LIMIT
+  Report *report;      // NULL while nothing is to be told, see fill in lib/gpu_publish.cpp
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;

@@ -19,14 +19,18 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
   if (is_away(pe)) return nullptr;
-  if (const unsigned row = row_of(dest))
-    return reinterpret_cast<void *>(p + arch::load_constant(state.rows + row + pe));
+  if (const unsigned row = row_of(dest)) {
+    const uintptr_t delta = arch::load_constant(state.rows + row + pe);
+    return delta & closer ? nullptr : reinterpret_cast<void *>(p + delta);
+  }
   if (p - state.base >= state.size) return nullptr;
   return reinterpret_cast<void *>(p + (state.delta[pe] & ~tags));
 }
 SHMEM_D_ int addr_accessible(const char *, const void *addr, int pe, Thread) {
-  return unsigned(pe) < unsigned(state.n) &&
-         (reinterpret_cast<uintptr_t>(addr) - state.base < state.size || row_of(addr));
+  if (unsigned(pe) >= unsigned(state.n)) return 0;
+  if (const unsigned row = row_of(addr))
+    return !(arch::load_constant(state.rows + row + pe) & closer);
+  return reinterpret_cast<uintptr_t>(addr) - state.base < state.size;
 }
 SHMEM_D_ int team_my_pe(const char *, shmem_team_t team, Thread) {
   return team == SHMEM_TEAM_INVALID ? -1 : team_of(team_id(team)).me;

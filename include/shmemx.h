@@ -37,12 +37,14 @@ void shmemx_module_init(void *module);
  * have it, too. */
 double shmemx_wtime(void);
 
-/* Makes host memory that exists symmetric: from malloc, mmap and their like, here and on all other
- * PEs, of the same size. Host routines take its addresses from then on, as offsets from ptr. All
- * PEs call these, in the same order. What lies there stays as it is, then and when the buffer is
- * unregistered, which comes before the memory is freed. */
+/* Makes memory that exists symmetric: from malloc, mmap, hipMalloc and their like, here and on all
+ * other PEs, or those of a team, of the same size. Routines take its addresses from then on, as
+ * offsets from ptr. All of these PEs call, in the same order. What lies there stays as it is, then
+ * and when the buffer is unregistered, which comes before the memory is freed. */
 typedef uint64_t shmemx_buffer_t;
 void shmemx_buffer_register(void *ptr, size_t bytes, shmemx_buffer_t *handle);
+void shmemx_team_buffer_register(shmem_team_t team, void *ptr, size_t bytes,
+                                 shmemx_buffer_t *handle);
 void shmemx_buffer_unregister(shmemx_buffer_t handle);
 
 /* Under SHMEM_TRACE: calls from here on are recorded, or are not; a mark with a number on the

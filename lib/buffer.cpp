@@ -63,6 +63,13 @@ const Region *find_device(const void *p) {
   return r && reinterpret_cast<const Buffer *>(r)->device ? r : nullptr;
 }
 
+const Team *team_of(const Region &r) {
+  const size_t at = uintptr_t(&r) - uintptr_t(buffers);
+  if (at >= sizeof buffers) return nullptr;
+  const Team *t = buffers[at / sizeof buffers[0]].team;
+  return t->n == self.n ? nullptr : t;
+}
+
 bool on_device(const void *p) {
   if (!on_devices.load(std::memory_order_relaxed)) return false;
   if (const Region *r = find(p)) return reinterpret_cast<const Buffer *>(r)->device;

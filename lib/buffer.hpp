@@ -17,12 +17,13 @@ struct Range {
 
 struct Buffer {
   Region region;
-  std::vector<ptrdiff_t> delta; // to each PE of the node
+  Team *team;                   // that has it
+  std::vector<ptrdiff_t> delta; // to each PE of the node; device::outside of others than the team's
   std::vector<uintptr_t> row;   // of memory of the GPU: to each PE, as kernels have it
   std::vector<Range> mapped;    // the peers' pages, here
   uint64_t handle;              // 0: this place is free
   bool device;                  // it is memory of the GPU
-  std::vector<uintptr_t> bases; // then, of each PE: its allocation
+  std::vector<uintptr_t> bases; // then, of each member: its allocation
   Range bytes() const { return {region.base, region.base + region.size}; }
   Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
 };
@@ -33,6 +34,8 @@ std::vector<gpu::BufferThere> publish(); // those in device memory, ascending
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
 const Region *find_device(const void *p); // of those in device memory
+// The team whose PEs alone have what is in r; null: all have.
+const Team *team_of(const Region &r);
 // The place in `buffers` of the one that p lies in, or -1; and where kernels would find the deltas.
 int place_of(const void *p);
 const ptrdiff_t *deltas(const Region *r);

@@ -184,6 +184,13 @@ void show_buffers(std::vector<BufferThere> ascending) {
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
+  // A kernel may name a PE that does not have one, and then it has a line to say.
+  if (!state.report && std::any_of(ascending.begin(), ascending.end(), [](const BufferThere &b) {
+        return buffer::team_of(*b.region);
+      })) {
+    const OnDevice on;
+    state.report = open_reports();
+  }
   // Each a device::Buffer, word by word.
   const size_t places = std::bit_ceil(ascending.size());
   std::vector<uintptr_t> table;

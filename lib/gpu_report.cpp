@@ -42,6 +42,10 @@ const char *comparison(int cmp) {
   case device::Report::misaligned:
     fatal("%s: %s = %p: not aligned to %zu bytes; %s", r.routine, r.argument, p, size_t(r.align),
           where);
+  case device::Report::outside_team:
+    fatal("%s: %s = %p: in a buffer that PE %d does not have: it is not in the team that has "
+          "registered it; %s",
+          r.routine, r.argument, p, r.pe, where);
   case device::Report::many_teams:
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",

@@ -141,15 +141,25 @@ void fatal(const char *format, ...) {
   end_job(1);
 }
 
-void fatal_all(const char *format, ...) {
-  if (self.me == 0) {
-    va_list args;
-    va_start(args, format);
+static void write_one_line(int teller, const char *format, va_list args) {
+  if (self.me == teller)
     write_last_line(format, args);
-    va_end(args);
-  } else {
-    sleep(1); // the launcher ends all as soon as one has ended, and PE 0 may not have come so far
-  }
+  else
+    sleep(
+        1); // the launcher ends all as soon as one has ended, and that PE may not have come so far
+}
+void fatal_all(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  write_one_line(0, format, args);
+  va_end(args);
+  end_job(1);
+}
+void fatal_team(int first, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  write_one_line(first, format, args);
+  va_end(args);
   end_job(1);
 }
 

@@ -39,6 +39,9 @@ void flush_together();
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal(const char *format, ...);
 // The same for an error that every PE of the node meets alike: only the first PE prints it.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal_all(const char *format, ...);
+// Of a team's PEs, of which `first` is the first.
+[[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal_team(int first, const char *format,
+                                                                   ...);
 // Ends the program, because this routine was called while the library is not up.
 [[noreturn, gnu::cold]] void not_ready(const char *fn);
 

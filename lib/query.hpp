@@ -22,14 +22,16 @@ inline void *ptr(const char *fn, const void *dest, int pe) {
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
   const Region *r = region(dest);
   const int local = local_of(pe);
-  return r && local >= 0 ? reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]) : nullptr;
+  if (!r || local < 0 || !is_at(*r, pe)) return nullptr;
+  return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]);
 }
 inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe) {
   const Team *t = find_team(team);
   return t && unsigned(pe) < unsigned(t->n) ? ptr(fn, dest, t->pe(pe)) : nullptr;
 }
 inline int addr_accessible(const char *fn, const void *addr, int pe) {
-  return pe_accessible(fn, pe) && ptr(fn, addr, self.me) != nullptr;
+  const Region *r = pe_accessible(fn, pe) ? region(addr) : nullptr;
+  return r && is_at(*r, pe);
 }
 
 inline void cache(const char *, const void * = nullptr) {} // of all cores here, they are coherent

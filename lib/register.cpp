@@ -9,6 +9,7 @@
 #include "order.hpp"
 #include "segment.hpp"
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -158,13 +159,14 @@ void show(const Buffer &b) {
 
 void remove(Buffer &b) {
   for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
-  for (int i = 0; b.device && i < self.n_local; i++)
-    if (const int pe = self.pe_of(i); pe != self.me) gpu::close_memory(pe, b.bases[size_t(pe)]);
-  sync(*self.world); // nobody has it mapped
+  for (int i = 0; b.device && i < b.team->n; i++)
+    if (i != b.team->me) gpu::close_memory(b.team->pe(i), b.bases[size_t(i)]);
+  sync(*b.team); // nobody has it mapped
   if constexpr (net::built)
     if (!self.one_node()) net::close_buffer(int(&b - buffers));
   if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
+  b.team->buffers--;
   b.mapped.clear();
   show(b);
 }
@@ -175,26 +177,30 @@ void finish_own() {
   if (self.careful) finish();
 }
 
-// All PEs have all values, so one line is enough. Those who meet here wait for each other.
+// All members have all values, so one line is enough. Those who meet here wait for each other.
 struct Seen {
-  uint64_t value; // that must be the same on all PEs
+  uint64_t value; // that must be the same on all members
   uintptr_t base;
   int pid, fd;
   bool device;
   gpu::Exported memory; // of a buffer there
+  uint64_t registered;
+  std::bitset<most> taken; // the places in `buffers`
 };
-std::vector<Seen> meet(const char *fn, const char *arg, const Seen &mine) {
-  std::vector<Seen> all(size_t(self.n));
-  exchange_value(*self.world, mine, [&](int pe, const Seen &s) { all[size_t(pe)] = s; });
-  for (int pe = 1; pe < self.n; pe++)
-    if (all[size_t(pe)].value != all[0].value)
-      fatal_all("%s: %s = %zu on PE 0, but %zu on PE %d: all PEs must call it alike", fn, arg,
-                size_t(all[0].value), size_t(all[size_t(pe)].value), pe);
+std::vector<Seen> meet(const char *fn, const char *arg, Team &t, const Seen &mine) {
+  std::vector<Seen> all(size_t(t.n));
+  exchange_value(t, mine, [&](int i, const Seen &s) { all[size_t(i)] = s; });
+  for (int i = 1; i < t.n; i++)
+    if (all[size_t(i)].value != all[0].value)
+      fatal_team(t.pe(0), "%s: %s = %zu on PE %d, but %zu on PE %d: all PEs must call it alike", fn,
+                 arg, size_t(all[0].value), t.pe(0), size_t(all[size_t(i)].value), t.pe(i));
   return all;
 }
 
-void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
-  check_ready(fn);
+// The buffer has one place on all members, by which they name it to each other, and goes from there
+// in one order at finalize: of what is there then, all members come to the first one.
+void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
+  Team &t = need_team(fn, "team", team);
   if (!handle) fatal("%s: handle = NULL", fn);
   if (!ptr) fatal("%s: ptr = NULL: not a buffer", fn);
   if (bytes == 0 || bytes > (size_t(1) << 47) - uintptr_t(ptr))
@@ -207,16 +213,14 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
     fatal("%s: ptr = %p: %zu bytes from there meet what is symmetric already, on the heap or as "
           "static data",
           fn, ptr, bytes);
-  int free = -1;
-  for (int i = most - 1; i >= 0; i--) {
+  Seen seen{bytes, mine.from, self.pid, -1, false, {}, registered, {}};
+  for (size_t i = 0; i < most; i++) {
     const Range b = buffers[i].bytes();
-    if (!buffers[i].handle)
-      free = i;
-    else if (mine.meets(b))
+    seen.taken[i] = buffers[i].handle;
+    if (buffers[i].handle && mine.meets(b))
       fatal("%s: ptr = %p: %zu bytes from there overlap the buffer of %zu bytes at 0x%" PRIxPTR, fn,
             ptr, bytes, b.to - b.from, b.from);
   }
-  Seen seen{bytes, mine.from, self.pid, -1, false, {}};
   seen.device = gpu::has_memory(fn, ptr, bytes, &seen.memory);
   // It would go on with pages that nobody else uses.
   if (!seen.device && (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1)))
@@ -224,9 +228,9 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
         "%s: ptr = %p: a GPU has these pages of the host, by hipHostRegister, hipMallocManaged or "
         "their like: use shmem_malloc, or register first and pin then",
         fn, ptr);
-  if (free < 0) fatal_all("%s: %d buffers are registered, and there is room for no more", fn, most);
-  Buffer &b = buffers[free];
+  Buffer b{};
   b.region = {{mine.from, bytes}, nullptr};
+  b.team = &t;
   b.device = seen.device;
   if (!b.device) {
     check_pages(fn, ptr, b);
@@ -235,28 +239,38 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   }
   seen.fd = fd;
 
-  const std::vector<Seen> all = meet(fn, "bytes", seen);
-  for (int pe = 1; pe < self.n; pe++)
-    if (all[size_t(pe)].device != all[0].device)
-      fatal_all("%s: ptr is in %s memory on PE 0, but not on PE %d: all PEs must call it alike", fn,
-                all[0].device ? "device" : "host", pe);
+  const std::vector<Seen> all = meet(fn, "bytes", t, seen);
+  for (int i = 1; i < t.n; i++)
+    if (all[size_t(i)].device != all[0].device)
+      fatal_team(t.pe(0),
+                 "%s: ptr is in %s memory on PE %d, but not on PE %d: all PEs must call it alike",
+                 fn, all[0].device ? "device" : "host", t.pe(0), t.pe(i));
   // As the heap's objects do, which collectives of kernels and streams move by 16 bytes.
-  for (int pe = 1; pe < self.n && b.device; pe++)
-    if ((all[size_t(pe)].base ^ all[0].base) % 16)
-      fatal_all("%s: ptr lies %zu bytes behind a multiple of 16 on PE 0, but %zu on PE %d: device "
-                "memory has to lie alike",
-                fn, size_t(all[0].base % 16), size_t(all[size_t(pe)].base % 16), pe);
-  b.bases.clear();
-  for (const Seen &s : all) b.bases.push_back(s.memory.base);
-  b.delta.assign(size_t(self.n_local), 0);
-  for (int i = 0; i < self.n_local; i++) {
-    const int pe = self.pe_of(i);
-    if (pe == self.me) continue;
-    const Seen &s = all[size_t(pe)];
-    ptrdiff_t &delta = b.delta[size_t(i)];
+  for (int i = 1; i < t.n && b.device; i++)
+    if ((all[size_t(i)].base ^ all[0].base) % 16)
+      fatal_team(
+          t.pe(0),
+          "%s: ptr lies %zu bytes behind a multiple of 16 on PE %d, but %zu on PE %d: device "
+          "memory has to lie alike",
+          fn, size_t(all[0].base % 16), t.pe(0), size_t(all[size_t(i)].base % 16), t.pe(i));
+  b.delta.assign(size_t(self.n_local), ptrdiff_t(device::outside));
+  b.row.assign(b.device ? size_t(self.n) : 0, device::outside);
+  std::bitset<most> taken;
+  for (int i = 0; i < t.n; i++) {
+    const Seen &s = all[size_t(i)];
+    b.bases.push_back(s.memory.base);
+    taken |= s.taken;
+    registered = std::max(registered, s.registered);
+    const int pe = t.pe(i), local = local_of(pe);
+    if (b.device) b.row[size_t(pe)] = local < 0 ? device::away : 0;
+    if (local < 0) continue;
+    ptrdiff_t &delta = b.delta[size_t(local)];
+    delta = 0;
+    if (i == t.me) continue;
     if (b.device) {
       const auto p = uintptr_t(gpu::open_memory(fn, pe, s.memory));
       delta = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
+      b.row[size_t(pe)] = uintptr_t(delta);
       continue;
     }
     const uintptr_t from = s.base & ~(page - 1);
@@ -271,16 +285,19 @@ void add(const char *fn, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
     delta = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
   }
   b.region.delta = b.delta.data();
-  b.row.assign(b.device ? size_t(self.n) : 0, device::away);
-  for (int i = 0; b.device && i < self.n_local; i++)
-    b.row[size_t(self.pe_of(i))] = uintptr_t(b.delta[size_t(i)]);
+  size_t place = 0;
+  while (place < most && taken[place]) place++;
+  if (place == most)
+    fatal_team(t.pe(0), "%s: %d buffers are registered, and there is room for no more", fn, most);
+  *handle = b.handle = ++registered << 16 | place;
+  Buffer &there = buffers[place] = std::move(b);
+  t.buffers++;
   if constexpr (net::built)
-    if (!self.one_node()) net::open_buffer(fn, free, b.region, b.device);
-  if (b.device) gpu::use();
-  *handle = b.handle = ++registered << 16 | unsigned(free);
-  show(b);
+    if (!self.one_node()) net::open_buffer(fn, int(place), there.region, there.device);
+  if (there.device) gpu::use();
+  show(there);
   finish_own();
-  sync(*self.world);
+  sync(t);
 }
 
 void take_away(const char *fn, shmemx_buffer_t handle) {
@@ -291,7 +308,7 @@ void take_away(const char *fn, shmemx_buffer_t handle) {
     fatal("%s: handle = 0x%" PRIx64 ": not of a registered buffer: unregistered already?", fn,
           handle);
   finish_own();
-  meet(fn, "handle", {handle, 0, 0, 0, false, {}});
+  meet(fn, "handle", *b.team, {handle, 0, 0, 0, false, {}, 0, {}});
   remove(b);
 }
 
@@ -308,7 +325,11 @@ void drop_all() {
 
 extern "C" [[gnu::visibility("default")]] void shmemx_buffer_register(void *ptr, size_t bytes,
                                                                       shmemx_buffer_t *handle) {
-  shmem::buffer::add(__func__, ptr, bytes, handle);
+  shmem::buffer::add(__func__, SHMEM_TEAM_WORLD, ptr, bytes, handle);
+}
+extern "C" [[gnu::visibility("default")]] void
+shmemx_team_buffer_register(shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
+  shmem::buffer::add(__func__, team, ptr, bytes, handle);
 }
 extern "C" [[gnu::visibility("default")]] void shmemx_buffer_unregister(shmemx_buffer_t handle) {
   shmem::buffer::take_away(__func__, handle);

@@ -116,6 +116,13 @@ struct Job {
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
 
+// The member that is `pe`, of n from start on, or -1.
+inline int member(int pe, int start, int stride, int n) {
+  const int d = pe - start;
+  if (stride == 0) return d == 0 ? 0 : -1;
+  return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
+}
+
 struct Team;
 
 // A communication context. On mapped PEs there is nothing to it but its team.
@@ -139,10 +146,12 @@ struct Team {
   struct Nodes *nodes; // where members are on several nodes, see coll/nodes.hpp; or null
   uint32_t generation; // of the share, see Arrival
   uint64_t active_set; // of a team that serves one: the set
+  int buffers;         // that this member has registered with it
   int num_contexts;
   std::list<Context> contexts;
   int pe(int i) const { return start + i * stride; }
   int member(int pe) const { return (pe - start) / stride; } // of several
+  bool has(int pe) const { return shmem::member(pe, start, stride, n) >= 0; }
 };
 
 struct State {

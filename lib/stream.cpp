@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
+#include "buffer.hpp"
 #include "gpu_hip.hpp"
 #include "rma.hpp"
 #include "signal.hpp"
@@ -26,8 +27,10 @@ constexpr size_t engine_bytes = 4 << 20;
 
 // An object of the device heap or a buffer, which is what streams work on. Under SHMEM_CHECK also
 // where its block ends, and its alignment.
-void check_object(const char *fn, const char *arg, const void *p, size_t bytes, size_t align) {
-  if (bytes == 0) return;
+// Null for what is of no bytes, which may be anywhere.
+const Region *check_object(const char *fn, const char *arg, const void *p, size_t bytes,
+                           size_t align) {
+  if (bytes == 0) return nullptr;
   const Region *r = gpu::region(p);
   if (!r)
     fatal("%s: %s = %p: not on the symmetric heap in device memory "
@@ -37,12 +40,18 @@ void check_object(const char *fn, const char *arg, const void *p, size_t bytes, 
     fatal("%s: %s = %p: %zu bytes from there reach past the end of the %s", fn, arg, p, bytes,
           r == &self.device ? "symmetric heap" : "registered buffer");
   if (self.check) check_symmetric(fn, arg, p, bytes, align);
+  return r;
 }
-// Of a collective. in_place: dest may be source.
-void check_objects(const char *fn, const void *dest, size_t dest_bytes, const void *source,
-                   size_t source_bytes, size_t align, bool in_place) {
-  check_object(fn, "dest", dest, dest_bytes, 1);
-  check_object(fn, "source", source, source_bytes, 1);
+// Of a collective of t. in_place: dest may be source.
+void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_bytes,
+                   const void *source, size_t source_bytes, size_t align, bool in_place) {
+  const auto check = [&](const char *arg, const void *p, size_t bytes) {
+    const Region *r = check_object(fn, arg, p, bytes, 1);
+    const Team *has = r ? buffer::team_of(*r) : nullptr;
+    for (int i = 0; has && has != &t && i < t.n; i++) check_at(fn, arg, p, *r, t.pe(i));
+  };
+  check("dest", dest, dest_bytes);
+  check("source", source, source_bytes);
   if (self.check) check_arrays(fn, dest, dest_bytes, source, source_bytes, align, in_place);
 }
 // Null where that PE is not mapped.
@@ -51,10 +60,10 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   check_ready(fn);
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
-  check_object(fn, arg, p, bytes, align);
+  const Region *r = check_object(fn, arg, p, bytes, align);
+  if (r) check_at(fn, arg, p, *r, pe);
   const int local = local_of(pe);
   if (local < 0) return nullptr;
-  const Region *r = gpu::region(p); // or p is of no bytes
   return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));
 }
 
@@ -203,7 +212,7 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
   kernels::Call c = call(fn, team, &t, dest, source, bytes, s);
   if (what == Collective::broadcast) check_root(fn, *t, root);
   const auto n = size_t(t->n);
-  check_objects(fn, dest,
+  check_objects(fn, *t, dest,
                 what == Collective::fcollect || what == Collective::alltoall ? n * bytes : bytes,
                 source, what == Collective::alltoall ? n * bytes : bytes, align,
                 what == Collective::broadcast);
@@ -220,7 +229,8 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
   kernels::Call c = call(fn, team, &t, dest, source, n, s);
   const size_t all = size_t(t->n) * n;
   check_strided(fn, "source", source, dst, sst, 1, n);
-  check_objects(fn, dest, extent(all, dst) * unit, source, extent(all, sst) * unit, align, false);
+  check_objects(fn, *t, dest, extent(all, dst) * unit, source, extent(all, sst) * unit, align,
+                false);
   tuned(&c, Collective::alltoalls, n * 16);
   OnDevice on;
   MUST(kernels::move(Collective::alltoalls, c, 0, {dst, sst, unit}), "%s: %zu elements", fn, n);
@@ -231,8 +241,9 @@ int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t tea
            const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, n, s);
-  check_objects(fn, dest, n * unit, source, (shape == Shape::scatter ? size_t(t->n) : 1) * n * unit,
-                align, shape != Shape::scatter);
+  check_objects(fn, *t, dest, n * unit, source,
+                (shape == Shape::scatter ? size_t(t->n) : 1) * n * unit, align,
+                shape != Shape::scatter);
   tuned(&c,
         shape == Shape::all       ? Collective::reduce
         : shape == Shape::scatter ? Collective::reduce_scatter

@@ -72,13 +72,6 @@ Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   return t;
 }
 
-// The member that is `pe`, of n from start on, or -1.
-int member(int pe, int start, int stride, int n) {
-  const int d = pe - start;
-  if (stride == 0) return d == 0 ? 0 : -1;
-  return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
-}
-
 // Leaves the counts from which the next team of this share goes on, the same from every member. To
 // be called before this member has left, because the share may be another team's as soon as the
 // last one has.
@@ -345,6 +338,8 @@ void team_destroy(const char *fn, shmem_team_t team) {
   Team &t = need_team(fn, "team", team);
   if (&t == self.world || &t == self.shared)
     fatal("%s: team: a predefined team cannot be destroyed", fn);
+  if (t.buffers)
+    fatal("%s: team: it has %d registered buffers: unregister them first", fn, t.buffers);
   // Members leave at their own time; the last one gives the share back.
   gpu::forget_team(t);
   leave_counts(t);

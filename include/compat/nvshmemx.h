@@ -80,12 +80,6 @@ template <class Module> int nvshmemx_cumodule_init(Module module) {
 template <class Module> int nvshmemx_cumodule_finalize(Module) {
   return 0;
 }
-template <class Library> int nvshmemx_culibrary_init(Library) {
-  return 0;
-}
-template <class Library> int nvshmemx_culibrary_finalize(Library) {
-  return 0;
-}
 // Any memory is good for the private side.
 inline int nvshmemx_buffer_register(void *, size_t) {
   return 0;

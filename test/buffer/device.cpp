@@ -42,6 +42,44 @@ Longs row(long first, size_t count = n) {
   return v;
 }
 
+// What members do with theirs, a of `room`, by teams of each second PE.
+void use_in_team() {
+  shmem_team_t evens, odds;
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, (npes + 1) / 2, nullptr, 0, &evens);
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 2, npes / 2, nullptr, 0, &odds);
+  const shmem_team_t team = me % 2 ? odds : evens;
+  const int count = shmem_team_n_pes(team), mine = shmem_team_my_pe(team);
+  const auto pe = [&](int i) {
+    return shmem_team_translate_pe(team, (i + count) % count, SHMEM_TEAM_WORLD);
+  };
+  long *a;
+  shmemx_buffer_t ha;
+  OK(hipMalloc(&a, 4 << 20));
+  set(a, Longs(room, 0));
+  shmemx_team_buffer_register(team, a, room * sizeof(long), &ha);
+  auto *sig = reinterpret_cast<uint64_t *>(a + n);
+  const Longs own = row(me * 100000L);
+  shmem_long_put_signal(a, own.data(), n, sig, 7, SHMEM_SIGNAL_SET, pe(mine + 1));
+  shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
+  CHECK(seen(a, n) == row(pe(mine - 1) * 100000L));
+  shmem_team_sync(team);
+  shmem_long_atomic_add(a, 1, pe(0));
+  shmem_quiet();
+  shmem_team_sync(team);
+  CHECK(shmem_long_g(a, pe(0)) == pe(-1) * 100000L + count);
+  shmem_team_sync(team);
+  set(a, row(mine));
+  shmem_team_sync(team);
+  shmem_long_sum_reduce(team, a, a, n);
+  const Longs sum = seen(a, n);
+  for (size_t i = 0; i < n; i++) CHECK(sum[i] == long(i) * count + count * (count - 1) / 2);
+  for (int i = 0; i < npes; i++) CHECK(shmem_addr_accessible(a, i) == (i % 2 == me % 2));
+  shmemx_buffer_unregister(ha);
+  OK(hipFree(a));
+  shmem_team_destroy(evens);
+  shmem_team_destroy(odds);
+}
+
 // a and b are two buffers, of `room` each.
 void use(long *a, long *b) {
   const int next = (me + 1) % npes, last = (me + npes - 1) % npes;
@@ -148,6 +186,7 @@ int main() {
   shmem_barrier_all();
   shmemx_buffer_unregister(hc);
   OK(hipFree(other));
+  use_in_team();
   shmem_finalize(); // unregisters the rest
   CHECK(one(a) == me);
   OK(hipFree(all));

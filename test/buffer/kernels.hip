@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Kernels, streams and graphs that work on the program's own memory of the GPU, and what becomes of
-// them when other buffers come and go. Usage: kernels [past], which ends the job.
+// them when other buffers come and go. Usage: kernels [past|outside], which ends the job.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,6 +59,25 @@ __global__ void wait_and_put(uint64_t *flag, long *dest, long value, int pe) {
   shmem_uint64_wait_until(flag, SHMEM_CMP_GE, 1);
   shmem_long_p(dest, value, pe);
   shmem_quiet();
+}
+// Each thread tells of one PE.
+__global__ void who_has(long *p, int *has) {
+  const int pe = int(threadIdx.x);
+  has[2 * pe] = shmem_addr_accessible(p, pe);
+  has[2 * pe + 1] = shmem_ptr(p, pe) != nullptr;
+}
+__global__ void put_outside(long *dest, int me) {
+  if (threadIdx.x == 2) shmem_long_p(dest, 1, me == 1 ? 0 : me);
+}
+// A member's part: it passes a number on, and then all sum up.
+__global__ void work_in_team(shmem_team_t team, long *a, int to, long value) {
+  auto *sig = reinterpret_cast<uint64_t *>(a + 4);
+  if (threadIdx.x == 0) {
+    shmem_long_put_signal(a, &value, 1, sig, 1, SHMEM_SIGNAL_ADD, to);
+    shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 1);
+  }
+  __syncthreads();
+  shmemx_long_sum_reduce_wg(team, a + 1, a, 3);
 }
 __global__ void put_past(long *dest) {
   if (threadIdx.x == 3) shmem_long_put(dest, dest, 2, shmem_my_pe());
@@ -157,6 +176,44 @@ void lasting() {
   shmem_free(flag);
 }
 
+// Of two teams, of even and of odd PEs; the latter have another one before theirs.
+void teams() {
+  shmem_team_t evens, odds;
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, (npes + 1) / 2, nullptr, 0, &evens);
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 2, npes / 2, nullptr, 0, &odds);
+  const shmem_team_t team = me % 2 ? odds : evens;
+  const int n = shmem_team_n_pes(team),
+            to = shmem_team_translate_pe(team, (shmem_team_my_pe(team) + 1) % n, SHMEM_TEAM_WORLD);
+  long *mine = on_gpu<long>(1024), *other = on_gpu<long>(1024);
+  shmemx_buffer_t handle, before;
+  if (me % 2) shmemx_team_buffer_register(team, other, 512, &before);
+  shmemx_team_buffer_register(team, mine, 512, &handle);
+  hipLaunchKernelGGL(work_in_team, dim3(1), dim3(64), 0, stream, team, mine, to, 1000L + me);
+  int *has = on_gpu<int>(2 * size_t(npes));
+  hipLaunchKernelGGL(who_has, dim3(1), dim3(unsigned(npes)), 0, stream, mine, has);
+  OK(hipStreamSynchronize(stream));
+  long sum = 0;
+  static long any; // which is mapped where buffers are
+  for (int pe = 0; pe < npes; pe++) {
+    const bool member = pe % 2 == me % 2;
+    if (member) sum += 1000 + pe;
+    CHECK(seen(has + 2 * pe) == member);
+    CHECK(seen(has + 2 * pe + 1) == (member && shmem_ptr(&any, pe)));
+  }
+  CHECK(seen(mine + 1) == sum);
+  shmemx_long_sum_reduce_on_stream(team, mine + 16, mine + 1, 1, stream);
+  shmemx_long_put_on_stream(mine + 17, mine + 16, 1, to, stream);
+  shmemx_quiet_on_stream(stream);
+  OK(hipStreamSynchronize(stream));
+  shmem_team_sync(team);
+  CHECK(seen(mine + 16) == n * sum && seen(mine + 17) == n * sum);
+  shmem_team_sync(team);
+  shmemx_buffer_unregister(handle);
+  if (me % 2) shmemx_buffer_unregister(before);
+  shmem_team_destroy(evens);
+  shmem_team_destroy(odds);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -172,7 +229,21 @@ int main(int argc, char **argv) {
     shmem_barrier_all();
     return 8;
   }
+  if (argc > 1 && !strcmp(argv[1], "outside")) { // of PEs 1 and 2
+    shmem_team_t team;
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 1, 2, nullptr, 0, &team);
+    if (me) {
+      long *p = on_gpu<long>(64);
+      shmemx_buffer_t handle;
+      shmemx_team_buffer_register(team, p, 512, &handle);
+      hipLaunchKernelGGL(put_outside, dim3(1), dim3(4), 0, stream, p, me);
+      (void)hipStreamSynchronize(stream);
+    }
+    shmem_barrier_all();
+    return 8;
+  }
   lasting();
+  teams();
   many();
   lasting();
   OK(hipStreamDestroy(stream));

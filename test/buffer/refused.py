@@ -34,12 +34,23 @@ CASES = {
     "device:end": r"register: ptr = 0x\w+: 1000 bytes from there, but its allocation on GPU \d ends after 536",
     "device:overlap": r"register: ptr = 0x\w+: 1000 bytes from there overlap the buffer of 100 bytes at 0x",
     "device:alike": "register: ptr lies 0 bytes behind a multiple of 16 on PE 0, but 7 on PE 1",
+    "team:sizes": "team_buffer_register: bytes = 100 on PE 1, but 200 on PE 2",
+    "team:invalid": "team_buffer_register: team = SHMEM_TEAM_INVALID: this PE is not a member",
+    "team:put": r"shmem_int_p: dest = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
+    "team:atomic": r"shmem_int_atomic_fetch_inc: dest = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
+    "team:stream": r"shmemx_int_sum_reduce_on_stream: dest = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
+    "team:product": r"shmemx_matmul_all_reduce_on_stream: c = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
+    "team:others": "shmem_int_p: dest = 0x.*: not a symmetric address: .*registered buffer",
+    "team:destroy": "shmem_team_destroy: team: it has 1 registered buffers",
+    "team:part": "longer than SHMEM_WAIT_LIMIT",
     "device:host": "register: ptr is in device memory on PE 0, but not on PE 1",
 }
 
 
 def one(name, line, env=None):
-    job = faults.Job(2, *name.split(":"), env={"SHMEM_CPU_DEVICES": "2"} | (env or {}))
+    what, _, how = name.partition(":")
+    limit = {"SHMEM_WAIT_LIMIT": "1"} if how == "part" else {}
+    job = faults.Job(3 if what == "team" else 2, what, how, env={"SHMEM_CPU_DEVICES": "2"} | limit | (env or {}))
     if name == "device:other" and job.rc == 77:
         print("device:other: this machine has one GPU")
         return
@@ -57,6 +68,10 @@ def main():
     job = faults.Job(2, "past", env={"SHMEM_CHECK": "1"})
     line = r"PE 1: shmem_long_put: dest = 0x\w+: 16 bytes from there reach past the end of the registered buffer; in block \(0,0,0\), thread \(3"
     job.expect(job.rc and len(job.lines) == 1 and re.search(line, job.lines[0]), f"past: {job.rc} {job.lines}")
+    for env in {}, {"SHMEM_CHECK": "1"}:
+        job = faults.Job(3, "outside", env=env)
+        line = r"PE 1: shmem_long_p: dest = 0x\w+: in a buffer that PE 0 does not have: .*; in block \(0,0,0\), thread \(2"
+        job.expect(job.rc and len(job.lines) == 1 and re.search(line, job.lines[0]), f"outside: {job.rc} {job.lines}")
     print(f"{len(faults.failures)} failures")
     return bool(faults.failures)
 

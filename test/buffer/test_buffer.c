@@ -244,14 +244,100 @@ static void fork_has_a_copy(void) {
   free(a);
 }
 
+// Buffers of teams that overlap, of which PEs have different numbers.
+struct part {
+  shmem_team_t team;
+  int n, me;
+};
+static struct part part_of(int start, int stride, int size) {
+  struct part p = {.team = SHMEM_TEAM_INVALID};
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0, &p.team);
+  p.n = shmem_team_n_pes(p.team), p.me = shmem_team_my_pe(p.team);
+  return p;
+}
+static int at(struct part p, int i) {
+  return shmem_team_translate_pe(p.team, (i + p.n) % p.n, SHMEM_TEAM_WORLD);
+}
+static bool has(struct part p, int pe) {
+  return shmem_team_translate_pe(SHMEM_TEAM_WORLD, pe, p.team) >= 0;
+}
+// What members do with theirs, while the others go on. a has n + 8 long.
+static void use_in_team(struct part p, long *a, int n) {
+  const int to = at(p, p.me + 1), from = at(p, p.me - 1);
+  uint64_t *sig = (uint64_t *)(a + n);
+  long own[n];
+  for (int i = 0; i < n; i++) own[i] = me * 100000L + i;
+  *sig = 0;
+  shmem_team_sync(p.team);
+  shmem_long_put_signal(a, own, (size_t)n, sig, 7, SHMEM_SIGNAL_SET, to);
+  shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
+  for (int i = 0; i < n; i++) CHECK(a[i] == from * 100000L + i, "a[%d] = %ld", i, a[i]);
+  shmem_team_sync(p.team);
+  a[0] = 0;
+  shmem_team_sync(p.team);
+  for (int i = 0; i < 10; i++) shmem_long_atomic_inc(a, at(p, 0));
+  shmem_quiet();
+  shmem_team_sync(p.team);
+  CHECK(shmem_long_g(a, at(p, 0)) == 10 * p.n, "%ld counts", shmem_long_g(a, at(p, 0)));
+  shmem_team_sync(p.team);
+  for (int i = 0; i < n; i++) a[i] = i + p.me;
+  shmem_team_sync(p.team);
+  shmem_long_sum_reduce(p.team, a, a, (size_t)n);
+  for (int i = 0; i < n; i++)
+    CHECK(a[i] == (long)p.n * i + p.n * (p.n - 1) / 2, "sum[%d] = %ld", i, a[i]);
+  static long any; // which is mapped where buffers are
+  for (int pe = 0; pe < npes; pe++) {
+    CHECK(shmem_addr_accessible(a + 1, pe) == has(p, pe), "of PE %d", pe);
+    CHECK(!shmem_ptr(a + 1, pe) == !(has(p, pe) && shmem_ptr(&any, pe)), "of PE %d", pe);
+  }
+  shmem_team_sync(p.team);
+}
+static void of_teams(void) {
+  enum { LONGS = 700, BUFFERS = 3 };
+  struct part parts[] = {part_of(0, 2, (npes + 1) / 2), part_of(1, 2, npes / 2),
+                         part_of(0, 1, (npes + 1) / 2), part_of(npes - 1, -1, npes),
+                         part_of(npes - 1, 1, 1)};
+  long *p[COUNT(parts)][BUFFERS];
+  shmemx_buffer_t h[COUNT(parts)][BUFFERS], all;
+  long *world = malloc(bytes);
+  for (size_t k = 0; k < COUNT(parts); k++) {
+    if (k == 2) shmemx_buffer_register(world, bytes, &all);
+    // Of the odd PEs more than of the even ones.
+    for (size_t i = 0; i < BUFFERS - (k == 0) && parts[k].n > 0; i++) {
+      p[k][i] = malloc((LONGS + 8) * sizeof(long));
+      shmemx_team_buffer_register(parts[k].team, p[k][i], (LONGS + 8) * sizeof(long), &h[k][i]);
+      use_in_team(parts[k], p[k][i], LONGS);
+    }
+  }
+  use(world);
+  for (size_t k = COUNT(parts); k--;)
+    for (size_t i = 0; i < BUFFERS - (k == 0) && parts[k].n > 0; i++) {
+      use_in_team(parts[k], p[k][i], LONGS);
+      shmemx_buffer_unregister(h[k][i]);
+      CHECK(!shmem_addr_accessible(p[k][i], me), "still symmetric");
+      free(p[k][i]);
+      if (i == 0 && k == 3) use(world);
+    }
+  shmemx_buffer_unregister(all);
+  free(world);
+  for (size_t k = 0; k < COUNT(parts); k++) shmem_team_destroy(parts[k].team);
+}
+
 // What is still registered then comes back at finalize, see main.
-static long *left;
+static long *left, *left_in_team;
 
 static void left_to_finalize(void) {
   shmemx_buffer_t h;
   left = malloc(bytes);
   left[9] = 99;
   shmemx_buffer_register(left, bytes, &h);
+  for (int start = 0; start < 2; start++) { // each PE is in one of two
+    const struct part half = part_of(start, 2, (npes + 1 - start) / 2);
+    if (half.n <= 0) continue;
+    left_in_team = malloc(bytes);
+    left_in_team[9] = 98;
+    shmemx_team_buffer_register(half.team, left_in_team, bytes, &h);
+  }
 }
 
 int main(void) {
@@ -261,10 +347,11 @@ int main(void) {
                                          {"while a thread stores", while_a_thread_stores},
                                          {"a late fault", a_late_fault},
                                          {"fork", fork_has_a_copy},
+                                         {"of teams", of_teams},
                                          {"left to finalize", left_to_finalize}};
   const struct pe_list lists[] = {PE_LIST("", tests)};
   const int status = pe_run("buffer", lists, COUNT(lists));
-  const bool kept = left && left[9] == 99;
-  free(left);
+  const bool kept = left && left[9] == 99 && left_in_team[9] == 98;
+  free(left), free(left_in_team);
   return kept ? status : 1;
 }

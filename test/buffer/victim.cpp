@@ -100,6 +100,35 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "alike")) at = is_one ? 7 : 0;
     shmemx_buffer_register(p + at, 1000, &h);
   }
+  CASE("team") { // of PEs 1 and 2
+    const char *how = argc > 2 ? argv[2] : "";
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, 1, 1, 2, NULL, 0, &team);
+    const bool device = !strcmp(how, "stream") || !strcmp(how, "product");
+    void *p = good;
+    if (device && hipMalloc(&p, 65536) != hipSuccess) return 9;
+    const size_t bytes = !strcmp(how, "sizes") && me == 2 ? 200 : 100;
+    if (me || !strcmp(how, "invalid")) shmemx_team_buffer_register(team, p, bytes, &h);
+    int *const object = (int *)p;
+    if (!strcmp(how, "put") && is_one) shmem_int_p(object, 1, 0);
+    if (!strcmp(how, "atomic") && is_one) shmem_int_atomic_fetch_inc(object, 0);
+    if (!strcmp(how, "others") && !me) shmem_int_p(object, 1, 1);
+    if (!strcmp(how, "destroy") && is_one) shmem_team_destroy(team);
+    if (!strcmp(how, "part") && is_one) shmemx_buffer_unregister(h);
+    if (!strcmp(how, "stream") && is_one)
+      shmemx_int_sum_reduce_on_stream(SHMEM_TEAM_WORLD, object, object, 1, NULL);
+    if (!strcmp(how, "product")) {
+      shmemx_matmul_t product = {};
+      product.type = product.out = SHMEMX_F32;
+      product.m = product.n = product.k = 3;
+      product.lda = product.ldb = product.ldc = 3;
+      product.a = product.b = product.c = p;
+      shmemx_matmul_workspace_t workspace =
+          shmemx_matmul_workspace_create(SHMEM_TEAM_WORLD, SHMEMX_MATMUL_ALL_REDUCE, &product);
+      if (is_one) shmemx_matmul_all_reduce_on_stream(workspace, &product, NULL);
+    }
+    shmem_barrier_all();
+  }
   CASE("unmapped") { // while it is registered: nothing is given back
     shmemx_buffer_register(good, 65536, &h);
     munmap(good, 65536);

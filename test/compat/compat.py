@@ -35,6 +35,7 @@ def defined():
 
 def refused(compiler):
     calls = {"nvshmem": ["nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, nullptr)", "nvshmemx_qp_create(1, nullptr)",
+                         "nvshmemx_culibrary_init(nullptr)",
                          "nvshmem_half_atomic_fetch(nullptr, 0)", "NVSHMEMX_TEAM_SAME_MYPE_NODE"],
              "rocshmem": ["rocshmem::rocshmem_get_device_ctx()"]}
     for library, each in calls.items():
