@@ -54,9 +54,9 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
 SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
                                 size_t bytes, size_t align, int pe, int cmp = 0,
                                 uint64_t wanted = 0, uint64_t seen = 0) {
-  Report *r = state.report;
+  Report *r = arch::load_anew(state.report);
   if (!r) arch::trap();
-  if (arch::exchange(state.claimed, uint32_t(1)) == 0) {
+  if (arch::exchange(arch::load_anew(state.claimed), uint32_t(1)) == 0) {
     const arch::Index block = arch::block(), thread = arch::thread();
     r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
     r->thread[0] = thread.x, r->thread[1] = thread.y, r->thread[2] = thread.z;

@@ -16,6 +16,7 @@
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_global(p)                plain, of memory that nobody writes
 //   load_constant(p)              of memory that nobody writes while a kernel knows it
+//   load_anew(v)                  v, of this module's State, which compilers would keep in registers
 //   load_one_of(rows, row, other, i)  the same of rows + row, or if row is 0 of other, which is in
 //                                 constant memory
 //   store_global(p, v)            plain
@@ -142,6 +143,9 @@ template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
 SHMEM_D_ unsigned anew(unsigned v) {
+  return v;
+}
+template <class T> SHMEM_D_ T load_anew(const T &v) {
   return v;
 }
 template <class T> SHMEM_D_ T *in_memory(T *p) {

@@ -14,11 +14,13 @@ namespace shmem::device {
 struct Channel {
   const char *fn;
   Team t;
-  uintptr_t head, lines;         // here
+  uintptr_t head, lines; // here
+  size_t room;
   uint64_t epoch;                // of the running collective, or of its running round
   unsigned dest_row, source_row; // see row_of
   SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
   SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
+  SHMEM_D_ int peer_after(int member) const { return member + 1 < t.n ? member + 1 : 0; }
   SHMEM_D_ uint64_t *entered(int member) const {
     return reinterpret_cast<uint64_t *>(head + line) + member;
   }
@@ -58,19 +60,21 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
   Channel c;
   c.fn = fn, c.t = t;
   c.dest_row = row_of(dest), c.source_row = row_of(source);
+  c.room = arch::load_anew(w.room);
   const uintptr_t at = w.at + id * w.team_bytes;
   c.head = at + index * w.head_bytes;
-  c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * w.room;
+  c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * c.room;
   scope.sync(); // the epoch that another thread stored at the end of the last collective
   c.epoch =
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
   return c;
 }
-template <class Scope> SHMEM_D_ void close(const Channel &c, Scope scope) {
+// base is that of the team, which is needed at the end only.
+template <class Scope> SHMEM_D_ void close(const Channel &c, uint64_t base, Scope scope) {
   scope.sync(); // all have read the epoch
   if (scope.rank() == 0)
     arch::store<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head),
-                                               c.epoch - c.t.base);
+                                               c.epoch - base);
 }
 
 // Stores this PE's flag at each peer. What the scope stored before goes first, if anything did.
@@ -113,7 +117,7 @@ template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
 }
 SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member sends
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
-  return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * state.channels.room);
+  return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * c.room);
 }
 SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
   uint32_t w[4];
@@ -130,7 +134,7 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
 // Receives the same pack of n members, from `first` on; their loads are in flight at once.
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
   const uint64_t *from = lines_of(c, first) + 4 * p;
-  const size_t step = state.channels.room / 4; // words, from member to member
+  const size_t step = c.room / 4; // words, from member to member
   const int last = c.t.n - 1 - first;
   const uint32_t flag = uint32_t(c.epoch);
   uint64_t w[n][4];
@@ -194,7 +198,7 @@ template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scop
 // of it, or null, and take(p, at, left) takes pack p of what has come; `left` bytes are left there.
 template <class Scope, class Give, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
-  const size_t room = state.channels.room;
+  const size_t room = c.room;
   for (size_t at = e.from; at < e.to; at += room) {
     const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
     begin_round(c, scope);

@@ -109,8 +109,9 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
     return pass_blocks(c, scope, dest, bytes, e,
                        [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
   come(c, s, scope);
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
-    const int i = c.peer((k + int(s.index)) % c.t.n + 1);
+    i = c.peer_after(i);
     if (is_away(c.pe(i))) {
       if (scope.rank() == 0)
         put_away(c, dest + size_t(c.t.me) * bytes + e.from, source + size_t(i) * bytes + e.from,
@@ -128,8 +129,9 @@ template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {
   const Extent e = part(n, 1, s.index, s.count);
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
-    const int i = c.peer((k + int(s.index)) % c.t.n + 1);
+    i = c.peer_after(i);
     const bool away = is_away(c.pe(i));
     W *d = reinterpret_cast<W *>(away ? dest : dest_at(c, dest, c.pe(i))) +
            size_t(c.t.me) * n * size_t(dst * words);

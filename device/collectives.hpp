@@ -18,7 +18,7 @@ SHMEM_D_ int collective(const char *fn, shmem_team_t team, const void *dest, con
   const unsigned id = team_id(team);
   Channel c = open(fn, id, team_of(id), 0, dest, source, scope);
   f(c, Slice{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
-  close(c, scope);
+  close(c, c.t.base, scope);
   return 0;
 }
 SHMEM_D_ void check_both(const char *fn, const void *dest, size_t dest_bytes, const void *source,

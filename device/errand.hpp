@@ -8,15 +8,9 @@ namespace shmem::device::errand {
 
 // One exchange for all operations, because this is in every wait: a loop of it is atomic with what
 // the other ones do.
-template <class W> SHMEM_D_ W apply(unsigned op, W *p, W value, W cond) {
+template <class W> SHMEM_D_ W apply(W *p, W keep, W flip, W plus, W cond, W care) {
   for (W seen = arch::load(p);;) {
-    const W next = op == unsigned(Amo::fetch)          ? seen
-                   : op == unsigned(Amo::compare_swap) ? (seen == cond ? value : seen)
-                   : op == unsigned(Amo::add)          ? seen + value
-                   : op == unsigned(Amo::and_)         ? seen & value
-                   : op == unsigned(Amo::or_)          ? seen | value
-                   : op == unsigned(Amo::xor_)         ? seen ^ value
-                                                       : value;
+    const W next = (seen ^ cond) & care ? seen : ((seen & keep) ^ flip) + plus;
     const W found = arch::compare_exchange(p, seen, next);
     if (found == seen) return seen;
     seen = found;
@@ -25,19 +19,20 @@ template <class W> SHMEM_D_ W apply(unsigned op, W *p, W value, W cond) {
 
 // Does the errand after `taken`, unless somebody else does.
 SHMEM_D_ void take(uint64_t taken) {
-  const Ring &r = state.ring;
-  if (arch::compare_exchange<Order::relaxed, Range::device>(&r.tickets->taken, taken, taken + 1) !=
-      taken)
+  if (arch::compare_exchange<Order::relaxed, Range::device>(
+          &arch::load_anew(state.ring.tickets)->taken, taken, taken + 1) != taken)
     return;
   arch::polled(); // what the host stored in the errand before it said that it is there
-  Errand *const e = r.served->errands + taken % errand_places;
+  Errand *const e = arch::load_anew(state.ring.served)->errands + taken % errand_places;
   const uintptr_t p = arch::load(&e->p);
-  const uint64_t value = arch::load(&e->value), cond = arch::load(&e->cond);
-  const unsigned op = arch::load(&e->op);
+  const uint64_t keep = arch::load(&e->keep), flip = arch::load(&e->flip),
+                 plus = arch::load(&e->plus), cond = arch::load(&e->cond);
+  const int32_t care = arch::load(&e->care);
   const uint64_t seen =
       arch::load(&e->bytes) == 4
-          ? apply(op, reinterpret_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond))
-          : apply(op, reinterpret_cast<uint64_t *>(p), value, cond);
+          ? apply(reinterpret_cast<uint32_t *>(p), uint32_t(keep), uint32_t(flip), uint32_t(plus),
+                  uint32_t(cond), uint32_t(care))
+          : apply(reinterpret_cast<uint64_t *>(p), keep, flip, plus, cond, uint64_t(int64_t(care)));
   arch::store(&e->seen, seen);
   arch::store<Order::release>(&e->done, taken + 1); // after `seen`
 }
@@ -46,10 +41,10 @@ SHMEM_D_ void take(uint64_t taken) {
 // takes a microsecond, and all waiting threads come here.
 SHMEM_D_ void look() {
   if constexpr (ring_built) {
-    const Ring &r = state.ring;
-    if (!r.requests) return;
-    const uint64_t taken = arch::load<Order::relaxed, Range::device>(&r.tickets->taken);
-    if (__builtin_expect(int64_t(arch::poll(&r.tickets->bell) - taken) > 0, 0)) take(taken);
+    Tickets *const t = state.ring.tickets;
+    if (!t) return;
+    const uint64_t taken = arch::load<Order::relaxed, Range::device>(&t->taken);
+    if (__builtin_expect(int64_t(arch::poll(&t->bell) - taken) > 0, 0)) take(taken);
   }
 }
 

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape s
   const device::Reduction<T> r{reinterpret_cast<T *>(call.dest),
                                reinterpret_cast<const T *>(call.source), call.n, shape};
   device::reduce(c, s, r, op, scope);
-  device::close(c, scope);
+  device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
 }
 
 // Calls f with the kernel.

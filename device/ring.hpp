@@ -14,17 +14,18 @@ namespace shmem::device::ring {
 
 // Until the requests before the ticket `until` are done.
 SHMEM_D_ void await(const char *fn, uint64_t until) {
-  const Ring &r = state.ring;
-  if (int64_t(arch::load<Order::relaxed, Range::device>(&r.tickets->seen) - until) >= 0) return;
+  uint64_t *const seen = &arch::load_anew(state.ring.tickets)->seen;
+  if (int64_t(arch::load<Order::relaxed, Range::device>(seen) - until) >= 0) return;
+  const uint64_t *const served = &arch::load_anew(state.ring.served)->done;
   uint64_t done = 0;
-  poll_until([&] { return int64_t((done = arch::poll(&r.served->done)) - until) >= 0; },
+  poll_until([&] { return int64_t((done = arch::poll(served)) - until) >= 0; },
              [&] {
-               fail(Report::wait_limit, fn, "pe", &r.served->done, sizeof done, alignof(uint64_t),
-                    state.me, SHMEM_CMP_GE, until, done);
+               fail(Report::wait_limit, fn, "pe", served, sizeof done, alignof(uint64_t), state.me,
+                    SHMEM_CMP_GE, until, done);
              });
   arch::progress();
   // What the host stored before `done`, before what is loaded by who sees this instead.
-  arch::store<Order::release, Range::device>(&r.tickets->seen, done);
+  arch::store<Order::release, Range::device>(seen, done);
 }
 // The same of what gets: it is loaded after.
 SHMEM_D_ void await_data(const char *fn, uint64_t until) {
@@ -36,10 +37,10 @@ SHMEM_D_ void await_data(const char *fn, uint64_t until) {
 template <class F>
 SHMEM_D_ uint64_t post(const char *fn, int pe, uint64_t at, unsigned what, size_t bytes,
                        uint32_t reply, F fill) {
-  const Ring &r = state.ring;
-  const uint64_t ticket = arch::take(&r.tickets->posted);
+  const uint64_t ticket = arch::take(&arch::load_anew(state.ring.tickets)->posted);
   if (ticket >= ring_size) await(fn, ticket + 1 - ring_size);
-  uint64_t *to = reinterpret_cast<uint64_t *>(r.requests + ticket % ring_size);
+  uint64_t *to =
+      reinterpret_cast<uint64_t *>(arch::load_anew(state.ring.requests) + ticket % ring_size);
   fill(to + 3);
   arch::store(to + 2, at);
   arch::store(to + 1, what | bytes << 8 | uint64_t(reply) << 32);
@@ -80,7 +81,7 @@ SHMEM_D_ bool is_symmetric(const void *p) {
   return reinterpret_cast<uintptr_t>(p) - state.base < state.size || row_of(p);
 }
 SHMEM_D_ uint64_t offset(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - state.base;
+  return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base);
 }
 
 // n blocks between this heap and that of pe. Of one thread.
@@ -188,7 +189,8 @@ SHMEM_D_ T fetch_amo(const char *fn, Amo op, const T *dest, int pe, T value, T c
 // What lies at p in this PE's flags, at the same place of another's: n words, each stored whole. A fence
 // comes before the flag of something.
 SHMEM_D_ uint64_t in_flags(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(state.arrived);
+  return reinterpret_cast<uintptr_t>(p) -
+         reinterpret_cast<uintptr_t>(arch::load_anew(state.arrived));
 }
 SHMEM_D_ void flag(const char *fn, const uint64_t *p, uint64_t value, int pe) {
   post(fn, pe, in_flags(p), Request::flags, 8, 0, [&](uint64_t *w) { arch::store(w, value); });
@@ -203,16 +205,15 @@ SHMEM_D_ void flags(const char *fn, const uint64_t *p, const uint64_t (&words)[4
 // What was posted before, by whatever thread of this GPU that this one has met, is done before what
 // is posted after.
 SHMEM_D_ void fence(const char *fn) {
-  const Ring &r = state.ring;
-  if (!r.requests) return;
-  const Tickets *t = r.tickets;
+  const Tickets *const t = state.ring.tickets;
+  if (!t) return;
   if (arch::load<Order::relaxed, Range::device>(&t->posted) !=
       arch::load<Order::relaxed, Range::device>(&t->seen))
     post(fn, state.me, 0, Request::fence, 0, 0, [](uint64_t *) {});
 }
 SHMEM_D_ void quiet(const char *fn) {
-  const Ring &r = state.ring;
-  if (r.requests) await_data(fn, arch::load<Order::relaxed, Range::device>(&r.tickets->posted));
+  if (const Tickets *const t = state.ring.tickets)
+    await_data(fn, arch::load<Order::relaxed, Range::device>(&t->posted));
 }
 
 } // namespace shmem::device::ring

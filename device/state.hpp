@@ -78,10 +78,14 @@ inline constexpr unsigned ring_size =
 // the library does it where there is room for one; where there is none, because kernels that wait
 // take all of the GPU, so does one of those. Who takes its number does it.
 struct alignas(64) Errand {
-  uint64_t p, value, cond;
-  uint32_t op, bytes; // an Amo; 4 or 8
-  uint64_t seen;      // what was there before
-  uint64_t done;      // its number, from 1, stored last
+  // *p becomes ((*p & keep) ^ flip) + plus, where the bits of care that it has are those of cond.
+  // All operations are this one, because a kernel that asked which it is kept the answers, 12 scalar
+  // registers, in each of its waits (2026-11-24).
+  uint64_t p, keep, flip, plus, cond;
+  int32_t care;   // all bits or none
+  uint32_t bytes; // of *p: 4 or 8
+  uint64_t seen;  // what was there before
+  uint64_t done;  // its number, from 1, stored last
 };
 inline constexpr unsigned errand_places = 64;
 struct Served {                 // in host memory

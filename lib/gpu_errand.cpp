@@ -94,6 +94,9 @@ void start_one(Task &t) {
   }
 }
 
+struct Operation {
+  uint64_t keep, flip, plus; // see device::Errand
+};
 // An errand's place is free again when the task that was there has been done, and they are in
 // order.
 void give(const Task &t, uint64_t number) {
@@ -101,9 +104,17 @@ void give(const Task &t, uint64_t number) {
   const auto store = [](auto &word, auto value) {
     __atomic_store_n(&word, value, __ATOMIC_RELAXED);
   };
+  const uint64_t v = t.value, all = ~uint64_t(0);
+  const Operation o = t.op == Amo::fetch  ? Operation{all, 0, 0}
+                      : t.op == Amo::add  ? Operation{all, 0, v}
+                      : t.op == Amo::and_ ? Operation{v, 0, 0}
+                      : t.op == Amo::or_  ? Operation{~v, v, 0}
+                      : t.op == Amo::xor_ ? Operation{all, v, 0}
+                                          : Operation{0, v, 0};
   store(e.p, uintptr_t(t.p));
-  store(e.value, t.value), store(e.cond, t.cond);
-  store(e.op, uint32_t(t.op)), store(e.bytes, uint32_t(t.bytes));
+  store(e.keep, o.keep), store(e.flip, o.flip), store(e.plus, o.plus);
+  store(e.cond, t.cond), store(e.care, t.op == Amo::compare_swap ? -1 : 0);
+  store(e.bytes, uint32_t(t.bytes));
   __atomic_store_n(&served->given, number + 1, __ATOMIC_RELEASE);
 }
 bool is_done(Task &t, uint64_t number) {

@@ -3,6 +3,7 @@
 """What no code for gfx9 may hold, because compilers cannot see it in inline assembly, or get it wrong:
 
 hazards.py ARCH -I FOLDER... SOURCE...    of sources, compiled here
+hazards.py --ring ...                     the same, for a build that has other nodes
 hazards.py --objects OBJECT...            of all code objects in what a build made
 
 - A store of more than 8 bytes takes its data from the registers late: a vector instruction that writes one of them in the next wait
@@ -13,7 +14,7 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
 - A wave's s_waitcnt is for its own stores, and s_barrier waits for none (clang 15 waits before it, clang 19 does not): what other
   waves stored before a barrier may still be under way when one of them releases. They have to wait themselves, before the barrier.
   Looked for at releases for this GPU, with which workgroups hand over to each other; those for all may be of a report, which has
-  no others' stores.
+  no others' stores. Nor has the ring's, which hands on what the host stored.
 - What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
   lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
 - A kernel that calls a function takes all registers and a stack.
@@ -165,7 +166,7 @@ def costs(arch, name, facts):
             yield f"{facts[field]} {what}, not {most}"
 
 
-def look(arch, where, functions, facts, ours):
+def look(arch, where, functions, facts, ours, ring=False):
     """Prints what is wrong; how many instructions were looked at, and how many places are bad. ours: names of kernels that must
     cost nothing."""
     count = bad = 0
@@ -174,7 +175,7 @@ def look(arch, where, functions, facts, ours):
         count += len(code.rows)
         for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
                              ("a write-back of the L2 is not waited for", code.unfinished()),
-                             ("other waves' stores may be under way at a release", code.left_behind()),
+                             ("other waves' stores may be under way at a release", () if ring else code.left_behind()),
                              ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
@@ -240,6 +241,7 @@ def of_object(tool, elf):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--objects", action="store_true")
+    parser.add_argument("--ring", action="store_true")
     parser.add_argument("-I", action="append", default=[], dest="folders")
     parser.add_argument("what", nargs="+")
     args = parser.parse_intermixed_args()
@@ -260,10 +262,10 @@ def main():
         else:
             arch, *sources = args.what
             for source in sources:
-                _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, source)
+                _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, source, one_node=not args.ring)
                 facts = {name: some for name, (_, some) in isa.kernels(text).items()}
                 ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(source).resolve().parents else lambda _: True
-                count, places = look(arch, Path(source).name, of_assembly(text), facts, ours)
+                count, places = look(arch, Path(source).name, of_assembly(text), facts, ours, args.ring)
                 done[arch], bad = done.get(arch, 0) + count, bad + places
     print(", ".join(f"{arch}: {count} instructions" for arch, count in done.items()) + f", {bad} bad places")
     sys.exit(bad != 0 or not done)

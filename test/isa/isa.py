@@ -32,7 +32,7 @@ COUNTED = {"wbl2": "buffer_wbl2", "inv": "buffer_(inv|wbinv)", "drains": r"s_wai
 def compilers(arch, folder):
     """Commands that may know arch: ROCm's, then plain LLVM. A device library of ROCm that is older than the GPU lacks one
     small file for it, which tells the number of the architecture; a neighbour's does for looking at instructions."""
-    common = ["-x", "hip", "-D__HIP_PLATFORM_AMD__", "-DSHMEM_ONE_NODE", "--offload-arch=" + arch]
+    common = ["-x", "hip", "-D__HIP_PLATFORM_AMD__", "--offload-arch=" + arch]
     for name in "hipcc", "/opt/rocm/bin/hipcc", "amdclang++":
         if shutil.which(name):
             yield [name, *common, "-Wno-unused-command-line-argument"]
@@ -48,11 +48,11 @@ def compilers(arch, folder):
                 yield [f"clang++-{major}", *common, f"--rocm-device-lib-path={copy}"]
 
 
-def assembly(arch, includes, folder, source=HERE / "kernels.hip"):
+def assembly(arch, includes, folder, source=HERE / "kernels.hip", one_node=True):
     """Of the first compiler that knows arch, with its version."""
     probe, out = Path(folder) / "probe.hip", Path(folder) / "kernels.s"
     probe.write_text("#include <hip/hip_runtime.h>\n__global__ void kernel() {}\n")
-    flags = ["-std=c++17", "-O3", "-S", "--cuda-device-only", "-o", out]
+    flags = ["-std=c++17", "-O3", "-S", "--cuda-device-only", "-o", out, *["-DSHMEM_ONE_NODE"] * one_node]
     for command in compilers(arch, folder):
         if subprocess.run([*command, *flags, probe], capture_output=True).returncode:
             continue
