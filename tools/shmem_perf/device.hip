@@ -24,6 +24,10 @@
 
 namespace {
 
+// As many threads as options.threads has: with kernels that reach other nodes nvcc would take more
+// registers than so many have.
+#define BOUNDED __launch_bounds__(1024)
+
 enum class Scope { thread, wave, wg };
 const char *const scope_names[] = {"thread", "wave", "wg"};
 
@@ -43,21 +47,23 @@ template <class S> __device__ void part(S scope, size_t n, size_t *from, size_t 
   if constexpr (std::is_same_v<S, shmem::Wave>) shmemx_##name##_wave(__VA_ARGS__);                 \
   if constexpr (std::is_same_v<S, shmem::Workgroup>) shmemx_##name##_wg(__VA_ARGS__)
 
-template <class S> __global__ void put_kernel(char *dest, const char *source, size_t n, int pe) {
+template <class S>
+__global__ void BOUNDED put_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
   FOR_SCOPES(long_put, reinterpret_cast<long *>(dest + from),
              reinterpret_cast<const long *>(source + from), bytes / 8, pe);
   if (S{}.rank() == 0) shmem_quiet(); // for all of the scope
 }
-template <class S> __global__ void get_kernel(char *dest, const char *source, size_t n, int pe) {
+template <class S>
+__global__ void BOUNDED get_kernel(char *dest, const char *source, size_t n, int pe) {
   size_t from, bytes;
   part(S{}, n, &from, &bytes);
   FOR_SCOPES(long_get, reinterpret_cast<long *>(dest + from),
              reinterpret_cast<const long *>(source + from), bytes / 8, pe);
 }
 // Each workgroup serves one peer, the first ones other peers than on other PEs.
-__global__ void all_to_all_kernel(char *dest, const char *source, size_t n) {
+__global__ void BOUNDED all_to_all_kernel(char *dest, const char *source, size_t n) {
   const int me = shmem_my_pe(), npes = shmem_n_pes();
   const int pe = (me + 1 + int(blockIdx.x)) % npes;
   const size_t share = gridDim.x / npes, index = blockIdx.x / npes;
@@ -78,8 +84,9 @@ __global__ void p_ping_pong(uint64_t *flag, uint64_t start, int peer, bool first
   }
 }
 template <class S>
-__global__ void put_signal_ping_pong(char *dest, const char *source, size_t n, uint64_t *flag,
-                                     uint64_t start, int peer, bool first, int count) {
+__global__ void BOUNDED put_signal_ping_pong(char *dest, const char *source, size_t n,
+                                             uint64_t *flag, uint64_t start, int peer, bool first,
+                                             int count) {
   const S scope;
   auto *d = reinterpret_cast<long *>(dest);
   auto *s = reinterpret_cast<const long *>(source);
@@ -123,12 +130,12 @@ __global__ void add_kernel(uint64_t *dest, int pe, int count) {
   for (int k = 0; k < count; k++) shmem_uint64_atomic_add(dest, 1, pe);
   shmem_quiet();
 }
-template <class S> __global__ void barrier_kernel(int count) {
+template <class S> __global__ void BOUNDED barrier_kernel(int count) {
   for (int k = 0; k < count; k++) {
     FOR_SCOPES(barrier_all);
   }
 }
-template <class S> __global__ void sync_kernel(int count) {
+template <class S> __global__ void BOUNDED sync_kernel(int count) {
   for (int k = 0; k < count; k++) {
     FOR_SCOPES(sync_all);
   }
