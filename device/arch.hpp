@@ -16,7 +16,8 @@
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   load_global(p)                plain, of memory that nobody writes
 //   load_constant(p)              of memory that nobody writes while a kernel knows it
-//   load_anew(v)                  v, of this module's State, which compilers would keep in registers
+//   load_anew(v)                  v, of this module's State or the kernel's arguments, which
+//                                 compilers would keep in registers
 //   load_one_of(rows, row, other, i)  the same of rows + row, or if row is 0 of other, which is in
 //                                 constant memory
 //   store_global(p, v)            plain

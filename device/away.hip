@@ -135,7 +135,7 @@ hipError_t errands_on_stream(hipStream_t stream) {
   return shmem::launch(errands, dim3(1), dim3(32), 0, stream);
 }
 hipError_t stores_on_stream(device::Stores *s, unsigned n, hipStream_t stream) {
-  return shmem::launch(stores, dim3(1), dim3(n <= 64 ? 64 : 512), 0, stream, s, n);
+  return shmem::launch(stores, dim3(1), dim3(n <= 64 ? 64 : device::max_threads), 0, stream, s, n);
 }
 hipError_t quiet_away(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);

@@ -50,7 +50,7 @@ constexpr bool signs_matter(Operator op) {
 // those up to, or before, the member's own.
 enum class Shape { all, scatter, inscan, exscan };
 
-// The collectives on streams, with their names in tables of SHMEM_TUNE_FILE.
+// The collectives, with their names in tables of SHMEM_TUNE_FILE.
 enum class Collective {
   reduce,
   reduce_scatter,

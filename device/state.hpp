@@ -164,7 +164,7 @@ inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 struct Buffer {
   uintptr_t base, size;
   uintptr_t row; // of State::rows, from 1, where its deltas stay
-  // Behind it its n deltas again: away where a PE is not mapped, else outside or without bits.
+  // Behind it its n deltas again: outside where a PE is not in the team, away where it is not mapped.
 };
 
 struct State {

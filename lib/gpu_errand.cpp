@@ -6,8 +6,10 @@
 #include "net.hpp"
 #include "sync.hpp"
 #include "thread.hpp"
+#include <bit>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <unistd.h>
 
@@ -27,6 +29,11 @@ uint64_t *bell; // on the device
 hipStream_t kernels;
 device::Stores *area, *area_there; // of the stores that a kernel does, here and on the GPU
 unsigned n_stores;
+// Where in the area each of its places is, by a sum of the place, or the next free one behind it.
+struct {
+  unsigned fill, index; // of what filling of the area
+} in_area[2 * device::Stores::most];
+unsigned fill = 1;
 
 std::atomic_ref<uint32_t> state() {
   return std::atomic_ref(area->state);
@@ -68,7 +75,21 @@ void do_stores() {
     }
     wait(stream());
   }
-  n_stores = 0;
+  n_stores = 0, fill++;
+}
+// Threads of the kernel store in no order. Of two stores to one place, as flags have them that grow,
+// the later one is what counts.
+void add_store(const device::Stores::One &one) {
+  if (n_stores == device::Stores::most) do_stores();
+  constexpr size_t places = std::size(in_area);
+  size_t at = (one.p * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(places));
+  for (; in_area[at].fill == fill; at = (at + 1) % places)
+    if (device::Stores::One &there = area->one[in_area[at].index]; there.p == one.p) {
+      there.value = one.value;
+      return;
+    }
+  in_area[at] = {fill, n_stores};
+  area->one[n_stores++] = one;
 }
 
 // It is there when the thread's stream is done, and do_stores was called.
@@ -76,8 +97,9 @@ void start_one(Task &t) {
   switch (t.kind) {
   case Task::stores:
     for (size_t i = 0; i < t.n; i++) {
-      if (n_stores == device::Stores::most) do_stores();
-      memcpy(&area->one[n_stores++], t.data.get() + i * sizeof *area->one, sizeof *area->one);
+      device::Stores::One one;
+      memcpy(&one, t.data.get() + i * sizeof one, sizeof one);
+      add_store(one);
     }
     return;
   case Task::put:

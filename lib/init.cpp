@@ -136,6 +136,7 @@ void tear_down() {
     }
   sync(*self.world); // nobody uses this PE's heap any more
   buffer::drop_all();
+  sync(*self.world); // who had buffers with others has not left while those wait for it
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
   // This comes before close, which waits for the others: one of them that is in a barrier waits in

@@ -141,12 +141,12 @@ void fatal(const char *format, ...) {
   end_job(1);
 }
 
+// The launcher ends all as soon as one has ended, and the teller may not have come so far.
 static void write_one_line(int teller, const char *format, va_list args) {
   if (self.me == teller)
     write_last_line(format, args);
   else
-    sleep(
-        1); // the launcher ends all as soon as one has ended, and that PE may not have come so far
+    sleep(1);
 }
 void fatal_all(const char *format, ...) {
   va_list args;

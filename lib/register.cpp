@@ -290,7 +290,8 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   if (place == most)
     fatal_team(t.pe(0), "%s: %d buffers are registered, and there is room for no more", fn, most);
   *handle = b.handle = ++registered << 16 | place;
-  Buffer &there = buffers[place] = std::move(b);
+  Buffer &there = buffers[place];
+  std::swap(there, b); // some reader may have found what was there: it goes when all have met
   t.buffers++;
   if constexpr (net::built)
     if (!self.one_node()) net::open_buffer(fn, int(place), there.region, there.device);

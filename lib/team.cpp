@@ -339,7 +339,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
   if (&t == self.world || &t == self.shared)
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   if (t.buffers)
-    fatal("%s: team: it has %d registered buffers: unregister them first", fn, t.buffers);
+    fatal("%s: team: %d buffers are registered with it: unregister them first", fn, t.buffers);
   // Members leave at their own time; the last one gives the share back.
   gpu::forget_team(t);
   leave_counts(t);

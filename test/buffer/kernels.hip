@@ -214,6 +214,23 @@ void teams() {
   shmem_team_destroy(odds);
 }
 
+// A buffer may begin between two of its words.
+void between() {
+  char *all = on_gpu<char>(64);
+  long *word = reinterpret_cast<long *>(all + 8);
+  shmemx_buffer_t handle;
+  shmemx_buffer_register(all + 4, 60, &handle);
+  hipLaunchKernelGGL(put_all, dim3(1), dim3(1), 0, stream, word, 0, 2, 1, me + 5, next);
+  OK(hipStreamSynchronize(stream));
+  shmem_barrier_all();
+  CHECK(seen(word) == left + 5 && seen(word + 1) == -left - 5);
+  shmem_barrier_all();
+  CHECK(shmem_long_atomic_fetch_add(word, 2, next) == me + 5);
+  shmem_barrier_all();
+  CHECK(seen(word) == left + 7);
+  shmemx_buffer_unregister(handle);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -244,6 +261,7 @@ int main(int argc, char **argv) {
   }
   lasting();
   teams();
+  between();
   many();
   lasting();
   OK(hipStreamDestroy(stream));

@@ -41,7 +41,7 @@ CASES = {
     "team:stream": r"shmemx_int_sum_reduce_on_stream: dest = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
     "team:product": r"shmemx_matmul_all_reduce_on_stream: c = 0x\w+: in a buffer of 100 bytes that PE 0 does not have",
     "team:others": "shmem_int_p: dest = 0x.*: not a symmetric address: .*registered buffer",
-    "team:destroy": "shmem_team_destroy: team: it has 1 registered buffers",
+    "team:destroy": "shmem_team_destroy: team: 1 buffers are registered with it",
     "team:part": "longer than SHMEM_WAIT_LIMIT",
     "device:host": "register: ptr is in device memory on PE 0, but not on PE 1",
 }

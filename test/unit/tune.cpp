@@ -11,7 +11,7 @@ extern "C" {
 
 namespace shmem {
 State self;
-void fatal_all(const char *, ...) {
+void fatal_team(int, const char *, ...) {
   abort();
 }
 } // namespace shmem

@@ -43,7 +43,8 @@ constexpr size_t piece = 64 << 10; // of data in a message
 constexpr int most_unsent = 4096;
 
 // Stores at one PE that wait for company, of a thread that lets them: each a Question and its data.
-// They are the processor's there, or the GPU's, which has them in words.
+// They are the processor's there, or the GPU's, which has them in words: of a request of the ring
+// there are 40 bytes, and a few more cost a kernel no more.
 constexpr size_t pack_bytes = 16 << 10, most_far = 64;
 struct Pack {
   int pe = -1;
@@ -149,7 +150,8 @@ bool inside(const Question &q, size_t follows) {
   const size_t room = size - q.offset;
   if (q.kind == atomic_op)
     return (q.bytes == 1 || q.bytes == 2 || q.bytes == 4 || q.bytes == 8) &&
-           q.offset % q.bytes == 0 && q.bytes <= room && follows == 0;
+           (registered[q.region].span->base + q.offset) % q.bytes == 0 && q.bytes <= room &&
+           follows == 0;
   const size_t bytes = q.value, n = q.cond;
   if (bytes == 0 || n == 0 || bytes > piece || n > piece || bytes * n > piece || bytes > room ||
       (n > 1 && q.stride > (room - bytes) / (n - 1)))
@@ -206,7 +208,7 @@ bool is_set(const Question &q) {
 // In the largest words that there are.
 void add_stores(std::vector<device::Stores::One> &all, uint64_t p, const char *from, size_t bytes) {
   while (bytes) {
-    const size_t unit = std::min({size_t(1) << std::countr_zero(p | 8), std::bit_floor(bytes)});
+    const size_t unit = std::min(size_t(1) << std::countr_zero(p | 8), std::bit_floor(bytes));
     device::Stores::One one{p | uint64_t(unit) << device::Stores::bytes_shift, 0};
     memcpy(&one.value, from, unit);
     all.push_back(one);
@@ -451,8 +453,8 @@ void ask_pulse(int pe, std::atomic<bool> *answered) {
   send(pe, {.kind = pulse}, &w);
 }
 
-static Question about(void *p, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
-  const Name name = name_of(p);
+static Question about(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
+  const Name name = name_of(p, pe);
   return {.kind = atomic_op,
           .op = uint8_t(op),
           .bytes = uint8_t(bytes),
@@ -462,12 +464,12 @@ static Question about(void *p, Amo op, size_t bytes, uint64_t value, uint64_t co
           .cond = cond};
 }
 uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond) {
-  const Question q = about(p, op, bytes, value, cond);
+  const Question q = about(p, pe, op, bytes, value, cond);
   return ask(pe, q);
 }
 void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
                   void (*then)(void *, uint64_t), void *arg) {
-  const Question q = about(p, op, bytes, value, cond);
+  const Question q = about(p, pe, op, bytes, value, cond);
   if (!then) {
     tell(pe, q, true);
     return;

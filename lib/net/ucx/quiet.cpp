@@ -88,7 +88,7 @@ void quiet_at(int pe) {
 
 void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
   if (bytes == 0) return;
-  const Name name = name_of(dest.p);
+  const Name name = name_of(dest.p, dest.pe);
   if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
     return put_message(name, dest.pe, source, bytes);
   put(dest, source, {bytes}, false);

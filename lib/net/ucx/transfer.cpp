@@ -68,7 +68,7 @@ void drop_copies() {
 
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
-  const Name name = name_of(there);
+  const Name name = name_of(there, pe);
   const bool far = registered[name.region].far && !ucx_knows_gpu;
   if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
     return put_message(name, pe, here, b.bytes);

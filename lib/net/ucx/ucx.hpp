@@ -41,7 +41,7 @@ struct Name {
   int region;
   uint64_t offset;
 };
-Name name_of(const void *p);
+Name name_of(const void *p, int pe); // where PE pe has it, which must be in its buffer's team
 
 inline constexpr size_t small_block = 1024; // goes as one fragment, and from a copy
 
@@ -69,9 +69,10 @@ struct Entry {
 static_assert(sizeof(Entry) == 256);
 
 // Stores that are messages are answered in their order among those of the same lane: by the
-// processor, by copies of the GPU, by its atomics. Those of the last lane are not: a processor does
-// them as they come, and they come in their order, so a pulse that follows them is answered for all
-// (p + wait_until over tcp, one way: 21 us with an answer each, and 10 so; 2026-11-24).
+// processor, by copies and stores of the GPU, by its atomics. Those of the last lane are not: a
+// processor does them as they come, and they come in their order, so a pulse that follows them is
+// answered for all (p + wait_until over tcp, one way: 21 us with an answer each, and 10 so;
+// 2026-11-24).
 enum Lane { by_host, by_copy, by_gpu, in_order, lanes };
 
 // A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
