@@ -13,18 +13,6 @@ const Region *region(const void *p) {
   return buffer::find(p);
 }
 
-bool is_at(const Region &r, int pe) {
-  const Team *t = buffer::team_of(r);
-  return !t || t->has(pe);
-}
-void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe) {
-  if (is_at(r, pe)) return;
-  fatal(
-      "%s: %s = %p: in a buffer of %zu bytes that PE %d does not have: it is not in the team that "
-      "has registered it",
-      fn, arg, p, r.size, pe);
-}
-
 namespace {
 
 [[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
@@ -110,7 +98,7 @@ std::optional<void *> slow_address(const Access &a) {
   }
   const Region *r = region(a.p);
   if (!r) not_symmetric(a.fn, a.arg, a.p);
-  check_at(a.fn, a.arg, a.p, *r, a.pe);
+  buffer::check_at(a.fn, a.arg, a.p, *r, a.pe);
   return in(*r, a.p, a.pe);
 }
 

@@ -26,10 +26,6 @@ inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0)
 
 // The symmetric region that p lies in, or null.
 const Region *region(const void *p);
-// Whether PE pe has what is in r, which a PE outside of a buffer's team has not; and ends the program
-// where a call names such a PE.
-bool is_at(const Region &r, int pe);
-void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe);
 
 // The object's address at PE a.pe, for all that the fast path does not cover: static data, and
 // calls that have to be checked. Empty where that PE is on another node, because nothing of it is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "buffer.hpp"
+#include "log.hpp"
 #include <algorithm>
 
 namespace shmem::buffer {
@@ -68,6 +69,18 @@ const Team *team_of(const Region &r) {
   if (at >= sizeof buffers) return nullptr;
   const Team *t = buffers[at / sizeof buffers[0]].team;
   return t->n == self.n ? nullptr : t;
+}
+
+bool is_at(const Region &r, int pe) {
+  const Team *t = team_of(r);
+  return !t || t->has(pe);
+}
+void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe) {
+  if (is_at(r, pe)) return;
+  fatal(
+      "%s: %s = %p: in a buffer of %zu bytes that PE %d does not have: it is not in the team that "
+      "has registered it",
+      fn, arg, p, r.size, pe);
 }
 
 bool on_device(const void *p) {

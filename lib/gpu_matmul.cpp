@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
-#include "address.hpp"
 #include "buffer.hpp"
 #include "built.h"
 #include "coll/coll.hpp"
@@ -92,7 +91,7 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
             "in a buffer there",
             fn, c.c, bytes);
     if (r != &self.device) {
-      for (int i = 0; i < w->members.n; i++) check_at(fn, "c", c.c, *r, w->copies.pe[i]);
+      for (int i = 0; i < w->members.n; i++) buffer::check_at(fn, "c", c.c, *r, w->copies.pe[i]);
       call.c_row = reinterpret_cast<const ptrdiff_t *>(gpu::row_of(r));
       call.c_delta = buffer::deltas(r);
     }

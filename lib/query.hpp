@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "address.hpp"
+#include "buffer.hpp"
 #include <cstring>
 
 namespace shmem::api {
@@ -22,7 +23,7 @@ inline void *ptr(const char *fn, const void *dest, int pe) {
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
   const Region *r = region(dest);
   const int local = local_of(pe);
-  if (!r || local < 0 || !is_at(*r, pe)) return nullptr;
+  if (!r || local < 0 || !buffer::is_at(*r, pe)) return nullptr;
   return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]);
 }
 inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe) {
@@ -31,7 +32,7 @@ inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int p
 }
 inline int addr_accessible(const char *fn, const void *addr, int pe) {
   const Region *r = pe_accessible(fn, pe) ? region(addr) : nullptr;
-  return r && is_at(*r, pe);
+  return r && buffer::is_at(*r, pe);
 }
 
 inline void cache(const char *, const void * = nullptr) {} // of all cores here, they are coherent

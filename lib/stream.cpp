@@ -48,7 +48,7 @@ void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_
   const auto check = [&](const char *arg, const void *p, size_t bytes) {
     const Region *r = check_object(fn, arg, p, bytes, 1);
     const Team *has = r ? buffer::team_of(*r) : nullptr;
-    for (int i = 0; has && has != &t && i < t.n; i++) check_at(fn, arg, p, *r, t.pe(i));
+    for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
   };
   check("dest", dest, dest_bytes);
   check("source", source, source_bytes);
@@ -61,7 +61,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   if (unsigned(pe) >= unsigned(self.n))
     fatal("%s: pe = %d: the program has PEs 0 to %d", fn, pe, self.n - 1);
   const Region *r = check_object(fn, arg, p, bytes, align);
-  if (r) check_at(fn, arg, p, *r, pe);
+  if (r) buffer::check_at(fn, arg, p, *r, pe);
   const int local = local_of(pe);
   if (local < 0) return nullptr;
   return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The worker, its peers, whose endpoints are made on first use, and progress.
-#include "../../address.hpp"
 #include "../../bootstrap.hpp"
 #include "ucx.hpp"
 #include <cstdarg>
@@ -32,7 +31,8 @@ Name name_of(const void *p, int pe) {
     const int place = buffer::place_of(p);
     // The place is the buffer's name, which is another buffer's on PEs outside of its team.
     if (place >= 0)
-      check_at("a call for another node", "an object", p, buffer::buffers[place].region, pe);
+      buffer::check_at("a call for another node", "an object", p, buffer::buffers[place].region,
+                       pe);
     r = place < 0 ? flags_region : regions + place;
   }
   return {r, uintptr_t(p) - registered[r].span->base};
