@@ -69,9 +69,7 @@ void do_stores() {
   if (n_stores && !done_by_kernel()) {
     for (unsigned i = 0; i < n_stores; i++) {
       const device::Stores::One &one = area->one[i];
-      constexpr int shift = device::Stores::bytes_shift;
-      start_copy(reinterpret_cast<void *>(one.p & ((uint64_t(1) << shift) - 1)), &one.value,
-                 one.p >> shift);
+      start_copy(reinterpret_cast<void *>(one.address()), &one.value, one.bytes());
     }
     wait(stream());
   }
@@ -82,9 +80,9 @@ void do_stores() {
 void add_store(const device::Stores::One &one) {
   if (n_stores == device::Stores::most) do_stores();
   constexpr size_t places = std::size(in_area);
-  size_t at = (one.p * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(places));
+  size_t at = (one.where * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(places));
   for (; in_area[at].fill == fill; at = (at + 1) % places)
-    if (device::Stores::One &there = area->one[in_area[at].index]; there.p == one.p) {
+    if (device::Stores::One &there = area->one[in_area[at].index]; there.where == one.where) {
       there.value = one.value;
       return;
     }

@@ -209,7 +209,7 @@ bool is_set(const Question &q) {
 void add_stores(std::vector<device::Stores::One> &all, uint64_t p, const char *from, size_t bytes) {
   while (bytes) {
     const size_t unit = std::min(size_t(1) << std::countr_zero(p | 8), std::bit_floor(bytes));
-    device::Stores::One one{p | uint64_t(unit) << device::Stores::bytes_shift, 0};
+    device::Stores::One one = device::Stores::One::at(p, unit);
     memcpy(&one.value, from, unit);
     all.push_back(one);
     p += unit, from += unit, bytes -= unit;
