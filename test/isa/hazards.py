@@ -158,7 +158,7 @@ class Code:
             yield f"{self.rows[at][2]}, the {at}. instruction"
 
 
-def costs(arch, name, facts):
+def costs(arch, name, facts): # name: the object's and the kernel's
     """What a kernel takes beyond what it may."""
     for field, what in COSTS.items():
         most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch) and re.search(row, name)), default=0)
@@ -179,7 +179,7 @@ def look(arch, where, functions, facts, ours, ring=False):
                              ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
-                             ("registers", costs(arch, name, facts[name]) if ours(name) and name in facts else ())):
+                             ("registers", costs(arch, f"{where}: {name}", facts[name]) if ours(name) and name in facts else ())):
             places = list(places)
             bad += len(places)
             if places:
