@@ -34,6 +34,7 @@ class Test(NamedTuple):
     only: str = ""  # of the program's tests
     n: int = 2
     says: str = ""  # what it must say, and fail
+    env: dict = {}  # variables of its own
 
 
 LITMUS = Test("test/device/test_device", ["litmus"], "test/device/litmus.o")
@@ -45,6 +46,8 @@ REPORT = Test("test/heap/heap_report", ["misaligned"], "test/heap/report.o",
               says=r"shmem: PE 1: shmem_long_p: dest = 0x[0-9a-f]+: not aligned to 8 bytes; in block \([01],0,0\), thread \(3,0,0\) of a kernel")
 RING = Test("examples/put_signal_hip", ["--floats", "1021", "--laps", "7", "--threads", "96"], "examples/put_signal_hip.o")
 HOST = Test("test/stream/test_stream", ["order"], "lib/kernels.o", "program's own")
+AWAY = Test("test/net/ring", [], "test/net/ring.o", "ring", env={"SHMEM_P2P": "0", "SHMEM_HEAP": "device"}) # in a build with UCX
+AWAY_STREAM = AWAY._replace(program="test/stream/test_stream", args=["order"], compiled="lib/away.o", only="stores and signals")
 PRODUCTS = Test("test/gemm/test_fused", [], "test/gemm/finish.o", "pool")
 LIBRARY = "lib/libshmem.so.1.0.0"
 
@@ -110,14 +113,25 @@ REMOVALS = {
     "products, direct: the wait": ("device/platform/amd/direct.hpp", "arch::wait_stores(); //", "//", PRODUCTS),
     "products, sums: settle": ("device/gemm/exchange.hpp", "device::settle(Workgroup{});", "arch::wg_sync();", PRODUCTS),
     "products, sums: the release": ("device/gemm/exchange.hpp", "arch::fence_release(); //", "//", PRODUCTS),
+    "nothing, of other nodes": (ARCH, "", "", AWAY),
+    "ring, await: the release": ("device/ring.hpp", "arch::store<Order::release, Range::device>(&t->seen", "arch::store<Order::relaxed, Range::device>(&t->seen", AWAY),
+    "ring, get: the acquire": ("device/ring.hpp", "arch::fence_acquire();", "", AWAY),
+    "ring, post: the release": ("device/ring.hpp", "arch::store<Order::release>(to, uint32_t", "arch::store(to, uint32_t", AWAY),
+    "ring, ask: polled": ("device/ring.hpp", "arch::polled();", "", AWAY),
+    "ring, ask: the release": ("device/ring.hpp", "arch::store<Order::release, Range::device>(read", "arch::store<Order::relaxed, Range::device>(read", AWAY),
+    "errand: polled": ("device/errand.hpp", "arch::polled();", "", AWAY),
+    "errand: the release": ("device/errand.hpp", "arch::store<Order::release>(&e->done", "arch::store(&e->done", AWAY),
+    "nothing, of streams to other nodes": (ARCH, "", "", AWAY_STREAM),
+    "away, transfer: fence_stream": ("device/away.hip", "arch::fence_stream(); // what", "// what", AWAY_STREAM),
+    "away, put_signal: fence_stream": ("device/away.hip", "arch::fence_stream(); // as", "// as", AWAY_STREAM),
+    "away, stores: fence_all": ("device/away.hip", "arch::fence_all();", "", AWAY_STREAM),
+    "away, stores: settle": ("device/away.hip", "device::settle(scope);", "scope.sync();", AWAY_STREAM),
+    "away, stores: the release": ("device/away.hip", "arch::store<Order::release>(&s->state", "arch::store(&s->state", AWAY_STREAM),
 }
 
 # Fences without a row: a file, or a file and what is in the line.
 NO_ROW = {
-    "device/ring.hpp": "of PEs on other nodes, which few builds for AMD have a test of (amdgpu-net); the cpu platform runs them in test/net",
-    "device/away.hip": "the same",
-    "device/errand.hpp": "the same",
-    "device/gemm/exchange.hpp: fence_stream": "the same",
+    "device/gemm/exchange.hpp: fence_stream": "of PEs on other nodes; 'away, transfer: fence_stream' is the same",
     "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
     "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
     "device/gemm/exchange.hpp: acq_rel": "'products, sums: the release' comes before it, and 'acquire of atomics' takes it out",
@@ -239,7 +253,7 @@ def run(build_folder, work, binary, test, nodes, seed, rounds, limit):
     below = software / "libkfd.so.1"  # from ROCm 6.4 on; before, libhsakmt is found by the path
     env = {**os.environ, "ROC_ACTIVE_WAIT_TIMEOUT": "0", "AMDGPU_STRICT": str(seed), "AMDGPU_NODES": str(software / nodes) + ".txt",
            "LD_LIBRARY_PATH": f"{work}:{software}" + (f":{software}/gfx950" if nodes == "mi355x" else ""), "LD_PRELOAD": f"{below if below.exists() else ''} {software / 'libpatient.so'}",
-           "TEST_ONLY": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_CHECK": "1" if test.says else "0", "SHMEM_SYMMETRIC_SIZE": "64M"}
+           "TEST_ONLY": test.only, "SHMEM_TEST_ROUNDS": str(rounds), "SHMEM_WAIT_LIMIT": "60", "SHMEM_CHECK": "1" if test.says else "0", "SHMEM_SYMMETRIC_SIZE": "64M", **test.env}
     try:
         done = subprocess.run([build_folder / "tools/oshrun", "-n", str(test.n), binary, *test.args], env=env, capture_output=True, text=True,
                               timeout=limit, stdin=subprocess.DEVNULL)
