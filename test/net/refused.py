@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-nodes, oshrun, far, fault = sys.argv[1:]
+nodes, oshrun, far, fault = map(os.path.abspath, sys.argv[1:])
 os.environ.update(NODES_SLOTS="2", SHMEM_SYMMETRIC_SIZE="16M", OMPI_MCA_rmaps_base_oversubscribe="1")
 
 
@@ -59,6 +59,9 @@ faulty("library", (*both, "has libshmem ", "all nodes need the same"), host="nod
 faulty("layout", ("on node2, tells 248 bytes", "versions of this library"), host="node2")
 refused("sizes", (*both, "nodes have other settings"), on_other="SHMEM_SYMMETRIC_SIZE=8M")
 refused("settings", (*both, "another SHMEM_CHECK"), on_one="export SHMEM_CHECK=1;")
+refused("rows of one name", (*both, 'another SHMEM_TUNE_FILE', '"rows.txt"'), on_one="cd /run/nodes/1;", on_other="cd /run/nodes/2;",
+        before=on_hub("for i in 1 2; do mkdir /run/nodes/$i; echo broadcast net 8 999 chain ${i}6384 4 >/run/nodes/$i/rows.txt; done"),
+        SHMEM_TUNE_FILE="rows.txt")
 refused("programs", (*both, "runs another program"),
         on_other="cat $1 $1 >/run/far-$$; chmod +x /run/far-$$; shift; set -- /run/far-$$ \"$@\";")
 

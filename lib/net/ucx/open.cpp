@@ -192,10 +192,18 @@ const char *setting(const char *name) {
     }
   return "";
 }
+// Of a file what is in it counts: nodes may have copies, and two of one name may differ. Who takes
+// the rows says so when it cannot be read.
 uint16_t sum_of_setting(const char *name) {
   Sum sum;
   const char *text = setting(name);
-  sum.add(text, strlen(text));
+  if (FILE *file = !strcmp(name, "TUNE_FILE") && *text ? fopen(text, "re") : nullptr) {
+    char part[page];
+    while (const size_t n = fread(part, 1, sizeof part, file)) sum.add(part, n);
+    fclose(file);
+  } else {
+    sum.add(text, strlen(text));
+  }
   return uint16_t(sum.value >> 32);
 }
 
