@@ -51,11 +51,13 @@ __global__ void flood(Shared *s, unsigned launch, int to, unsigned *bad) {
   shmem_getmem(again, s->bytes[t], piece, to);
   for (size_t i = 0; i < piece; i++)
     if (again[i] != (unsigned char)(t * 3 + i * 5 + launch)) *bad = 2;
-  // From heap to heap.
+  // From heap to heap. Lines that were read before are not to stay as they were, for plain loads either.
+  const unsigned char old = s->back[t][0];
+  if (launch == 0 ? old : old != (unsigned char)(t * 3 + launch - 1)) *bad = 7;
   shmem_getmem_nbi(s->back[t], s->bytes[t], piece, to);
   shmem_quiet();
   for (size_t i = 0; i < piece; i++)
-    if (shmem::arch::load(&s->back[t][i]) != (unsigned char)(t * 3 + i * 5 + launch)) *bad = 3;
+    if (s->back[t][i] != (unsigned char)(t * 3 + i * 5 + launch)) *bad = 3;
   if (shmem_uint64_g(&s->words[3][t], to) != value_of(launch, 3, t, me)) *bad = 4;
   const uint32_t three[3] = {t, t + launch, t * launch};
   if (t % 16 == 0) shmem_uint32_iput(&s->strided[3 * t], three, 1, 1, 3, to);
