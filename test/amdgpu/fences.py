@@ -148,6 +148,8 @@ ALONE = "the atomic is all that its kernel does: the packet's own fences order i
 READER = "the kind could come before the rest, by microseconds, and the host looks every 5 ms"
 TILES = "other waves' stores end at the loads of their next tile, and the pool would have to read the tile before"
 SAME = "the fence of 'channel, tell: the wait', where a test falls; here " + ENDS
+ONE_LINE = "a request, a reply and an errand are a line each, what a unit does to one line is in order, and loads of it pass by the caches"
+OF_HEAP = "what the host reads lies in the heap, which is fine-grained: no L2 holds it dirty"
 STANDS = {
     "mi250x": {
         "streams, channel, tell: the wait": SAME,
@@ -177,6 +179,17 @@ STANDS = {
         "host atomics: their order": ALONE,
         "report: the release": READER,
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it out",
+        "ring, await: the release": "`seen` is what the poll brought, so it cannot be there before, and who gets acquires for itself",
+        "ring, post: the release": ONE_LINE + "; and who puts from the heap, which is fine-grained, has waited for its stores",
+        "ring, ask: polled": ONE_LINE,
+        "ring, ask: the release": "the place would have to go round 2,048 requests before a load that has begun",
+        "errand: polled": ONE_LINE,
+        "errand: the release": ONE_LINE,
+        "away, transfer: fence_stream": OF_HEAP,
+        "away, put_signal: fence_stream": OF_HEAP,
+        "away, stores: fence_all": "what has not begun after 200 us is taken back: both would have to look in the same microsecond",
+        "away, stores: settle": "up to 64 stores are one wave's, whose release waits for them",
+        "away, stores: the release": "settle has waited, and fine-grained memory is not held dirty",
     },
 }
 STANDS["mi355x"] = STANDS["mi300x"]  # LLVM's model has one section for both
