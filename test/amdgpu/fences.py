@@ -192,7 +192,11 @@ STANDS = {
         "away, stores: the release": "settle has waited, and fine-grained memory is not held dirty",
     },
 }
-STANDS["mi355x"] = STANDS["mi300x"]  # LLVM's model has one section for both
+# LLVM's model has one section for both, but mi355x is on HIP 6.4, where mi300x stands as well and falls on 5.7 (2026-11-24).
+NEWER = "HIP 6.4 seems to fence each kernel of a stream by the system's scope: with it mi300x stands, too, with 5.7 it falls"
+STANDS["mi355x"] = STANDS["mi300x"] | dict.fromkeys(
+    ["streams, fence_stream", "streams, put_signal: the release", "streams, quiet", "streams, channel, tell: the release", "streams, wait_until: polled",
+     "streams, channel, leave: polled", "products, tell: the release", "products, sums: the release"], NEWER)
 
 
 def stale():
