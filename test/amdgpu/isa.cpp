@@ -376,16 +376,17 @@ template <bool high> void mbcnt(Wave &w, const Op &op) {
   write(w, op, out, mask);
 }
 // From gfx950 on: the bits of the three sources, as a number, say which bit of the table is the result's.
-void bitop3(Wave &w, const Op &op) {
+template <class T> void bitop3(Wave &w, const Op &op) {
   u64 mask = w.mask();
-  const Source<u32> a(w, op, 1, mask), b(w, op, 2, mask), c(w, op, 3, mask);
-  u32 out[lanes];
+  const Source<T> a(w, op, 1, mask), b(w, op, 2, mask), c(w, op, 3, mask);
+  T out[lanes];
   for (int i = 0; i < lanes; i++) {
-    out[i] = 0;
+    u32 bits = 0;
     for (int k = 0; k < 8; k++)
       if (op.table >> k & 1)
-        out[i] |=
+        bits |=
             (k & 4 ? a.p[i] : ~a.p[i]) & (k & 2 ? b.p[i] : ~b.p[i]) & (k & 1 ? c.p[i] : ~c.p[i]);
+    out[i] = T(bits);
   }
   write(w, op, out, mask);
 }

@@ -118,6 +118,8 @@ const Case cases[] = {
     CASE("v_bitop3_b32 v0, v4, 3, v8 bitop3:0x48", 32, (a ^ c) & 3),
     CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0xca", 32, (a & b) | (~a & c)),
     CASE("v_bitop3_b32 v0, v4, v6, v8 bitop3:0x01", 32, ~(a | b | c)),
+    CASE("v_bitop3_b16 v0, v4, v6, v8 bitop3:0x6c", 32, uint16_t(b ^ (a & c))),
+    CASE("v_bitop3_b16 v0, v4, v6, v8 bitop3:0x01", 32, uint16_t(~(a | b | c))),
     CASE("v_bfi_b32 v0, v4, v6, v8", 32, (a & b) | (~a & c)),
     CASE("v_alignbit_b32 v0, v4, v6, 9", 32, uint32_t(a) << 23 | uint32_t(b) >> 9),
     CASE("v_perm_b32 v0, v4, v6, 0x0c040500", 32,
