@@ -214,4 +214,14 @@ size_t write_streams(uint64_t patience) {
   return left;
 }
 
+void drop_events() {
+  const Relaxed relaxed;
+  Streams &s = streams();
+  const std::lock_guard lock(s.mutex);
+  s.clock.reset();
+  for (hipEvent_t event : std::exchange(s.spare, {})) (void)tried(hipEventDestroy(event));
+  if (s.own) (void)tried(hipStreamDestroy(std::exchange(s.own, nullptr)));
+  s.tried_at = 0;
+}
+
 } // namespace trace

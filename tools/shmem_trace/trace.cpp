@@ -370,6 +370,7 @@ void shmem_finalize() {
       const std::lock_guard lock(file().mutex);
       if (file().fd >= 0) file().append(out.text);
     }
+    if (file().fd >= 0) drop_events();
     pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
     file().whole = true;
   }
