@@ -167,12 +167,18 @@ def case_doctor():
     info = f"{BUILD}/tools/shmem_info"
     text = doctor(0, SHMEM_CPU_DEVICES="2")
     assert "FAIL" not in text and text.endswith("all is well\n"), text
-    assert "ok    GPU 1: another process maps its memory for GPU 0\n" in text and "ok    a job of two PEs" in text
+    for line in ("GPU 1: another process maps its memory for GPU 0", "a job of two PEs: starts, puts, meets and ends",
+                 "buffers: memory of the program's own becomes symmetric", "SHMEM_HEAP_GROW: both heaps grow",
+                 "SHMEM_TRACE: a job of two PEs writes a trace"):
+        assert f"ok    {line}\n" in text, (line, text)
     text = doctor(1, SHMEM_CPU_DEVICES="2", SHMEM_CPU_NO_PEER="0-1")
     assert "FAIL  GPU 0 does not reach the memory of GPU 1\n" in text and "cannot be mapped" in text, text
     text = doctor(1, SHMEM_LAUNCHER="absent", SHMEM_SYMETRIC_SIZE="1m", SHMEM_CHECK="2")
     assert "FAIL  launcher: " in text and "is SHMEM_SYMMETRIC_SIZE meant?" in text and "FAIL  a job" in text, text
-    assert 'SHMEM_CHECK = "2"' in text, text
+    assert 'SHMEM_CHECK = "2"' in text and "buffers" not in text, text
+    # The second one that each PE makes: a chunk that comes later.
+    text = doctor(0, SHMEM_CPU_FAIL="hipMemCreate:2:hipErrorOutOfMemory")
+    assert "SHMEM_HEAP_GROW: the heap grows, that of a GPU does not" in text, text
     for most, told in ("4096t", True), ("1m", False):
         text = doctor(0, SHMEM_CPU_DEVICES="2", SHMEM_HEAP_GROW="1", SHMEM_SYMMETRIC_MAX=most)
         assert ("SHMEM_SYMMETRIC_MAX is" in text) == told, text

@@ -16,11 +16,14 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <hip/hip_runtime_api.h>
+#include <optional>
 #include <shmemx.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace info {
 
@@ -290,7 +293,7 @@ void check_gpus() {
   }
 }
 
-// All of it together: a job of two PEs that runs this.
+// What jobs of two PEs run.
 int be_pe() {
   static long box;
   shmem_init();
@@ -307,13 +310,135 @@ int be_pe() {
   shmem_finalize();
   return n != 2 || !good;
 }
+// Whether the other PE's put is seen in memory that is registered for it.
+bool takes(long *p) {
+  const int me = shmem_my_pe();
+  shmemx_buffer_t handle;
+  shmemx_buffer_register(p, sizeof *p, &handle);
+  shmem_long_p(p, me + 7, 1 - me);
+  shmem_barrier_all();
+  const bool good = shmem_long_g(p, me) == 1 - me + 7;
+  shmemx_buffer_unregister(handle);
+  return good;
+}
+int be_pe_with_buffers() {
+  shmem_init();
+  auto *const host = static_cast<long *>(malloc(sizeof(long)));
+  bool good = shmem_n_pes() == 2 && host && takes(host);
+  void *device = nullptr;
+  if (void *heap = shmem_malloc_with_hints(8, SHMEMX_MALLOC_DEVICE)) {
+    // Its own allocation: ROCr exports none that it has cut from a larger one.
+    good &= hipMalloc(&device, 2 << 20) == hipSuccess && takes(static_cast<long *>(device));
+    shmem_free(heap);
+  }
+  if (device) (void)hipFree(device);
+  free(host);
+  shmem_finalize();
+  return !good;
+}
+// Says which heaps there are that grow, and do so.
+int be_pe_that_grows() {
+  shmem_init();
+  const size_t bytes = 12 << 20;
+  for (auto [hint, name] :
+       {std::pair(SHMEMX_MALLOC_HOST, "host"), std::pair(SHMEMX_MALLOC_DEVICE, "device")}) {
+    void *p = shmem_malloc_with_hints(bytes, hint);
+    if (p && shmem_my_pe() == 0) printf("grows: %s\n", name);
+    shmem_free(p);
+  }
+  const bool good = shmem_n_pes() == 2;
+  shmem_finalize();
+  return !good;
+}
+
+int run_job(const char *what, std::string *output) {
+  std::vector<std::string> words = {beside("oshrun"),     "-n",     "2",
+                                    beside("shmem_info"), "doctor", "--pe"};
+  if (*what) words.push_back(what);
+  return run(words, output, 60);
+}
 void check_job() {
   std::string output;
-  const int status =
-      run({beside("oshrun"), "-n", "2", beside("shmem_info"), "doctor", "--pe"}, &output, 60);
+  const int status = run_job("", &output);
   if (status == 0) return GOOD("a job of two PEs: starts, puts, meets and ends");
   FAIL("a job of two PEs: status %d:%s", status, gist(output).c_str());
   mend("SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another PMIx");
+}
+void check_buffers() {
+  std::string output;
+  const int status = run_job("buffers", &output);
+  if (status == 0) return GOOD("buffers: memory of the program's own becomes symmetric");
+  FAIL("buffers: status %d:%s", status, gist(output).c_str());
+  mend("programs that do without shmemx_buffer_register run");
+}
+
+// Variables of a job, in place of what they are for this process.
+class With {
+  struct Before {
+    std::string name;
+    std::optional<std::string> value;
+  };
+  std::vector<Before> all;
+
+public:
+  With(std::initializer_list<std::pair<const char *, const char *>> wanted) {
+    for (auto [name, value] : wanted) {
+      const char *now = getenv(name);
+      all.push_back({name, now ? std::optional<std::string>(now) : std::nullopt});
+      setenv(name, value, 1);
+    }
+  }
+  ~With() {
+    for (const Before &b : all)
+      b.value ? setenv(b.name.c_str(), b.value->c_str(), 1) : unsetenv(b.name.c_str());
+  }
+  With(const With &) = delete;
+  With &operator=(const With &) = delete;
+};
+void check_growth() {
+  const With small({{"SHMEM_HEAP_GROW", "1"},
+                    {"SHMEM_SYMMETRIC_SIZE", "4M"},
+                    {"SHMEM_DEVICE_SIZE", "4M"},
+                    {"SHMEM_SYMMETRIC_MAX", "64M"},
+                    {"SHMEM_QUIET", "1"}});
+  std::string output;
+  const int status = run_job("grow", &output);
+  auto grows = [&](const char *name) {
+    return output.find(std::string("grows: ") + name) != std::string::npos;
+  };
+  const bool host = grows("host"), device = grows("device");
+  if (status != 0) {
+    FAIL("SHMEM_HEAP_GROW: status %d:%s", status, gist(output).c_str());
+    return mend("programs without it run");
+  }
+  if (host || device)
+    return GOOD("SHMEM_HEAP_GROW: %s", host && device ? "both heaps grow"
+                                       : host         ? "the heap grows, that of a GPU does not"
+                                                      : "the heap of a GPU grows, the host's not");
+  WARN("SHMEM_HEAP_GROW: no heap grows");
+  mend("SHMEM_DEBUG=1 says why");
+}
+void check_trace() {
+  char file[] = "/tmp/shmem_info.XXXXXX";
+  const int fd = mkstemp(file);
+  if (fd < 0) return WARN("SHMEM_TRACE: %s: %s", file, strerror(errno));
+  std::string output;
+  char text[4096] = "";
+  int status;
+  {
+    const With trace({{"SHMEM_TRACE", file}});
+    status = run_job("", &output);
+    [[maybe_unused]] ssize_t n = pread(fd, text, sizeof text - 1, 0);
+  }
+  if (status == 0 && text[0] == '[' && strstr(text, "shmem_init")) {
+    GOOD("SHMEM_TRACE: a job of two PEs writes a trace");
+  } else {
+    FAIL("SHMEM_TRACE: status %d, %s:%s", status, text[0] ? "a trace" : "nothing is written",
+         gist(output).c_str());
+    mend("libshmem_trace.so has to lie beside libshmem.so, as it is installed");
+  }
+  close(fd);
+  unlink(file);
 }
 
 // The transports and the interface that PEs on other nodes would be reached by, were there any.
@@ -359,7 +484,10 @@ void check_network() {
 
 int doctor(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[0], "--open")) return open_exported(argv[1], atoi(argv[2]));
-  if (argc == 1 && !strcmp(argv[0], "--pe")) return be_pe();
+  if (argc > 0 && !strcmp(argv[0], "--pe"))
+    return argc == 1                     ? be_pe()
+           : !strcmp(argv[1], "buffers") ? be_pe_with_buffers()
+                                         : be_pe_that_grows();
   if (argc > 0 && !strcmp(argv[0], "--amd")) {
     unsigned seconds = 900;
     char rest;
@@ -381,7 +509,13 @@ int doctor(int argc, char **argv) {
   check_shared_memory();
   check_gpus();
   check_network();
+  const int before = failures;
   check_job();
+  if (failures == before) { // or each would say the same
+    check_buffers();
+    check_growth();
+    check_trace();
+  }
   if (failures == 0)
     printf("\nall is well\n");
   else
