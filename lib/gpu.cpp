@@ -134,7 +134,7 @@ size_t heap_bytes(const Gpu &mine, size_t &upto) {
 }
 
 // Gives how large the heap may become.
-size_t allocate(size_t bytes, size_t upto) {
+size_t allocate(size_t &bytes, size_t upto) {
   void *p = nullptr;
   const size_t most = self.env.heap_grow ? open_chunks(bytes, upto, heap.peer) : 0;
   grows = most != 0;
@@ -386,7 +386,7 @@ bool map(Region &device) {
   MUST(hipMemGetInfo(&mine.free, &mine.total), "hipMemGetInfo");
   size_t upto;
   const size_t bytes = heap_bytes(mine, upto);
-  const size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
+  size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
   const size_t most = allocate(room, upto);
   if (!exchange_handles()) return false;
   usual_rate = runtime::link_rate(chosen);
@@ -394,9 +394,10 @@ bool map(Region &device) {
   auto *delta = new ptrdiff_t[size_t(self.n_local)];
   for (int i = 0; i < self.n_local; i++) delta[i] = ptrdiff_t(heap.peer[i] - uintptr_t(heap.own));
   device = {{uintptr_t(heap.own), grows ? most : bytes}, delta};
-  self.device_kept = bytes;
-  debug("device heap of %zu bytes, up to %zu, at %p on GPU %d (%s)%s", bytes, device.size,
-        static_cast<void *>(heap.own), chosen, mine.bus, near ? ", as near as host memory" : "");
+  self.device_kept = grows ? room : bytes;
+  debug("device heap of %zu bytes, up to %zu, at %p on GPU %d (%s)%s", self.device_kept,
+        device.size, static_cast<void *>(heap.own), chosen, mine.bus,
+        near ? ", as near as host memory" : "");
   return true;
 }
 

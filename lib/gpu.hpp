@@ -37,9 +37,9 @@ void close();
 void use();
 
 // These offsets of a device heap that grows get memory, on all PEs at once; false where some GPU has
-// none, with a line. And what is free between these gives it back.
-bool grow(const char *fn, size_t from, size_t to);
-void shrink(size_t from, size_t to);
+// none, with a line. And they give it back, all that was added together.
+bool add_chunk(const char *fn, size_t from, size_t to);
+void remove_chunk(size_t from, size_t to);
 
 // Whether a GPU's runtime is in use, which has threads of its own, as libraries on top of it have.
 // Without a GPU those threads are the library's, and keep all cores.

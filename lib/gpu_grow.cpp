@@ -14,22 +14,12 @@ namespace shmem::gpu {
 
 namespace {
 
-// A chunk takes 2.3 ms at 2 PEs of an H100, however small it is, of which CUDA exports it for 0.95,
-// and a PE alone 0.14 ms (2026-11-23): small blocks share one.
-size_t least() {
-  return std::min<size_t>(64 << 20, self.device_kept);
-}
-
-struct Chunk {
-  size_t from, to; // offsets in the heap
-};
-std::vector<Chunk> chunks; // that are mapped, ascending: the same ones on all PEs
 struct Range {
   char *raw = nullptr, *at = nullptr; // as reserved; where the heap begins
   size_t bytes = 0;
 };
 std::vector<Range> ranges; // of each PE of the node, here
-size_t step, most;
+size_t first_chunk;        // bytes that are there from the start
 
 // A message with a descriptor, from the process or to the socket of a PE.
 struct Letter {
@@ -166,33 +156,26 @@ Outcome add(size_t from, size_t to) {
     if (there >= 0) ::close(there);
   }
   const Outcome o = outcome_of(failed);
-  if (o.pe >= 0) {
+  if (o.pe >= 0)
     for (const Range &r : ranges) tried(runtime::unmap_chunk(r.at + from, bytes));
-    return o;
-  }
-  chunks.insert(std::upper_bound(chunks.begin(), chunks.end(), from,
-                                 [](size_t at, const Chunk &c) { return at < c.from; }),
-                {from, to});
   return o;
 }
 
 } // namespace
 
-size_t open_chunks(size_t first, size_t upto, std::vector<uintptr_t> &starts) {
+size_t open_chunks(size_t &first, size_t upto, std::vector<uintptr_t> &starts) {
   auto stays = [](const char *why) {
     debug("SHMEM_HEAP_GROW: the heap in device memory stays as it is: %s", why);
     return size_t(0);
   };
-  if (!self.one_node()) return stays("the network registers it as a whole");
-  step = runtime::chunk_step(chosen);
+  size_t step = runtime::chunk_step(chosen);
   bool all_have = true;
   exchange_value(*self.world, step, [&](int, size_t theirs) {
     all_have &= theirs != 0;
     step = std::max(step, theirs);
   });
   if (!all_have) return stays("this runtime has no such memory that is coherent while kernels run");
-  first = round_up(first, step);
-  most = std::max(first, upto & ~(step - 1));
+  const size_t start = round_up(first, step), most = std::max(start, upto & ~(step - 1));
   ranges.resize(size_t(self.n_local));
   int failed = hipSuccess;
   for (Range &r : ranges) {
@@ -206,7 +189,8 @@ size_t open_chunks(size_t first, size_t upto, std::vector<uintptr_t> &starts) {
          most + max_align};
   }
   Outcome o = outcome_of(failed);
-  if (o.pe < 0) o = add(0, first);
+  if (o.pe < 0) o = add(0, start);
+  if (o.pe < 0) first_chunk = first = start;
   if (o.pe >= 0) {
     close_chunks();
     return stays(o.text());
@@ -217,49 +201,30 @@ size_t open_chunks(size_t first, size_t upto, std::vector<uintptr_t> &starts) {
 
 void close_chunks() {
   for (const Range &r : ranges) {
-    for (const Chunk &c : chunks) tried(runtime::unmap_chunk(r.at + c.from, c.to - c.from));
+    if (first_chunk) tried(runtime::unmap_chunk(r.at, first_chunk));
     if (r.raw) tried(runtime::give_up(r.raw, r.bytes));
   }
   ranges.clear();
-  chunks.clear();
+  first_chunk = 0;
 }
 
-bool grow(const char *fn, size_t from, size_t to) {
+bool add_chunk(const char *fn, size_t from, size_t to) {
   const OnDevice here;
   const Relaxed capture;
-  for (size_t at = from; at < to;) {
-    const auto next = std::upper_bound(chunks.begin(), chunks.end(), at,
-                                       [](size_t at, const Chunk &c) { return at < c.to; });
-    if (next != chunks.end() && next->from <= at) { // it is there
-      at = next->to;
-      continue;
-    }
-    const size_t start = at & ~(step - 1), end = next == chunks.end() ? most : next->from;
-    at = std::min(end, round_up(std::max(to, start + least()), step));
-    const Outcome o = add(start, at);
-    if (o.pe < 0) continue;
-    static Note note;
-    if (o.pe == self.me)
-      note("%s: the heap in device memory cannot grow by %zu bytes: GPU %d: %s", fn, at - start,
-           chosen, o.text());
-    return false;
-  }
-  return true;
+  const Outcome o = add(from, to);
+  static Note note;
+  if (o.pe == self.me)
+    note("%s: the heap in device memory cannot grow by %zu bytes: GPU %d: %s", fn, to - from,
+         chosen, o.text());
+  return o.pe < 0;
 }
 
-void shrink(size_t from, size_t to) {
-  auto goes = [=](const Chunk &c) {
-    return c.from >= std::max(from, self.device_kept) && c.to <= to;
-  };
-  if (std::none_of(chunks.begin(), chunks.end(), goes)) return;
+void remove_chunk(size_t from, size_t to) {
   const OnDevice here;
   const Relaxed capture;
-  for (const Chunk &c : chunks)
-    if (goes(c))
-      for (const Range &r : ranges)
-        MUST(runtime::unmap_chunk(r.at + c.from, c.to - c.from), "unmapping %zu bytes of the heap",
-             c.to - c.from);
-  chunks.erase(std::remove_if(chunks.begin(), chunks.end(), goes), chunks.end());
+  for (const Range &r : ranges)
+    MUST(runtime::unmap_chunk(r.at + from, to - from), "unmapping %zu bytes of the heap",
+         to - from);
 }
 
 } // namespace shmem::gpu

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
 #include "alloc.hpp"
+#include "chunks.hpp"
 #include "copy.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include "net.hpp"
 #include "order.hpp"
 #include "segment.hpp"
 #include <algorithm>
@@ -23,10 +25,11 @@ struct Heap {
   const size_t &kept; // all of it, where it does not grow
   const char *name;
   Alloc alloc;
+  Chunks chunks;
   char *at(size_t offset) const { return reinterpret_cast<char *>(region.base) + offset; }
 };
-Heap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}};
-Heap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}};
+Heap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}, {}};
+Heap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}, {}};
 std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
 
 // Where a block with these hints lies.
@@ -59,16 +62,47 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
   });
 }
 
-// Memory comes to the host heap as it is touched, and to the GPU's before it is used. What has been
-// freed between these offsets, behind what is kept, goes back; to the host in steps of a huge page:
-// many small blocks are not many system calls.
-void give_back(const Heap &heap, size_t from, size_t to) {
+// Memory comes to the host heap as it is touched. To the GPU's it comes before it is used, in chunks,
+// and that is how a network hears of memory, too.
+bool in_chunks(const Heap &heap) {
+  return &heap == &device_heap || !self.one_node();
+}
+// All PEs at once.
+bool add_chunk(const char *fn, const Heap &heap, size_t from, size_t to) {
+  const bool device = &heap == &device_heap;
+  if (device && !gpu::add_chunk(fn, from, to)) return false;
+  if constexpr (net::built)
+    if (!self.one_node()) net::open_chunk(device, from, to);
+  return true;
+}
+void remove_chunk(const Heap &heap, size_t from, size_t to) {
+  const bool device = &heap == &device_heap;
+  if constexpr (net::built)
+    if (!self.one_node()) net::close_chunk(device, from);
+  if (device)
+    gpu::remove_chunk(from, to);
+  else
+    segment::drop_heap(from, to - from);
+}
+
+// Whether there is memory for these offsets now, on all PEs.
+bool fill(const char *fn, Heap &heap, size_t from, size_t to) {
+  return !in_chunks(heap) ||
+         heap.chunks.fill(from, to, heap.kept, heap.region.size,
+                          [&](size_t from, size_t to) { return add_chunk(fn, heap, from, to); });
+}
+
+// What has been freed between these offsets, behind what is kept, goes back; without chunks in steps
+// of a huge page: many small blocks are not many system calls.
+void give_back(Heap &heap, size_t from, size_t to) {
   constexpr size_t step = 2 << 20;
   if (to <= heap.kept) return;
   heap_mutex.lock();
   const Alloc::Hole hole = heap.alloc.hole(from);
   heap_mutex.unlock();
-  if (&heap == &device_heap) return gpu::shrink(hole.from, hole.to);
+  if (in_chunks(heap))
+    return heap.chunks.drop(hole.from, hole.to,
+                            [&](size_t from, size_t to) { remove_chunk(heap, from, to); });
   from = round_up(std::max({hole.from, heap.kept, from & ~(step - 1)}), step);
   to = std::min(hole.to, round_up(to, step));
   if (to != heap.region.size) to &= ~(step - 1);
@@ -119,11 +153,6 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
                      : "SHMEM_SYMMETRIC_SIZE");
 }
 
-// Whether there is memory for these offsets now, on all PEs.
-bool fill(const char *fn, const Heap &heap, size_t from, size_t to) {
-  return &heap == &host_heap || to <= heap.kept || gpu::grow(fn, from, to);
-}
-
 // Without the barrier.
 void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long hints) {
   size_t offset;
@@ -135,15 +164,14 @@ void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long h
       return nullptr;
     }
   }
-  if (&heap == &host_heap) {
-    advise(heap.at(offset), size);
-  } else {
-    if (!fill(fn, heap, offset, offset + size)) {
-      release(heap, offset);
-      return nullptr;
-    }
-    gpu::use();
+  if (!fill(fn, heap, offset, offset + size)) {
+    release(heap, offset);
+    return nullptr;
   }
+  if (&heap == &host_heap)
+    advise(heap.at(offset), size);
+  else
+    gpu::use();
   return heap.at(offset);
 }
 

@@ -20,8 +20,12 @@ void open();
 void open_device(bool near);
 // A buffer of the program's own at this place of buffer::buffers, which the network cannot name as
 // ptr otherwise: collective, and all meet before it is used, and before it is closed.
-void open_buffer(const char *fn, int place, const Span &bytes, bool device);
+void open_buffer(int place, const Span &bytes, bool device);
 void close_buffer(int place);
+// A part of the heap that has come, and one that goes, see chunks.hpp: offsets in the heap. All meet
+// before the one is used, and before the other goes.
+void open_chunk(bool device, size_t from, size_t to);
+void close_chunk(bool device, size_t from);
 // A thread answers the others from start to stop. All have come to leave before any stops: a PE
 // that is gone from then on is no fault.
 void start();

@@ -294,7 +294,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   std::swap(there, b); // some reader may have found what was there: it goes when all have met
   t.buffers++;
   if constexpr (net::built)
-    if (!self.one_node()) net::open_buffer(fn, int(place), there.region, there.device);
+    if (!self.one_node()) net::open_buffer(int(place), there.region, there.device);
   if (there.device) gpu::use();
   show(there);
   finish_own();

@@ -42,11 +42,7 @@ size_t heap_bytes(int n) {
 // sparse, so address space is all that this takes at the start.
 size_t grown_bytes(const bootstrap::Place &place, size_t heap) {
   if (!self.env.heap_grow) return heap;
-  if (place.n != place.n_local) {
-    debug("SHMEM_HEAP_GROW: the heap stays as it is, because the network registers it as a whole");
-    return heap;
-  }
-  const size_t n = size_t(place.n_local), fits = memory_limit() / n,
+  const size_t n = size_t(place.n_local), fits = memory_limit() / size_t(place.machine),
                asked = self.env.symmetric_max ? self.env.symmetric_max : fits,
                bytes = std::max(heap, std::min(asked, fits) & ~(page - 1));
   for (auto kind : {RLIMIT_AS, RLIMIT_FSIZE}) {
@@ -215,10 +211,9 @@ void join(const bootstrap::Place &place) {
 }
 
 void drop_heap(size_t offset, size_t bytes) {
-  // Punching a hole works on the file, whoever has it mapped.
-  off_t at = off_t(self.heap.base - uintptr_t(window) + offset);
-  if (bytes)
-    fallocate(self.segment_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, off_t(bytes));
+  // A hole in the file, whoever has it mapped. UCX hears of this call, and forgets what it knows of
+  // these pages; of fallocate it does not.
+  if (bytes) madvise(reinterpret_cast<void *>(self.heap.base + offset), bytes, MADV_REMOVE);
 }
 
 } // namespace shmem::segment

@@ -111,6 +111,7 @@ struct Job {
   std::atomic<uint64_t> exit;
   alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
   std::atomic<uint64_t> team_used[max_teams / 64];
+  uint32_t heap_pages;            // of each PE, at most, on all nodes
   std::atomic<uint32_t> nodes;    // how many, once the addresses of their PEs are in the segment
   uint64_t active_set[max_teams]; // of a team that serves an active set: the set
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp

@@ -8,7 +8,8 @@
 
 enum { MIB = 1 << 20, KEPT = 4 * MIB, MOST = 64 * MIB };
 static unsigned char *start; // of the heap, on every PE
-static int chunks;           // it is the one in device memory
+static int away;             // peers are on other nodes
+static int chunks;           // it has chunks: in device memory, and on several nodes
 
 // The bytes of memory that [p, p + n) has.
 static size_t there(const void *p, size_t n) {
@@ -46,8 +47,8 @@ static void many(void) {
     shmem_barrier_all();
     painted(block[k] + bytes / 2, bytes / 2, from + k);
     const unsigned char *theirs = shmem_ptr(block[k], to);
-    CHECK(theirs, "shmem_ptr of block %d", k);
-    painted(theirs, bytes / 2, to + k);
+    CHECK(theirs || away, "shmem_ptr of block %d", k);
+    if (theirs) painted(theirs, bytes / 2, to + k);
     long *count = (long *)(block[k] + bytes) - 1, got = -1;
     *count = 0;
     shmem_barrier_all();
@@ -132,12 +133,68 @@ static void again(void) {
   }
 }
 
+// Every transfer from one chunk into the next, which is another object to a network.
+static void across(void) {
+  enum { N = 12 * MIB, ROW = 300 };
+  unsigned char *p = shmem_malloc(8 * MIB);
+  p = shmem_realloc(p, N); // in place: another chunk
+  CHECK(p == start, "at %p, not %p", (void *)p, (void *)start);
+  unsigned char *const more = p + 4 * MIB, *const last = p + 8 * MIB;
+  const int to = (me + 1) % npes, from = (me + npes - 1) % npes;
+  unsigned char *mine = malloc(N), *got = malloc(N);
+  for (int k = 0; k < 40; k++) {
+    const size_t at = 4 * MIB - 5000 + (size_t)k * 251, n = k == 39 ? 7 * MIB : 64u << k % 8;
+    memset(mine, me * 40 + k, n);
+    for (size_t i = 0; i < n; i += 97) mine[i] = (unsigned char)(i + (size_t)k);
+    k % 2 ? shmem_putmem(p + at, mine, n, to) : shmem_putmem_nbi(p + at, mine, n, to);
+    shmem_quiet();
+    memset(got, 0, n);
+    k % 3 ? shmem_getmem(got, p + at, n, to) : shmem_getmem_nbi(got, p + at, n, to);
+    shmem_quiet();
+    CHECK(!memcmp(got, mine, n), "%zu bytes at %zu", n, at);
+    shmem_barrier_all();
+    for (size_t i = 0; i < n; i += 97)
+      CHECK(p[at + i] == (unsigned char)(i + (size_t)k), "byte %zu", i);
+    CHECK(n < 2 || p[at + 1] == (unsigned char)(from * 40 + k), "from %d", from);
+    shmem_barrier_all();
+  }
+  // Strided, with a block on the border, too, and a put with a signal.
+  long *const words = (long *)(p + 4 * MIB - 8 * (ROW / 2 * 3 + 1));
+  long row[ROW], back[ROW];
+  for (int i = 0; i < ROW; i++) row[i] = me * 1000 + i;
+  shmem_long_iput(words, row, 3, 1, ROW, to);
+  shmem_quiet();
+  memset(back, 0, sizeof back);
+  shmem_long_iget(back, words, 1, 3, ROW, to);
+  CHECK(!memcmp(back, row, sizeof row), "strided");
+  enum { PAIR = 24, STEP = 40 };
+  static unsigned char pairs[ROW * PAIR], back_pairs[ROW * PAIR];
+  for (int i = 0; i < ROW * PAIR; i++) pairs[i] = (unsigned char)(me * 7 + i);
+  unsigned char *const odd = p + 4 * MIB - STEP * (ROW / 2) - 11;
+  shmem_ibput8(odd, pairs, STEP, PAIR, PAIR, ROW, to);
+  shmem_quiet();
+  shmem_ibget8(back_pairs, odd, PAIR, STEP, PAIR, ROW, to);
+  CHECK(!memcmp(back_pairs, pairs, sizeof pairs), "blocks");
+  uint64_t *const flag = (uint64_t *)(last + 4 * MIB) - 1;
+  *flag = 0;
+  shmem_barrier_all();
+  memset(mine, me + 1, 600);
+  shmem_putmem_signal(more + 4 * MIB - 300, mine, 600, flag, 5, SHMEM_SIGNAL_SET, to);
+  shmem_signal_wait_until(flag, SHMEM_CMP_EQ, 5);
+  for (int i = 0; i < 600; i++)
+    CHECK(more[4 * MIB - 300 + i] == from + 1, "byte %d before its signal", i);
+  shmem_barrier_all();
+  free(mine), free(got);
+  shmem_free(p);
+}
+
 static const struct pe_test tests[] = {
-    {"many", many}, {"small", small}, {"resized", resized}, {"again", again}};
+    {"many", many}, {"small", small}, {"resized", resized}, {"again", again}, {"across", across}};
 
 int main(void) {
   shmem_init();
-  chunks = !strcmp(getenv("SHMEM_HEAP"), "device");
+  away = shmem_team_n_pes(SHMEM_TEAM_SHARED) < shmem_n_pes();
+  chunks = away || !strcmp(getenv("SHMEM_HEAP"), "device");
   start = shmem_malloc(64);
   shmem_free(start);
   const struct pe_list lists[] = {PE_LIST("grow", tests)};

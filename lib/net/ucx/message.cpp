@@ -159,7 +159,7 @@ bool inside(const Question &q, size_t follows) {
   return follows == (q.kind == put_blocks ? bytes * n : 0);
 }
 
-// Our keys, and where our memory is: of all regions, which are asked for as 0, or of one buffer.
+// Our keys, and where our memory is: of all regions, which are asked for as 0, or of one part.
 int keys_of(int region) {
   return region < regions ? regions : 1;
 }
@@ -183,16 +183,15 @@ size_t pack_keys(int region, char *packed, size_t room) {
   return at;
 }
 void unpack_keys(Peer &peer, int region, const char *packed, size_t bytes) {
-  TheirBuffer *const buffer =
-      region < regions ? nullptr : registered[region].theirs + (&peer - peers);
-  std::atomic<bool> &known = buffer ? buffer->known : peer.known;
+  TheirPart *const part = region < regions ? nullptr : registered[region].theirs + (&peer - peers);
+  std::atomic<bool> &known = part ? part->known : peer.known;
   if (known) return; // two threads have asked
   Keys k;
   size_t at = sizeof k;
   if (bytes < sizeof k) fatal("keys of memory that are cut off");
   memcpy(&k, packed, sizeof k);
   for (int i = 0; i < keys_of(region); i++) {
-    Theirs &theirs = buffer ? *buffer : peer.region[i];
+    Theirs &theirs = part ? *part : peer.region[i];
     theirs.base = k.base[i];
     if (k.length[i] > bytes - at) fatal("keys of memory that are cut off");
     if (k.length[i])
@@ -430,10 +429,10 @@ void listen() {
 
 const Theirs &reach(int pe, int region) {
   Peer &peer = peers[pe];
-  TheirBuffer *const buffer = region < regions ? nullptr : registered[region].theirs + pe;
-  if (!(buffer ? buffer->known : peer.known).load(std::memory_order_acquire)) [[unlikely]]
-    ask(pe, {.kind = keys, .region = uint16_t(buffer ? region : 0)}, &peer);
-  return buffer ? *buffer : peer.region[region];
+  TheirPart *const part = region < regions ? nullptr : registered[region].theirs + pe;
+  if (!(part ? part->known : peer.known).load(std::memory_order_acquire)) [[unlikely]]
+    ask(pe, {.kind = keys, .region = uint16_t(part ? region : 0)}, &peer);
+  return part ? *part : peer.region[region];
 }
 
 void pulse_in_order(Peer &peer) {

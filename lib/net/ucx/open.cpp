@@ -223,10 +223,12 @@ void add(Registered &r, const char *what) {
           bootstrap::host_of(self.me).name, ucs_status_string(status),
           limit_of_registrations().text);
 }
+const char in_heap[] = "symmetric heap (SHMEM_SYMMETRIC_SIZE)",
+           in_device_heap[] = "heap in device memory (SHMEM_DEVICE_SIZE)";
 void add_regions() {
-  add(registered[heap_region], "symmetric heap (SHMEM_SYMMETRIC_SIZE)");
+  add(registered[heap_region], in_heap);
   add(registered[data_region], "static data");
-  add(registered[device_region], "heap in device memory (SHMEM_DEVICE_SIZE)");
+  add(registered[device_region], in_device_heap);
   add(registered[flags_region], "flags in device memory");
 }
 
@@ -262,6 +264,9 @@ void make_worker() {
   w.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   made(ucp_worker_create(context, &w, &worker));
   listen();
+  const Span *const spans[regions] = {&heaps[0].kept, &self.data, &heaps[1].kept, &self.flags};
+  for (int i = 0; i < regions; i++) registered[i].span = spans[i];
+  heaps[0].open(self.heap, self.heap_kept);
   add_regions();
 }
 
@@ -276,7 +281,8 @@ void show_address() {
   debug("UCX: an address of %zu bytes", attr.address_length);
   mine.library = library_version();
   mine.ucx = ucx_version();
-  mine.heap = uint32_t(self.heap.size / page);
+  mine.heap = uint32_t(self.heap_kept / page);
+  mine.upto = uint32_t(self.heap.size / page);
   mine.data = uint32_t(self.data.size / page);
   mine.program = sum_of_program();
   for (size_t i = 0; i < std::size(common); i++) mine.settings[i] = sum_of_setting(common[i]);
@@ -319,11 +325,13 @@ void compare(int pe, const Entry &e) {
 int read_book() { // gives the number of nodes
   const Entry *all = book();
   int nodes = 0;
+  self.job->heap_pages = mine.upto;
   for (int pe = 0; pe < self.n; pe++) {
     Entry &e = book()[pe];
     bootstrap::seen(pe, &e, sizeof e);
     e.node = e.first == pe ? nodes++ : all[e.first].node;
     compare(pe, e);
+    self.job->heap_pages = std::min(self.job->heap_pages, e.upto);
   }
   return nodes;
 }
@@ -350,6 +358,9 @@ void open() {
     usleep(100);
     if (i % 5000 == 0) check_started();
   }
+  // A heap that grows does so as far as memory goes on every node.
+  self.heap.size = size_t(self.job->heap_pages) * page;
+  heaps[0].open(self.heap, self.heap_kept);
 }
 
 void open_device(bool near) {
@@ -361,6 +372,7 @@ void open_device(bool near) {
   const uint64_t gpu = uint64_t(1) << UCS_MEMORY_TYPE_ROCM | uint64_t(1) << UCS_MEMORY_TYPE_CUDA;
   ucx_knows_gpu = attr.memory_types & gpu;
   registered[device_region].far = registered[flags_region].far = !near;
+  heaps[1].open(self.device, self.device_kept);
   add_regions();
   debug("device memory goes between nodes %s",
         near            ? "as host memory does"
@@ -368,23 +380,55 @@ void open_device(bool near) {
                         : "by way of host memory: this UCX knows no GPU");
 }
 
-void open_buffer(const char *fn, int place, const Span &bytes, bool device) {
-  std::lock_guard guard(lock);
-  Registered &r = registered[regions + place];
-  r.span = &bytes;
+namespace {
+
+// Under the lock: what comes later than the regions, and goes before the end.
+void open_part(Registered &r, const Span *span, bool device, const char *what) {
+  r.span = span;
   r.far = device && registered[device_region].far;
-  r.theirs = static_cast<TheirBuffer *>(calloc(size_t(self.n), sizeof *r.theirs));
-  if (!r.theirs) fatal("%s: no memory for the keys of %d peers", fn, self.n);
-  add(r, "a buffer of the program's own");
+  r.theirs = static_cast<TheirPart *>(calloc(size_t(self.n), sizeof *r.theirs));
+  if (!r.theirs) fatal("no memory for the keys of %d peers to %s", self.n, what);
+  add(r, what);
 }
-void close_buffer(int place) {
-  std::lock_guard guard(lock);
-  Registered &r = registered[regions + place];
+void close_part(Registered &r) {
   for (int pe = 0; pe < self.n; pe++)
     if (r.theirs[pe].key) ucp_rkey_destroy(r.theirs[pe].key);
   free(r.theirs);
   if (r.memory) must(ucp_mem_unmap(context, r.memory), "ucp_mem_unmap");
   r = {};
+}
+
+} // namespace
+
+void open_buffer(int place, const Span &bytes, bool device) {
+  std::lock_guard guard(lock);
+  open_part(registered[regions + place], &bytes, device, "a buffer of the program's own");
+}
+void close_buffer(int place) {
+  std::lock_guard guard(lock);
+  close_part(registered[regions + place]);
+}
+
+void open_chunk(bool device, size_t from, size_t to) {
+  Heap &heap = heaps[device];
+  const size_t first = (from - heap.kept.size) / heap.unit,
+               last = (to - 1 - heap.kept.size) / heap.unit;
+  std::lock_guard guard(lock);
+  open_part(registered[chunks + size_t(device) * most_units + first],
+            new Span{heap.kept.base + from, to - from}, device, device ? in_device_heap : in_heap);
+  for (size_t i = first; i <= last; i++)
+    heap.first[i].store(uint16_t(first + 1), std::memory_order_relaxed);
+}
+void close_chunk(bool device, size_t from) {
+  Heap &heap = heaps[device];
+  const size_t first = (from - heap.kept.size) / heap.unit;
+  std::lock_guard guard(lock);
+  Registered &r = registered[chunks + size_t(device) * most_units + first];
+  const Span *const span = r.span;
+  close_part(r);
+  delete span;
+  for (size_t i = first; i < most_units && heap.first[i] == first + 1; i++)
+    heap.first[i].store(0, std::memory_order_relaxed);
 }
 
 void start() {

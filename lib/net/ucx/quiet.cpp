@@ -89,6 +89,12 @@ void quiet_at(int pe) {
 void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
   if (bytes == 0) return;
   const Name name = name_of(dest.p, dest.pe);
+  if (bytes > name.room) [[unlikely]] { // from a part of a heap that grows into another one
+    put_in_order(dest, source, name.room);
+    auto *const rest = static_cast<char *>(dest.p) + name.room;
+    return put_in_order({rest, dest.pe}, static_cast<const char *>(source) + name.room,
+                        bytes - name.room);
+  }
   if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
     return put_message(name, dest.pe, source, bytes);
   put(dest, source, {bytes}, false);

@@ -2,6 +2,7 @@
 // Puts and gets.
 #include "../../gpu.hpp"
 #include "ucx.hpp"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -66,9 +67,25 @@ void drop_copies() {
   }
 }
 
+// What reaches from a part of a heap that grows into another one: as many whole blocks as the first
+// has room for, or as much of one; and what is behind it.
+static void move_by_parts(Way way, char *there, int pe, char *here, const Blocks &b, bool later,
+                          size_t room) {
+  if (b.n == 1) {
+    move(way, there, pe, here, {room}, later);
+    return move(way, there + room, pe, here + room, {b.bytes - room}, later);
+  }
+  const size_t n = std::max<size_t>(1, room < b.bytes ? 0 : (room - b.bytes) / b.there + 1);
+  move(way, there, pe, here, {b.bytes, n, b.there, b.here}, later);
+  move(way, there + n * b.there, pe, here + n * b.here, {b.bytes, b.n - n, b.there, b.here}, later);
+}
+
 void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
   if (b.n == 0 || b.bytes == 0) return;
   const Name name = name_of(there, pe);
+  if ((b.n - 1) * b.there + b.bytes > name.room) [[unlikely]]
+    return move_by_parts(way, static_cast<char *>(there), pe, static_cast<char *>(here), b, later,
+                         name.room);
   const bool far = registered[name.region].far && !ucx_knows_gpu;
   if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
     return put_message(name, pe, here, b.bytes);

@@ -5,6 +5,7 @@
 // collectives. open.cpp brings all that up and down, with a thread that answers.
 #pragma once
 #include "../../buffer.hpp"
+#include "../../chunks.hpp"
 #include "../../log.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
@@ -20,26 +21,53 @@ struct Theirs {
   uint64_t base;
   ucp_rkey_h key;
 };
-struct TheirBuffer : Theirs {
+struct TheirPart : Theirs {
   std::atomic<bool> known;
 };
 
 // What is registered, and named in messages by its number in `registered`: regions that all PEs have
-// from the start, and behind them the program's own buffers.
-enum : int { heap_region, data_region, device_region, flags_region, regions };
+// from the start, the heaps without what comes later; behind them the program's own buffers; and
+// then, at the places of their first units, the chunks by which the heap grows and the one in device
+// memory.
+enum : int {
+  heap_region,
+  data_region,
+  device_region,
+  flags_region,
+  regions,
+  chunks = regions + buffer::most,
+  all_names = chunks + 2 * int(most_units)
+};
+static_assert(all_names <= UINT16_MAX);
 struct Registered {
   const Span *span = nullptr; // null: none
   ucp_mem_h memory = nullptr;
   // It is for the GPU to read and write, and UCX may not know one: then it goes by messages, and a
   // copy by the GPU on either side.
   bool far = false;
-  TheirBuffer *theirs = nullptr; // of a buffer: by PE
+  TheirPart *theirs = nullptr; // of a buffer or a chunk: by PE
 };
-extern Registered registered[regions + buffer::most];
+extern Registered registered[all_names];
+
+// A heap that may grow.
+struct Heap {
+  const Region *region;
+  Span kept;                               // is there from the start
+  size_t unit;                             // of its chunks
+  std::atomic<uint16_t> first[most_units]; // of each unit: the first of its chunk, from 1; 0: none
+  void open(const Region &all, size_t bytes) {
+    region = &all;
+    kept = {all.base, bytes};
+    unit = chunk_unit(bytes, all.size);
+  }
+  bool grows() const { return region && kept.size != region->size; }
+};
+extern Heap heaps[2]; // the second is in device memory
 
 struct Name {
   int region;
   uint64_t offset;
+  size_t room; // that may be asked for together
 };
 Name name_of(const void *p, int pe); // where PE pe has it, which must be in its buffer's team
 
@@ -48,7 +76,7 @@ inline constexpr size_t small_block = 1024; // goes as one fragment, and from a 
 inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
 
 // The variables by which PEs decide alike what they do together.
-inline constexpr const char *common[] = {"P2P",        "HEAP",      "CHECK",
+inline constexpr const char *common[] = {"P2P",        "HEAP",      "HEAP_GROW", "CHECK",
                                          "COLL_TEAMS", "COLL_SIZE", "TUNE_FILE"};
 
 // What a PE tells all others, once a node in the segment.
@@ -59,12 +87,12 @@ struct Version {
 struct Entry {
   Version library, ucx;
   uint16_t length;                      // of the address
-  uint32_t heap, data;                  // pages
+  uint32_t heap, upto, data;            // pages; of the heap at the start, and what fits
   uint32_t program;                     // a sum of the executable
   uint16_t settings[std::size(common)]; // sums of their values
   int first;                            // PE of its node
   int node;                             // filled by who reads it
-  char address[216];                    // or its beginning: with many interfaces it is longer
+  char address[208];                    // or its beginning: with many interfaces it is longer
 };
 static_assert(sizeof(Entry) == 256);
 

@@ -14,8 +14,8 @@ namespace shmem::net {
 
 ucp_context_h context;
 ucp_worker_h worker;
-Registered registered[] = {
-    {.span = &self.heap}, {.span = &self.data}, {.span = &self.device}, {.span = &self.flags}};
+Heap heaps[2];
+Registered registered[all_names];
 std::mutex lock;
 Peer *peers;
 bool ucx_knows_gpu;
@@ -24,9 +24,25 @@ std::atomic<bool> leaving;
 std::atomic<int> unsent;
 Begun begun;
 
+// In a chunk of a heap.
+static Name name_in(const Heap &heap, const void *p) {
+  const size_t at = uintptr_t(p) - heap.kept.base - heap.kept.size;
+  const int first = heap.first[at / heap.unit].load(std::memory_order_relaxed);
+  if (!first) fatal("a call for another node: %p is in no block of the symmetric heap", p);
+  const int r = chunks + int(&heap - heaps) * int(most_units) + first - 1;
+  const Span &chunk = *registered[r].span;
+  const uint64_t offset = uintptr_t(p) - chunk.base;
+  return {r, offset, chunk.size - offset};
+}
 Name name_of(const void *p, int pe) {
   int r = 0;
   while (r < regions && !registered[r].span->has(p)) r++;
+  for (const Heap &heap : heaps) {
+    if (!heap.grows() || !heap.region->has(p)) continue;
+    if (r == regions) return name_in(heap, p);
+    const uint64_t offset = uintptr_t(p) - heap.kept.base;
+    return {r, offset, heap.kept.size - offset};
+  }
   if (r == regions) {
     const int place = buffer::place_of(p);
     // The place is the buffer's name, which is another buffer's on PEs outside of its team.
@@ -35,7 +51,7 @@ Name name_of(const void *p, int pe) {
                        pe);
     r = place < 0 ? flags_region : regions + place;
   }
-  return {r, uintptr_t(p) - registered[r].span->base};
+  return {r, uintptr_t(p) - registered[r].span->base, SIZE_MAX};
 }
 
 Entry *book() {
