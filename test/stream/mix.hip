@@ -12,10 +12,10 @@
 
 namespace {
 
-constexpr size_t most = 2500, calls = 18,
-                 part = 40 << 10; // bytes for one member; of a batch and stream
+constexpr size_t most = 2500, calls = 18; // bytes for one member; of a batch and stream
+size_t part;                              // bytes, twice `most` for each PE and some more
 char *source, *dest;
-unsigned char host[4 * part], want[4 * part];
+std::vector<unsigned char> host, want;
 std::vector<unsigned char> memory; // a stream's parts on all members, as they must be
 
 struct Call {
@@ -133,8 +133,8 @@ void batches(const struct pe_team (&teams)[2], int salt) {
                        uint64_t(salt) * 99 + uint64_t(teams[1].pe[0]) * 7 + 2};
   for (int r = 0; r < rounds; r++, salt++) {
     for (size_t i = 0; i < part; i++) host[i] = sample(me, salt, i);
-    to_device(source, host, part);
-    HIP(hipMemset(dest, 0x55, sizeof want));
+    to_device(source, host.data(), part);
+    HIP(hipMemset(dest, 0x55, want.size()));
     for (const auto &t : teams) {
       poison(t.team, (most + 15) / 16, stream);
       HIP(hipStreamSynchronize(stream)); // there is one buffer of marks
@@ -158,12 +158,12 @@ void batches(const struct pe_team (&teams)[2], int salt) {
       memory.assign(size_t(teams[s].n) * 2 * part, 0x55);
       for (size_t k = 0; k < calls; k++)
         for (int m = 0; m < teams[s].n; m++) model(batch[s][k], teams[s], m, salt);
-      memcpy(want + size_t(s) * 2 * part, part_of(teams[s].me, 0), 2 * part);
+      memcpy(want.data() + size_t(s) * 2 * part, part_of(teams[s].me, 0), 2 * part);
     }
     HIP(hipStreamSynchronize(stream));
     HIP(hipStreamSynchronize(second));
-    from_device(host, dest, sizeof want);
-    for (size_t i = 0; i < sizeof want; i++)
+    from_device(host.data(), dest, want.size());
+    for (size_t i = 0; i < want.size(); i++)
       if (host[i] != want[i]) {
         const size_t s = i / part / 2;
         for (const Call &c : batch[s])
@@ -179,8 +179,10 @@ void batches(const struct pe_team (&teams)[2], int salt) {
 }
 
 void with_buffers(void (*body)(const struct pe_team *, size_t)) {
+  part = size_t(npes) * (5 << 10) + 1024;
+  host.resize(4 * part), want.resize(4 * part);
   source = device_alloc(part, 0);
-  dest = device_alloc(sizeof want, 0x55);
+  dest = device_alloc(want.size(), 0x55);
   struct pe_team teams[16];
   const size_t n = pe_teams(teams, COUNT(teams));
   body(teams, n);
