@@ -87,18 +87,18 @@ void quiet_at(int pe) {
 }
 
 void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
-  if (bytes == 0) return;
-  const Name name = name_of(dest.p, dest.pe);
-  if (bytes > name.room) [[unlikely]] { // from a part of a heap that grows into another one
-    put_in_order(dest, source, name.room);
-    auto *const rest = static_cast<char *>(dest.p) + name.room;
-    return put_in_order({rest, dest.pe}, static_cast<const char *>(source) + name.room,
-                        bytes - name.room);
+  for (size_t at = 0, n; at < bytes; at += n) { // once, but from one chunk of a heap into another
+    auto *const p = static_cast<char *>(dest.p) + at;
+    const auto *const from = static_cast<const char *>(source) + at;
+    const Name name = name_of(p, dest.pe);
+    n = std::min(bytes - at, name.room);
+    if (n <= small_block && !registered[name.region].far && !gpu::is_far(from)) {
+      put_message(name, dest.pe, from, n);
+      continue;
+    }
+    put({p, dest.pe}, from, {n}, false);
+    quiet_at(dest.pe);
   }
-  if (bytes <= small_block && !registered[name.region].far && !gpu::is_far(source))
-    return put_message(name, dest.pe, source, bytes);
-  put(dest, source, {bytes}, false);
-  quiet_at(dest.pe);
 }
 
 } // namespace shmem::net

@@ -67,25 +67,9 @@ void drop_copies() {
   }
 }
 
-// What reaches from a part of a heap that grows into another one: as many whole blocks as the first
-// has room for, or as much of one; and what is behind it.
-static void move_by_parts(Way way, char *there, int pe, char *here, const Blocks &b, bool later,
-                          size_t room) {
-  if (b.n == 1) {
-    move(way, there, pe, here, {room}, later);
-    return move(way, there + room, pe, here + room, {b.bytes - room}, later);
-  }
-  const size_t n = std::max<size_t>(1, room < b.bytes ? 0 : (room - b.bytes) / b.there + 1);
-  move(way, there, pe, here, {b.bytes, n, b.there, b.here}, later);
-  move(way, there + n * b.there, pe, here + n * b.here, {b.bytes, b.n - n, b.there, b.here}, later);
-}
-
-void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
-  if (b.n == 0 || b.bytes == 0) return;
-  const Name name = name_of(there, pe);
-  if ((b.n - 1) * b.there + b.bytes > name.room) [[unlikely]]
-    return move_by_parts(way, static_cast<char *>(there), pe, static_cast<char *>(here), b, later,
-                         name.room);
+// All of it is in one region, buffer or chunk there.
+static void move_within(Way way, const Name &name, int pe, void *here, const Blocks &b,
+                        bool later) {
   const bool far = registered[name.region].far && !ucx_knows_gpu;
   if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
     return put_message(name, pe, here, b.bytes);
@@ -112,6 +96,32 @@ void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later)
           later ? nullptr : &count, "a transfer to another node");
   }
   if (!later) wait_for([&] { return count.load(std::memory_order_acquire) != 0; });
+}
+
+void move(Way way, void *there, int pe, void *here, const Blocks &b, bool later) {
+  if (b.n == 0 || b.bytes == 0) return;
+  const Name name = name_of(there, pe);
+  if ((b.n - 1) * b.there + b.bytes <= name.room) [[likely]]
+    return move_within(way, name, pe, here, b, later);
+  // Of a heap that grows, from one chunk into another: as many whole blocks as have room, or one
+  // that is cut.
+  for (size_t i = 0; i < b.n;) {
+    char *const p = static_cast<char *>(there) + i * b.there;
+    char *const p_here = static_cast<char *>(here) + i * b.here;
+    const Name first = name_of(p, pe);
+    if (b.bytes <= first.room) {
+      const size_t n = std::min(b.n - i, (first.room - b.bytes) / b.there + 1);
+      move_within(way, first, pe, p_here, {b.bytes, n, b.there, b.here}, later);
+      i += n;
+      continue;
+    }
+    for (size_t at = 0, bytes; at < b.bytes; at += bytes) {
+      const Name part = name_of(p + at, pe);
+      bytes = std::min(b.bytes - at, part.room);
+      move_within(way, part, pe, p_here + at, {bytes}, later);
+    }
+    i++;
+  }
 }
 
 } // namespace shmem::net
