@@ -4,7 +4,9 @@
 // kind.
 #include "device.hpp"
 #include "poison.hpp"
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -79,8 +81,10 @@ template <int... k> Kernel integers_of(int what, int scope, std::integer_sequenc
   return all[what * 3 + scope];
 }
 
-constexpr size_t most = 1300, room = 8 * 3 * (most + 16);
-int *source, *dest, host[room];
+constexpr size_t most = 1300;
+size_t room; // words, three times what all PEs have for strided ones
+int *source, *dest;
+std::vector<int> host;
 
 int sample(int pe, size_t i) {
   return int((unsigned(pe) * 2654435761u) ^ unsigned(i * 40503 + 77));
@@ -129,10 +133,12 @@ bool expected(int what, const struct pe_team &t, size_t n, int root, size_t i, i
 }
 
 void every_scope(void) {
+  room = size_t(std::max(npes, 8)) * 3 * (most + 16);
+  host.resize(room);
   source = static_cast<int *>(device_alloc(room * sizeof(int), 0));
   dest = static_cast<int *>(device_alloc(room * sizeof(int), 0));
   for (size_t i = 0; i < room; i++) host[i] = sample(me, i);
-  HIP(hipMemcpy(source, host, sizeof host, hipMemcpyHostToDevice));
+  HIP(hipMemcpy(source, host.data(), room * sizeof(int), hipMemcpyHostToDevice));
   finish_all();
   struct pe_team teams[16];
   const size_t count = pe_teams(teams, COUNT(teams));
@@ -166,7 +172,7 @@ void every_scope(void) {
           CHECK(poison_spoilt(teams[t].team, packs, stream) == 0,
                 "%d, scope %d, team %s, n %zu: words behind the message", what, scope,
                 teams[t].name, n);
-          HIP(hipMemcpy(host, dest, sizeof host, hipMemcpyDeviceToHost));
+          HIP(hipMemcpy(host.data(), dest, room * sizeof(int), hipMemcpyDeviceToHost));
           for (size_t i = 0; i + shift < room; i++) {
             int want = 0x55555555;
             expected(what, teams[t], n, (root + rounds - 1) % teams[t].n, i, &want);

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <shmem/device/shmem.hpp>
-#include <vector>
 
 #define HIP(call)                                                                                  \
   do {                                                                                             \
@@ -83,13 +82,16 @@ int main(int argc, char **argv) {
     HIP(hipGraphDestroy(graph));
     return exec;
   };
+  // Pinned: with what is not, CUDA keeps other threads of the process from copying while a stream
+  // waits, also the library's, on whose copies a stream may wait where PEs are on several nodes.
+  uint64_t *values = nullptr;
+  HIP(hipHostMalloc(reinterpret_cast<void **>(&values), words * 8, 0));
   auto replay = [&](hipGraphExec_t exec, uint64_t *dest, size_t count, uint64_t salt) {
-    std::vector<uint64_t> values(count);
     for (size_t i = 0; i < count; i++) values[i] = mark(me, 0, i) ^ salt;
     uint64_t *const source = dest + count;
-    HIP(hipMemcpyAsync(source, values.data(), count * 8, hipMemcpyHostToDevice, others));
+    HIP(hipMemcpyAsync(source, values, count * 8, hipMemcpyHostToDevice, others));
     HIP(hipGraphLaunch(exec, others));
-    HIP(hipMemcpyAsync(values.data(), dest, count * 8, hipMemcpyDeviceToHost, others));
+    HIP(hipMemcpyAsync(values, dest, count * 8, hipMemcpyDeviceToHost, others));
     HIP(hipStreamSynchronize(others));
     for (size_t i = 0; i < count; i++)
       CHECK(values[i] == (mark(from, 0, i) ^ salt), "word %zu of a graph: %llx", i,
@@ -118,13 +120,12 @@ int main(int argc, char **argv) {
     shmem_free(other);
     replay(first, s->copied, 32, uint64_t(r) + 7);
     shmem_uint64_wait_until(&s->done, SHMEM_CMP_GE, uint64_t(r));
-    std::vector<uint64_t> seen(words);
-    HIP(hipMemcpyAsync(seen.data(), b, words * 8, hipMemcpyDeviceToHost, others));
+    HIP(hipMemcpyAsync(values, b, words * 8, hipMemcpyDeviceToHost, others));
     HIP(hipStreamSynchronize(others));
     for (size_t i = 0; i < words; i++) {
       const uint64_t want = i < words / 2 ? mark(me, r, i) : mark(from, r, i - words / 2);
-      CHECK(seen[i] == want, "word %zu in round %d: %llx", i, r,
-            static_cast<unsigned long long>(seen[i]));
+      CHECK(values[i] == want, "word %zu in round %d: %llx", i, r,
+            static_cast<unsigned long long>(values[i]));
     }
     shmem_free(b);
     // Now and then a block stays, so that parts come in other places.
@@ -135,6 +136,7 @@ int main(int argc, char **argv) {
   }
   HIP(hipStreamSynchronize(kernels));
   shmem_free(kept);
+  HIP(hipHostFree(values));
   HIP(hipGraphExecDestroy(first));
   HIP(hipStreamDestroy(kernels));
   HIP(hipStreamDestroy(others));
