@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Ticket locks, which are served in the order of asking: a lock is two counters, the tickets given
 // out and the tickets served. Only the object of one PE is used, the lock's home. Homes are spread
-// by the lock's address, so that an array of locks does not burden one PE.
+// by the lock's address, so that an array of locks does not burden one PE; in memory that only a team
+// has, over its members.
 #pragma once
 #include "address.hpp"
+#include "buffer.hpp"
 #include "gpu.hpp"
 #include "order.hpp"
 #include "sync.hpp"
@@ -26,7 +28,12 @@ inline Home home(const char *fn, long *lock) {
   if (self.check) [[unlikely]]
     check_symmetric(fn, "lock", lock, sizeof *lock, alignof(long));
   const Region *r = region(lock); // without one, or before init, at() says what is wrong
-  const int pe = r ? int((uintptr_t(lock) - r->base) / sizeof(long) % unsigned(self.n)) : 0;
+  int pe = 0;
+  if (r) {
+    const uintptr_t place = (uintptr_t(lock) - r->base) / sizeof(long);
+    const Team *const team = buffer::team_of(*r);
+    pe = team ? team->pe(int(place % unsigned(team->n))) : int(place % unsigned(self.n));
+  }
   if constexpr (net::built)
     if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
   return {reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe)), pe, true};

@@ -285,6 +285,20 @@ static void use_in_team(struct part p, long *a, int n) {
   shmem_long_sum_reduce(p.team, a, a, (size_t)n);
   for (int i = 0; i < n; i++)
     CHECK(a[i] == (long)p.n * i + p.n * (p.n - 1) / 2, "sum[%d] = %ld", i, a[i]);
+  // Locks of the team, whose homes differ.
+  enum { LOCKS = 7 };
+  long *const locks = a + n + 1;
+  for (int k = 0; k < LOCKS; k++) a[k] = locks[k] = 0;
+  shmem_team_sync(p.team);
+  for (int k = 0; k < LOCKS; k++) {
+    shmem_set_lock(locks + k);
+    shmem_long_p(a + k, shmem_long_g(a + k, at(p, 0)) + 1, at(p, 0));
+    shmem_clear_lock(locks + k);
+  }
+  shmem_team_sync(p.team);
+  for (int k = 0; k < LOCKS; k++)
+    CHECK(shmem_long_g(a + k, at(p, 0)) == p.n, "lock %d: %ld", k, shmem_long_g(a + k, at(p, 0)));
+  shmem_team_sync(p.team);
   static long any; // which is mapped where buffers are
   for (int pe = 0; pe < npes; pe++) {
     CHECK(shmem_addr_accessible(a + 1, pe) == has(p, pe), "of PE %d", pe);
