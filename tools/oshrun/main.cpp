@@ -398,6 +398,19 @@ std::string tracer() {
   fail(1, "SHMEM_TRACE: no libshmem_trace.so in %s%s", folder.c_str(), LIBDIR);
 }
 
+// The variables by which PEs load that file first. The loader splits its list at blanks and knows no
+// other way to write one, so a file in a folder that has one is looked for by its name.
+Words preload(const std::string &file) {
+  auto in_front = [](const char *name, const std::string &value) {
+    const std::string before = env(name);
+    return std::string(name) + "=" + value + (before.empty() ? "" : ":" + before);
+  };
+  if (file.find(' ') == file.npos) return {in_front("LD_PRELOAD", file)};
+  const size_t slash = file.rfind('/');
+  return {in_front("LD_PRELOAD", file.substr(slash + 1)),
+          in_front("LD_LIBRARY_PATH", file.substr(0, slash))};
+}
+
 // PEs on other nodes get only the variables that are named (srun sends all).
 void name_variables(Words &words) {
   for (char **e = environ; *e; e++) {
@@ -427,14 +440,15 @@ int main(int, char **argv) {
   words.insert(words.end(), launcher.extra.begin(), launcher.extra.end());
   if (pmix) name_variables(words);
   if (!env("SHMEM_TRACE").empty() && !line.program.empty()) {
-    const std::string before = env("LD_PRELOAD");
-    const std::string preload = "LD_PRELOAD=" + tracer() + (before.empty() ? "" : ":" + before);
-    if (launcher.kind == Kind::srun)
-      words.push_back("--export=ALL," + preload);
-    else if (pmix) // not for the launcher itself
-      words.insert(words.end(), {"-x", preload});
-    else
-      setenv("LD_PRELOAD", preload.c_str() + strlen("LD_PRELOAD="), 1);
+    const Words sets = preload(tracer()); // not for the launcher itself, where that can be
+    if (launcher.kind == Kind::srun) words.push_back("--export=ALL");
+    for (const std::string &set : sets)
+      if (launcher.kind == Kind::srun)
+        words.back() += "," + set;
+      else if (pmix)
+        words.insert(words.end(), {"-x", set});
+      else
+        setenv(set.substr(0, set.find('=')).c_str(), set.c_str() + set.find('=') + 1, 1);
   }
   if (!line.input.empty()) {
     if (launcher.kind == Kind::srun)
