@@ -156,6 +156,7 @@ void events(void **) {
   OK(hipStreamWaitEvent(t, start)); // the same
   FAILS(hipEventElapsedTime(&ms, start, stop), hipErrorInvalidHandle);
   OK(hipEventRecord(start, s));
+  OK(hipEventSynchronize(start)); // the stream's thread may come late to it, and a_while is short
   close(s, gate);
   step(s, p, 1);
   OK(hipEventRecord(stop, s));
