@@ -78,7 +78,7 @@ def leaks(oshcc, suppressions):
 def case_installed_amd():
     """Ten runs, of which the long ones are stopped, and a file that says all of it."""
     file, info = TMP / "amd.txt", installed() / "shmem_info"
-    done = subprocess.run([info, "doctor", "--amd", "--seconds", "2", file], env={**ENV, "SHMEM_CPU_DEVICES": "2"}, text=True,
+    done = subprocess.run([info, "doctor", "--amd", "--seconds", "5", file], env={**ENV, "SHMEM_CPU_DEVICES": "2"}, text=True,
                           capture_output=True)
     assert done.returncode == 1 and not done.stderr, f"{done.returncode}: {done.stdout}{done.stderr}"
     lines, text = done.stdout.splitlines(), file.read_text()
