@@ -46,8 +46,8 @@ struct Packets {
   // From here on the packet is the processor's. Its end counts `done` down.
   void give(uint64_t packet, uint16_t type) {
     put(packet, 56, &done);
-    __atomic_store_n(reinterpret_cast<uint16_t *>(ring + packet % slots * packet_bytes), type,
-                     __ATOMIC_RELEASE);
+    void *const at = __builtin_assume_aligned(ring + packet % slots * packet_bytes, packet_bytes);
+    __atomic_store_n(static_cast<uint16_t *>(at), type, __ATOMIC_RELEASE);
   }
   void ring_for(uint64_t packet) { __atomic_store_n(&doorbell, packet, __ATOMIC_RELEASE); }
   void set(int which, int64_t value) {

@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
       return 1;
     }
   }
-  if (me == 0 && *heap != n * (n + 1) / 2) {
-    fprintf(stderr, "sum %d\n", *heap);
+  if (sum != 1 || (me == 0 && *heap != n * (n + 1) / 2)) {
+    fprintf(stderr, "sums %d and %d\n", sum, *heap);
     return 1;
   }
   // What is put just before the end is done at the end: PE 0 prints it in a handler that runs after
