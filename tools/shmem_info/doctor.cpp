@@ -357,19 +357,12 @@ int run_job(const char *what, std::string *output) {
   if (*what) words.push_back(what);
   return run(words, output, 60);
 }
-void check_job() {
+void check_job(const char *what, const char *name, const char *does, const char *how) {
   std::string output;
-  const int status = run_job("", &output);
-  if (status == 0) return GOOD("a job of two PEs: starts, puts, meets and ends");
-  FAIL("a job of two PEs: status %d:%s", status, gist(output).c_str());
-  mend("SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another PMIx");
-}
-void check_buffers() {
-  std::string output;
-  const int status = run_job("buffers", &output);
-  if (status == 0) return GOOD("buffers: memory of the program's own becomes symmetric");
-  FAIL("buffers: status %d:%s", status, gist(output).c_str());
-  mend("programs that do without shmemx_buffer_register run");
+  const int status = run_job(what, &output);
+  if (status == 0) return GOOD("%s: %s", name, does);
+  FAIL("%s: status %d:%s", name, status, gist(output).c_str());
+  mend(how);
 }
 
 // Variables of a job, in place of what they are for this process.
@@ -510,9 +503,12 @@ int doctor(int argc, char **argv) {
   check_gpus();
   check_network();
   const int before = failures;
-  check_job();
+  check_job("", "a job of two PEs", "starts, puts, meets and ends",
+            "SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another "
+            "PMIx");
   if (failures == before) { // or each would say the same
-    check_buffers();
+    check_job("buffers", "buffers", "memory of the program's own becomes symmetric",
+              "programs that do without shmemx_buffer_register run");
     check_growth();
     check_trace();
   }
