@@ -80,14 +80,27 @@ SHMEM_D_ const Buffer *place_of(uintptr_t at) {
   return reinterpret_cast<const Buffer *>(b);
 }
 
+// The row of at's buffer if that is in the State, else 0.
+SHMEM_D_ unsigned near_row(uintptr_t at) {
+  unsigned row = 0;
+  SHMEM_UNROLL_
+  for (unsigned i = 0; i < near_buffers; i++)
+    if (at - state.near[i].base < state.near[i].size) row = max_pes + i * near_pes;
+  return row;
+}
+
 // The row of the buffer that p lies in; 0 on the heap, and where there is nothing symmetric.
 SHMEM_D_ unsigned row_of(const void *p) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
   if (!state.buffers || at - state.base < state.size) return 0;
+  if (const unsigned row = near_row(at)) return row;
   const Buffer *const b = place_of(at);
   return at - arch::load_constant(&b->base) < arch::load_constant(&b->size)
              ? unsigned(arch::load_constant(&b->row))
              : 0;
+}
+SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
+  return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
 }
 
 // The delta of pe, tagged by the library as one to look at closer, or that has to be that of p's
@@ -102,6 +115,10 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
     if (!(delta & closer)) return there;
     room = state.size - from;
   } else if (state.buffers) {
+    if (const unsigned row = near_row(at)) {
+      const uintptr_t theirs = state.delta[row + unsigned(pe) % near_pes];
+      if (!((delta | theirs) & closer)) return theirs;
+    }
     const Buffer *const b = place_of(at);
     const auto *const deltas = reinterpret_cast<const uintptr_t *>(b + 1);
     const uintptr_t offset = at - arch::load_constant(&b->base),

@@ -18,8 +18,8 @@
 //   load_constant(p)              of memory that nobody writes while a kernel knows it
 //   load_anew(v)                  v, of this module's State or the kernel's arguments, which
 //                                 compilers would keep in registers
-//   load_one_of(rows, row, other, i)  the same of rows + row, or if row is 0 of other, which is in
-//                                 constant memory
+//   load_one_of(a, b, first, row, i)  what is in a, in constant memory, or b, as for load_constant,
+//                                 at row, the same for a wave, + i
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   take(counter)                 its next numbers, one for each lane that calls: for those of a wave

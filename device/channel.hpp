@@ -35,7 +35,7 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
 
 // Of a PE that is mapped.
 template <class T> SHMEM_D_ T *at_peer(unsigned row, T *p, int pe) {
-  const uintptr_t delta = arch::load_one_of(state.rows, row, state.delta, unsigned(pe)) & ~tags;
+  const uintptr_t delta = delta_in(row, unsigned(pe)) & ~tags;
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
 }
 template <class T> SHMEM_D_ T *dest_at(const Channel &c, T *p, int pe) {

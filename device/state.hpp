@@ -170,9 +170,19 @@ inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 // word.
 struct Buffer {
   uintptr_t base, size;
-  uintptr_t row; // of State::rows, from 1, where its deltas stay
+  uintptr_t row; // where its deltas stay, see State::delta
   // Behind it its n deltas again: outside where a PE is not in the team, away where it is not mapped.
 };
+
+// What a kernel has to know first of a buffer. The first ones are in the State, too, in a job of few
+// PEs: a kernel that acquires loses what its L1 had of the table, and an H100 then waits 0.15 us for
+// what its constant cache still has (2026-11-24).
+struct Near {
+  uintptr_t base, size;
+};
+inline constexpr unsigned near_buffers = 4, near_pes = 64;
+inline constexpr Near nowhere{uintptr_t(1) << 63, 0};
+inline constexpr unsigned far_row = max_pes + near_buffers * near_pes;
 
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
@@ -186,16 +196,19 @@ struct State {
   Channels channels;
   Ring ring;
   uintptr_t buffers;     // where the table of buffers is + the binary logarithm of its places, or 0
-  const uintptr_t *rows; // of buffers
+  const uintptr_t *rows; // in device memory: those from far_row on
+  Near near[near_buffers];
   int me, n;
   // From an address of the device heap here to the same object of PE pe. `closer` is set where a
   // kernel must look at the arguments: always for a pe that does not exist, for every pe under
   // SHMEM_CHECK, and for one that is not mapped, which has nothing else set but `away`. `many` is
-  // set while there are buffers: an address may be of one of them.
-  uintptr_t delta[max_pes];
+  // set while there are buffers: an address may be of one of them. Behind these are the rows of
+  // `near`, without `many`. A row's number is where it begins: 0 is that of the heap.
+  uintptr_t delta[far_row];
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
-static_assert(std::is_trivially_copyable_v<State> && sizeof(State) == 168 + 16 * max_pes);
+static_assert(std::is_trivially_copyable_v<State> &&
+              sizeof(State) == 232 + 8 * far_row + 8 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

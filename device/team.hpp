@@ -20,7 +20,7 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
   if (is_away(pe)) return nullptr;
   if (const unsigned row = row_of(dest)) {
-    const uintptr_t delta = arch::load_constant(state.rows + row + pe);
+    const uintptr_t delta = delta_in(row, unsigned(pe));
     return delta & closer ? nullptr : reinterpret_cast<void *>(p + delta);
   }
   if (p - state.base >= state.size) return nullptr;
@@ -28,8 +28,7 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
 }
 SHMEM_D_ int addr_accessible(const char *, const void *addr, int pe, Thread) {
   if (unsigned(pe) >= unsigned(state.n)) return 0;
-  if (const unsigned row = row_of(addr))
-    return !(arch::load_constant(state.rows + row + pe) & closer);
+  if (const unsigned row = row_of(addr)) return !(delta_in(row, unsigned(pe)) & closer);
   return reinterpret_cast<uintptr_t>(addr) - state.base < state.size;
 }
 SHMEM_D_ int team_my_pe(const char *, shmem_team_t team, Thread) {

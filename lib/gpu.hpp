@@ -74,9 +74,9 @@ char *open_memory(const char *fn, int pe, const Exported &theirs);
 // Shows kernels all buffers that there are in this GPU's memory; and where they have the row of one,
 // which they find by themselves, but those of products get with their call. Null for the heap.
 struct BufferThere {
-  const Region *region;
-  const uintptr_t *row; // its deltas, by PE
-  int place;
+  const Region *region = nullptr;
+  const uintptr_t *row = nullptr; // its deltas, by PE
+  int place = 0;
   bool operator==(const BufferThere &) const = default;
 };
 void show_buffers(std::vector<BufferThere> ascending);

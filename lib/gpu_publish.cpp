@@ -26,7 +26,7 @@ std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 // The rows of all buffers, each at its place; and the tables, one behind the other and round again,
 // because a kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers, fits
 // in 46 times, and one of ten 3,000 times.
-std::vector<BufferThere> buffers;
+std::vector<BufferThere> buffers, near(device::near_buffers); // those in the State; or no region
 uintptr_t *rows;
 std::byte *tables;
 size_t tables_used;
@@ -37,7 +37,7 @@ size_t tables_bytes() {
   return std::max<size_t>(4 << 20, 16 * buffer::most * buffer_bytes());
 }
 size_t row(int place) {
-  return 1 + size_t(place) * size_t(self.n);
+  return device::far_row + size_t(place) * size_t(self.n);
 }
 
 void check_module(size_t state_bytes, bool ring) {
@@ -118,6 +118,7 @@ void fill(const Flags &flags) {
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
   state.channels = channels_of_job();
   state.channels.at = uintptr_t(flags.own) + channels_at();
+  for (device::Near &n : state.near) n = device::nowhere;
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
@@ -172,7 +173,30 @@ void unpublish() {
   MUST(hipFree(teams), "hipFree");
   MUST(hipFree(rows), "hipFree");
   teams = nullptr, rows = nullptr;
+  near.assign(near.size(), {});
 }
+
+namespace {
+bool is_in(const std::vector<BufferThere> &v, const BufferThere &b) {
+  return std::find(v.begin(), v.end(), b) != v.end();
+}
+// A kernel that runs may see half of this. So only a buffer that is new takes a place, since no such
+// kernel uses it, and none that this very call has made free, since of that its size may still be
+// seen.
+void show_near(const std::vector<BufferThere> &all) {
+  if (self.n > int(device::near_pes)) return;
+  const auto place = std::find(near.begin(), near.end(), BufferThere{});
+  const auto come =
+      std::find_if(all.begin(), all.end(), [](const BufferThere &b) { return !is_in(buffers, b); });
+  for (size_t i = 0; i < near.size(); i++)
+    if (near[i].region && !is_in(all, near[i])) near[i] = {}, state.near[i] = device::nowhere;
+  if (place == near.end() || come == all.end()) return;
+  const auto i = size_t(place - near.begin());
+  *place = *come;
+  state.near[i] = {come->region->base, come->region->size};
+  std::copy_n(come->row, self.n, state.delta + device::max_pes + i * device::near_pes);
+}
+} // namespace
 
 void show_buffers(std::vector<BufferThere> ascending) {
   if (!self.device.size) return;
@@ -198,13 +222,13 @@ void show_buffers(std::vector<BufferThere> ascending) {
     const auto &[region, deltas, place] = b;
     table.insert(table.end(), {region->base, region->size, row(place)});
     table.insert(table.end(), deltas, deltas + self.n);
-    if (std::find(buffers.begin(), buffers.end(), b) == buffers.end())
-      copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
+    if (!is_in(buffers, b)) copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
   }
   for (size_t i = ascending.size(); i < places; i++) {
     table.push_back(~uintptr_t(0)); // the base of nothing
     table.resize(table.size() + buffer_bytes() / sizeof table[0] - 1);
   }
+  show_near(ascending);
   buffers = std::move(ascending);
   state.buffers = 0, state.rows = rows;
   if (!buffers.empty()) {

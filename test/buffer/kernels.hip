@@ -109,7 +109,7 @@ void many() {
   }
   hipLaunchKernelGGL(put_all, dim3(1), dim3(64), 0, stream, all, step, each, count, 5000, next);
   check(5000, 1);
-  int *result = on_gpu<int>(5);
+  int *result = on_gpu<int>(1024);
   hipLaunchKernelGGL(ask, dim3(1), dim3(1), 0, stream, all + 700 * step, all + 700 * step + each,
                      next, result);
   int answers[5];
@@ -121,6 +121,12 @@ void many() {
   shmem_barrier_all();
   for (int i = 0; i < count; i++)
     if (i % 3) shmemx_buffer_unregister(handles[size_t(i)]);
+  // Of the second one that came, which kernels know otherwise than those that came last.
+  for (int gone : {389, 1000}) {
+    hipLaunchKernelGGL(who_has, dim3(1), dim3(unsigned(npes)), 0, stream, all + size_t(gone) * step,
+                       result);
+    CHECK(seen(result + 2 * me) == 0 && seen(result + 2 * next) == 0);
+  }
   hipLaunchKernelGGL(put_all, dim3(1), dim3(64), 0, stream, all, 3 * step, each, (count + 2) / 3,
                      9000, next);
   OK(hipStreamSynchronize(stream));

@@ -83,10 +83,10 @@ template <class T> SHMEM_D_ T load_anew(const T &v) {
   asm volatile("" : "+s"(p));
   return *p;
 }
-SHMEM_D_ uintptr_t load_one_of(const uintptr_t *rows, unsigned row, const uintptr_t *other,
+SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool first, unsigned row,
                                unsigned i) {
   using Constant = const __attribute__((address_space(4))) uintptr_t *;
-  return (row ? (Constant)(rows) + row : (Constant)(other))[i];
+  return ((first ? (Constant)(a) : (Constant)(b)) + row)[i];
 }
 template <class T> SHMEM_D_ void store_global(T *p, T v) {
   using Piece = typename WordOf<alignof(T) < 4 ? int(alignof(T)) : 4>::type;

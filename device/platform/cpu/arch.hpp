@@ -76,9 +76,9 @@ template <class W> SHMEM_D_ W load_global(const W *p) {
 SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
   return *p;
 }
-SHMEM_D_ uintptr_t load_one_of(const uintptr_t *rows, unsigned row, const uintptr_t *other,
+SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool first, unsigned row,
                                unsigned i) {
-  return row ? load_constant(rows + row + i) : other[i];
+  return first ? a[row + i] : load_constant(b + row + i);
 }
 template <class W> SHMEM_D_ void store_global(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
