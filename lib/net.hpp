@@ -72,7 +72,9 @@ bool progress(bool often = true);
 // Something that was begun goes out only when somebody makes progress.
 bool held_back();
 
-// Messages between two PEs that both expect them; those of one tag come in order. `open` counts those that are not done.
+// Messages between two PEs that both expect them; those of one tag come in order. `open` counts those
+// that are not done. Of up to eager_bytes they go before the other side asks, and wait in its memory.
+inline constexpr size_t eager_bytes = 32 << 10;
 struct Messages {
   std::atomic<int> open{0};
   ~Messages(); // waits until none is

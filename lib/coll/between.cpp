@@ -23,6 +23,29 @@ struct Hop {
   std::vector<int> to;
 };
 
+// A root that runs ahead of who computes would fill its memory with messages that nobody has asked
+// for. So of a broadcast that is larger than this, in such messages, only one is on its way to a PE:
+// that tells when it has it.
+constexpr size_t unannounced = 16 << 10;
+class Taken {
+  Nodes &nodes;
+  const bool counts;
+
+public:
+  Taken(Nodes &nodes, size_t bytes, size_t segment)
+      : nodes(nodes), counts(bytes > unannounced && segment <= net::eager_bytes) {}
+  void before_sending(int part) {
+    if (!counts) return;
+    std::unique_ptr<Channel> &last = nodes.taken[size_t(part)];
+    if (!last) last = std::make_unique<Channel>(nodes, Tag::taken);
+    last->wait();
+    last->from(nodes.parts[size_t(part)].first, nullptr, 0);
+  }
+  void all_came(int from) {
+    if (counts) Channel(nodes, Tag::taken).to(from, nullptr, 0);
+  }
+};
+
 // Segments that come from a PE, or are made here, and go on to others. Each passes here once for each
 // hop, in their order, before the next segment does: on all nodes the same order, so that one tag is
 // enough. So many of them have a buffer, or are waited for: half of those may be on their way to the
@@ -82,8 +105,8 @@ public:
 // binomial tree or along a chain of nodes. Then each node for itself.
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too) {
-  const Nodes &nodes = *t.nodes;
-  Team &h = t.nodes->here;
+  Nodes &nodes = *t.nodes;
+  Team &h = nodes.here;
   const int n = int(nodes.parts.size()), root_pe = t.pe(root);
   int root_part = 0;
   for (int i = 0; const Run &run : nodes.runs)
@@ -98,20 +121,24 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
   if (h.me == speaker) {
     const tune::Between by = tune::choose_between(Collective::broadcast, n, bytes);
     const int me = (nodes.me - root_part + n) % n; // from the root's node on
-    auto pe = [&](int k) {
-      return k == 0 ? root_pe : nodes.parts[size_t((k + root_part) % n)].first;
-    };
+    auto part = [&](int k) { return (k + root_part) % n; };
+    auto pe = [&](int k) { return k == 0 ? root_pe : nodes.parts[size_t(part(k))].first; };
     Hop hop{-1, {}};
+    Taken taken(nodes, bytes, by.segment);
+    auto send_to = [&](int k) {
+      taken.before_sending(part(k));
+      hop.to.push_back(pe(k));
+    };
     if (by.way == tune::Way::tree) {
       int bit = 1;
       for (; bit < n && !(me & bit); bit *= 2) {
       }
       if (me) hop.from = pe(me - bit);
       for (bit /= 2; bit; bit /= 2)
-        if (me + bit < n) hop.to.push_back(pe(me + bit));
+        if (me + bit < n) send_to(me + bit);
     } else {
       if (me) hop.from = pe(me - 1);
-      if (me + 1 < n) hop.to.push_back(pe(me + 1));
+      if (me + 1 < n) send_to(me + 1);
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
     const bool far = gpu::is_far(p);
@@ -123,6 +150,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       relay->send(s);
       if (far && me) copy(there, here, relay->length(s));
     }
+    if (me) taken.all_came(hop.from);
   }
   broadcast_here(fn, h, dest, root_here ? source : dest, bytes, speaker, root_here && root_too);
 }

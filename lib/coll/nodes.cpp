@@ -5,6 +5,9 @@
 
 namespace shmem {
 
+Nodes::Nodes() = default; // where Channel is known
+Nodes::~Nodes() = default;
+
 Nodes *make_nodes(const Team &t, uint64_t tag) {
   auto *nodes = new Nodes{};
   std::vector<int> number(size_t(net::nodes()), -1); // of a node's part
@@ -34,6 +37,7 @@ Nodes *make_nodes(const Team &t, uint64_t tag) {
   nodes->tag = tag << (tag_way_bits + tag_pe_bits);
   nodes->rails = mine.n;
   for (const Part &part : nodes->parts) nodes->rails = std::min(nodes->rails, part.n);
+  nodes->taken.resize(nodes->parts.size());
   return nodes;
 }
 

@@ -7,6 +7,7 @@
 #include "../team.hpp"
 #include "../tune.hpp"
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 namespace shmem {
@@ -21,6 +22,7 @@ struct Run {
   int part, from, n;
 };
 
+struct Channel;
 struct Nodes {
   Team here;               // the members on this node, whose first speaks for it
   uint64_t tag;            // of its messages
@@ -28,6 +30,10 @@ struct Nodes {
   int rails;               // so many members has every part
   std::vector<Part> parts; // rail i is the i-th members of all parts
   std::vector<Run> runs;   // in the order of the team's members
+  // Of each part: what says that it has taken the last broadcast that this PE has sent to it.
+  std::vector<std::unique_ptr<Channel>> taken;
+  Nodes();
+  ~Nodes();
 };
 
 // The part of the team that shares memory.
@@ -42,7 +48,7 @@ inline const Team &here(const Team &t) {
 // and of which team: PE `start` and its number there, as splits give it, or, of an active set, which
 // has no number that all know, the set.
 inline constexpr int tag_pe_bits = 20, tag_way_bits = 2;
-enum class Tag : uint64_t { meet, along, back }; // a way of messages, which come in order
+enum class Tag : uint64_t { meet, along, back, taken }; // a way of messages, which come in order
 inline uint64_t team_tag(int start, int id) {
   return uint64_t(start) << 10 | uint64_t(id);
 }

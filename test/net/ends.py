@@ -42,6 +42,8 @@ for _ in range(3): # with one line, whoever says it: the node of the PE, or oshr
     process = job("die")
     end("killed", process, lambda s: s not in (0, 77), 5, "signal 9")
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
+# Or what is sent would fill the others' memory.
+end("is called early", job("ahead"), lambda s: s == 0, 10, "not ahead")
 
 end("ends before shmem_init", job("early"), lambda s: s not in (0, 77), 8, "PE 3")
 os.environ["SHMEM_NET_TIMEOUT"] = "1"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
-// seconds while PE 0 gets from it; far sleep: all wait to be killed; far put: PE 0
-// puts; far early: it ends before shmem_init; far late: it comes there three seconds after the others.
+// seconds while PE 0 gets from it; far ahead: PE 0 broadcasts while that node's PEs compute for a
+// second; far sleep: all wait to be killed; far put: PE 0 puts; far early: it ends before
+// shmem_init; far late: it comes there three seconds after the others.
 // There are 4 PEs.
 #include <signal.h>
 #include <stdio.h>
@@ -48,6 +49,20 @@ int main(int argc, char **argv) {
   } else if (strcmp(what, "put") == 0) {
     static long many[16];
     if (me == 0) shmem_long_put(many, many, 16, last);
+    shmem_barrier_all();
+  } else if (strcmp(what, "ahead") == 0) {
+    enum { bytes = 64 << 10, times = 40 };
+    char *a = shmem_malloc(2 * bytes);
+    const double start = shmemx_wtime();
+    if (me > last / 2)
+      while (shmemx_wtime() - start < 1) {
+      }
+    for (int i = 0; i < times; i++) {
+      memset(a, i, bytes);
+      shmem_broadcastmem(SHMEM_TEAM_WORLD, a + bytes, a, bytes, 0);
+      if (a[bytes] != i || a[2 * bytes - 1] != i) return 6;
+    }
+    if (me == 0) printf("%s\n", shmemx_wtime() - start > 0.8 ? "not ahead" : "ahead");
     shmem_barrier_all();
   } else if (strcmp(what, "sleep") == 0) {
     fprintf(stderr, "up\n");
