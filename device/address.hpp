@@ -82,10 +82,11 @@ SHMEM_D_ const Buffer *place_of(uintptr_t at) {
 
 // The row of at's buffer if that is in the State, else 0.
 SHMEM_D_ unsigned near_row(uintptr_t at) {
+  const Near near = arch::load_anew(state.near);
   unsigned row = 0;
   SHMEM_UNROLL_
   for (unsigned i = 0; i < near_buffers; i++)
-    if (at - state.near[i].base < state.near[i].size) row = max_pes + i * near_pes;
+    if (at - near.of[i].base < near.of[i].size) row = max_pes + i * near_pes;
   return row;
 }
 

@@ -177,11 +177,13 @@ struct Buffer {
 // What a kernel has to know first of a buffer. The first ones are in the State, too, in a job of few
 // PEs: a kernel that acquires loses what its L1 had of the table, and an H100 then waits 0.15 us for
 // what its constant cache still has (2026-11-24).
-struct Near {
-  uintptr_t base, size;
-};
 inline constexpr unsigned near_buffers = 4, near_pes = 64;
-inline constexpr Near nowhere{uintptr_t(1) << 63, 0};
+struct Near {
+  struct {
+    uintptr_t base, size;
+  } of[near_buffers];
+  void clear(unsigned i) { of[i] = {uintptr_t(1) << 63, 0}; } // nowhere
+};
 inline constexpr unsigned far_row = max_pes + near_buffers * near_pes;
 
 struct State {
@@ -197,7 +199,7 @@ struct State {
   Ring ring;
   uintptr_t buffers;     // where the table of buffers is + the binary logarithm of its places, or 0
   const uintptr_t *rows; // in device memory: those from far_row on
-  Near near[near_buffers];
+  Near near;
   int me, n;
   // From an address of the device heap here to the same object of PE pe. `closer` is set where a
   // kernel must look at the arguments: always for a pe that does not exist, for every pe under

@@ -27,7 +27,9 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
   if (chosen < 0) return false;
   const OnDevice on;
   hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
-  if (!tried(hipPointerGetAttributes(&a, p)) || !a.devicePointer || a.hostPointer) return false;
+  if (!tried(hipPointerGetAttributes(&a, p)) || a.hostPointer) return false;
+  // CUDA has no address in this GPU for another's memory, and no GPU for what it does not know.
+  if (!a.devicePointer && (a.device < 0 || a.device == chosen)) return false;
   if (a.device != chosen)
     fatal("%s: ptr = %p: memory of GPU %d, and this PE has its heap on GPU %d", fn, p, a.device,
           chosen);

@@ -118,7 +118,7 @@ void fill(const Flags &flags) {
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
   state.channels = channels_of_job();
   state.channels.at = uintptr_t(flags.own) + channels_at();
-  for (device::Near &n : state.near) n = device::nowhere;
+  for (unsigned i = 0; i < device::near_buffers; i++) state.near.clear(i);
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
@@ -188,12 +188,12 @@ void show_near(const std::vector<BufferThere> &all) {
   const auto place = std::find(near.begin(), near.end(), BufferThere{});
   const auto come =
       std::find_if(all.begin(), all.end(), [](const BufferThere &b) { return !is_in(buffers, b); });
-  for (size_t i = 0; i < near.size(); i++)
-    if (near[i].region && !is_in(all, near[i])) near[i] = {}, state.near[i] = device::nowhere;
+  for (unsigned i = 0; i < near.size(); i++)
+    if (near[i].region && !is_in(all, near[i])) near[i] = {}, state.near.clear(i);
   if (place == near.end() || come == all.end()) return;
   const auto i = size_t(place - near.begin());
   *place = *come;
-  state.near[i] = {come->region->base, come->region->size};
+  state.near.of[i] = {come->region->base, come->region->size};
   std::copy_n(come->row, self.n, state.delta + device::max_pes + i * device::near_pes);
 }
 } // namespace

@@ -93,7 +93,7 @@ LEFT = (
     (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28, "what a trace says of each tile; by clang 21"),
     (r"trace/product.*4gemm10send_tilesI", "gfx9", "sgpr_spill_count", 6, "the same"),
     (r"4gemm8multiplyI", "gfx9", "sgpr_spill_count", 2, "by clang 21"),
-    (r"4ring", "gfx9", "sgpr_spill_count", 31, "a wait, a put with signal of a workgroup and four of an element, all in a loop"),
+    (r"4ring", "gfx9", "sgpr_spill_count", 50, "a wait, a put with signal of a workgroup and four of an element, which each look among buffers, all in a loop; 50 by clang 21"),
 )
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.

@@ -81,7 +81,7 @@ SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
 template <class T> SHMEM_D_ T load_anew(const T &v) {
   auto *p = (const __attribute__((address_space(4))) T *)(&v);
   asm volatile("" : "+s"(p));
-  return *p;
+  return *(const T *)(p); // a load of constant memory, as inference of address spaces has it
 }
 SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool first, unsigned row,
                                unsigned i) {
