@@ -6,6 +6,7 @@
 #include "state.hpp"
 #include "sync.hpp"
 #include "thread.hpp"
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -41,22 +42,35 @@ void (*finalize)(); // what exit() does for a program that has not called shmem_
 pthread_t watcher;
 int stop_fd = -1;
 
+// Of a PE that has died the launcher hears as well, and kills the others, perhaps before its neighbour
+// has said so: then that one would be named by the neighbour's (1 of some thousand deaths on a busy
+// machine, 2026-11-25). So a PE watches the next two, and names the farther one if both are gone.
 void *watch(void *) {
-  const int next = (self.local + 1) % self.n_local;
-  Slot &slot = self.slots[next];
-  // A process that has ended has no pidfd; then only its phase tells whether it had left.
-  int pidfd = int(syscall(SYS_pidfd_open, slot.pid.load(), 0));
-  bool gone = pidfd < 0 && errno == ESRCH;
-  if (pidfd < 0 && !gone)
-    debug("pidfd_open: %s: left to the launcher to notice that a PE has died", strerror(errno));
-  pollfd fds[3] = {{pidfd, POLLIN, 0}, {self.pipe_read, POLLIN, 0}, {stop_fd, POLLIN, 0}};
+  constexpr int most = 2, pipe = most, stop = most + 1;
+  const int n = std::min(most, self.n_local - 1);
+  const auto local = [](int i) { return (self.local + 1 + i) % self.n_local; };
+  pollfd fds[most + 2] = {};
+  bool gone[most] = {}, any_gone = false;
+  for (int i = 0; i < most; i++) fds[i] = {-1, POLLIN, 0};
+  for (int i = 0; i < n; i++) {
+    // A process that has ended has no pidfd; then only its phase tells whether it had left.
+    fds[i].fd = int(syscall(SYS_pidfd_open, self.slots[local(i)].pid.load(), 0));
+    any_gone |= gone[i] = fds[i].fd < 0 && errno == ESRCH;
+    if (fds[i].fd < 0 && !gone[i])
+      debug("pidfd_open: %s: left to the launcher to notice that a PE has died", strerror(errno));
+  }
+  fds[pipe] = {self.pipe_read, POLLIN, 0};
+  fds[stop] = {stop_fd, POLLIN, 0};
   for (;;) {
-    if (!gone && poll(fds, 3, -1) < 0) continue;
-    if (fds[2].revents) break;
-    if (gone || fds[0].revents) {
-      gone = false;
-      fds[0].fd = -1;
-      if (slot.phase != Slot::done) report_death(next);
+    if (!any_gone && poll(fds, most + 2, -1) < 0) continue;
+    any_gone = false;
+    if (fds[stop].revents) break;
+    for (int i = n - 1; i >= 0; i--) {
+      if (!gone[i] && !fds[i].revents) continue;
+      gone[i] = false;
+      if (fds[i].fd >= 0) close(fds[i].fd);
+      fds[i] = {-1, POLLIN, 0};
+      if (self.slots[local(i)].phase != Slot::done) report_death(local(i));
     }
     if (self.job->dead) end_after_death();
     if (uint64_t ending = self.job->exit) {
@@ -65,7 +79,8 @@ void *watch(void *) {
       _exit(int(uint32_t(ending)));
     }
   }
-  if (pidfd >= 0) close(pidfd);
+  for (int i = 0; i < n; i++)
+    if (fds[i].fd >= 0) close(fds[i].fd);
   return nullptr;
 }
 
