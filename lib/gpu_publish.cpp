@@ -183,14 +183,12 @@ bool is_in(const std::vector<BufferThere> &v, const BufferThere &b) {
 // A kernel that runs may see half of this. So only a buffer that is new takes a place, since no such
 // kernel uses it, and none that this very call has made free, since of that its size may still be
 // seen.
-void show_near(const std::vector<BufferThere> &all) {
+void show_near(const std::vector<BufferThere> &all, const BufferThere *come) {
   if (self.n > int(device::near_pes)) return;
   const auto place = std::find(near.begin(), near.end(), BufferThere{});
-  const auto come =
-      std::find_if(all.begin(), all.end(), [](const BufferThere &b) { return !is_in(buffers, b); });
   for (unsigned i = 0; i < near.size(); i++)
     if (near[i].region && !is_in(all, near[i])) near[i] = {}, state.near.clear(i);
-  if (place == near.end() || come == all.end()) return;
+  if (place == near.end() || !come) return;
   const auto i = size_t(place - near.begin());
   *place = *come;
   state.near.of[i] = {come->region->base, come->region->size};
@@ -218,17 +216,20 @@ void show_buffers(std::vector<BufferThere> ascending) {
   // Each a device::Buffer, word by word.
   const size_t places = std::bit_ceil(ascending.size());
   std::vector<uintptr_t> table;
+  const BufferThere *come = nullptr; // since the last time: one at a time
   for (const BufferThere &b : ascending) {
     const auto &[region, deltas, place] = b;
     table.insert(table.end(), {region->base, region->size, row(place)});
     table.insert(table.end(), deltas, deltas + self.n);
-    if (!is_in(buffers, b)) copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
+    if (is_in(buffers, b)) continue;
+    come = &b;
+    copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
   }
   for (size_t i = ascending.size(); i < places; i++) {
     table.push_back(~uintptr_t(0)); // the base of nothing
     table.resize(table.size() + buffer_bytes() / sizeof table[0] - 1);
   }
-  show_near(ascending);
+  show_near(ascending, come);
   buffers = std::move(ascending);
   state.buffers = 0, state.rows = rows;
   if (!buffers.empty()) {
