@@ -84,6 +84,7 @@ ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_s
 # What kernels of the library and the examples may cost: a part of "OBJECT: NAME", the GPU, the cost, how much at most, and why.
 WITH_RING = "33 of four integer types where kernels reach other nodes, by clang 19; without, and of others, up to 32"
 TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
+CALLS = "a wait, a put with signal of a workgroup and four of an element, which each look among buffers, all in a loop"
 LEFT = (
     (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 32, TUPLES),
     (r"7kernels12_GLOBAL__N_1(7collect|9alltoalls)E", "gfx9", "sgpr_spill_count", 12, "with ring; 6 on gfx942, 12 on gfx90a, none without"),
@@ -93,7 +94,8 @@ LEFT = (
     (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28, "what a trace says of each tile; by clang 21"),
     (r"trace/product.*4gemm10send_tilesI", "gfx9", "sgpr_spill_count", 6, "the same"),
     (r"4gemm8multiplyI", "gfx9", "sgpr_spill_count", 2, "by clang 21"),
-    (r"4ring", "gfx9", "sgpr_spill_count", 50, "a wait, a put with signal of a workgroup and four of an element, which each look among buffers, all in a loop; 50 by clang 21"),
+    (r"4ring", "gfx9[45]", "sgpr_spill_count", 40, CALLS), # 40 by clang 21, 34 by clang 19
+    (r"4ring", "gfx90a", "sgpr_spill_count", 50, CALLS), # 50 by clang 21, 41 by clang 15
 )
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.
