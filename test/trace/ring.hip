@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One kernel that records more than there is room for: `ring ROUNDS EACH PAUSE` makes ROUNDS times
 // EACH marks, numbered from 0, and between two rounds waits for the host, which sleeps for PAUSE
-// milliseconds.
+// milliseconds. Another workgroup waits until the last round is done, in one call.
 #define SHMEM_TRACE_KERNELS
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 __global__ void marks(unsigned rounds, unsigned each, uint64_t *go, uint64_t *done) {
+  if (blockIdx.x == 1) {
+    if (threadIdx.x == 0) shmem_signal_wait_until(done, SHMEM_CMP_GE, rounds);
+    return;
+  }
   for (unsigned r = 0; r < rounds; r++) {
     if (threadIdx.x == 0) shmem_signal_wait_until(go, SHMEM_CMP_GE, r + 1);
     __syncthreads();
@@ -25,7 +29,7 @@ int main(int, char **argv) {
   auto *const words = static_cast<uint64_t *>(shmem_malloc_with_hints(256, SHMEMX_MALLOC_DEVICE));
   if (!words) shmem_global_exit(77);
   if (hipMemset(words, 0, 256) != hipSuccess || hipDeviceSynchronize() != hipSuccess) return 1;
-  hipLaunchKernelGGL(marks, dim3(1), dim3(32), 0, nullptr, rounds, each, words, words + 16);
+  hipLaunchKernelGGL(marks, dim3(2), dim3(32), 0, nullptr, rounds, each, words, words + 16);
   for (unsigned r = 0; r < rounds; r++) {
     shmem_uint64_p(words, pause ? r + 1 : rounds, shmem_my_pe());
     shmem_uint64_wait_until(words + 16, SHMEM_CMP_GE, r + 1);

@@ -32,6 +32,7 @@ constexpr uint64_t look_every =
 constexpr uint64_t write_every = 1000 * ms;
 constexpr size_t most_read = 1 << 20;           // records, before they are written: 32 MiB
 constexpr uint64_t records_at_a_time = 1 << 15; // that are copied: 1 MiB
+constexpr uint64_t apart = 256; // places, which are copied as soon as a second copy begins
 
 // The GPU's clock and the host's at one time, which may be wrong by error.
 struct Sample {
@@ -59,8 +60,11 @@ class Kernels {
   hipStream_t copies = nullptr, clocks = nullptr;
   Shared *shared = nullptr;
   uint64_t *clock_there = nullptr;
-  uint64_t next = 0; // the first place that is not read
-  uint64_t overwritten = 0;
+  uint64_t next = 0;             // the first place that was not looked at
+  std::vector<uint64_t> running; // ascending: those of calls that had not ended then
+  // Calls read, and those of which a place was left: of as many places as were taken the others are
+  // lost.
+  uint64_t accounted = 0, lost_calls = 0;
   Sample looked = {};  // host: when `taken` was read the last time; ticks: what it was
   Sample newest = {};  // the last call that ended: between two looks
   Sample written = {}; // what began before it is in the file
@@ -152,41 +156,67 @@ class Kernels {
     looked = {host, shared->taken, 0};
     return true;
   }
-  void skip(uint64_t until) {
-    if (next >= until) return;
-    overwritten += until - next;
-    next = until;
+  // To shared->records. n: at most records_at_a_time
+  bool fetch(uint64_t from, uint64_t n) {
+    const uint64_t place = records.place(from), first = std::min(n, records.room() - place);
+    return copy(shared->records, records.first + place, first * sizeof(Record)) &&
+           copy(shared->records + first, records.first, (n - first) * sizeof(Record)) &&
+           tried(hipStreamSynchronize(copies));
   }
-  // All that is whole. all: no kernel runs.
+  // r: what is at that place. If it is whole, which one is not whose call runs, or that was
+  // overwritten.
+  bool keep(const Record &r, uint64_t place) {
+    const uint8_t lap = records.lap(place);
+    if (r.lap0 != lap || r.lap1 != lap || r.lap2 != lap || r.lap3 != lap) return false;
+    read.push_back(r);
+    accounted += 1 + r.again;
+    return true;
+  }
+  // A place that is taken again need not be stored to yet: the last ones may have their records.
+  void skip(uint64_t until) {
+    const uint64_t most = std::min(records.room(), records_at_a_time);
+    for (next = std::max(next, until - std::min(until, most)); next < until; next++)
+      running.push_back(next);
+  }
+  // The places that were taken since the last time.
   bool take(bool all) {
     const Sample before = looked;
     if (!look()) return false;
     while (next != looked.ticks && (all || read.size() < most_read)) {
-      if (looked.ticks > records.room()) skip(looked.ticks - records.room());
-      const uint64_t n = std::min(looked.ticks - next, records_at_a_time),
-                     place = records.place(next), first = std::min(n, records.room() - place);
-      if (!copy(shared->records, records.first + place, first * sizeof(Record)) ||
-          !copy(shared->records + first, records.first, (n - first) * sizeof(Record)) || !look())
-        return false;
-      // What may have been overwritten while it was copied.
-      const uint64_t copied = next, end = next + n;
-      if (looked.ticks > records.room()) skip(std::min(looked.ticks - records.room(), end));
-      while (next < end) {
-        const Record &r = shared->records[next - copied];
-        const uint8_t lap = records.lap(next);
-        if (r.lap0 == lap && r.lap1 == lap && r.lap2 == lap && r.lap3 == lap) {
-          if (next >= before.ticks)
-            newest = {(before.host + now()) / 2, r.begin + r.took, (now() - before.host) / 2};
-          read.push_back(r);
-          next++;
-        } else if (all) {
-          skip(next + 1);
-        } else {
-          return true; // it comes
-        }
+      if (looked.ticks - next > records.room()) skip(looked.ticks - records.room());
+      const uint64_t n = std::min(looked.ticks - next, records_at_a_time);
+      if (!fetch(next, n)) return false;
+      const uint64_t host = now();
+      for (uint64_t i = 0; i < n; i++) {
+        const Record &r = shared->records[i];
+        if (!keep(r, next + i))
+          running.push_back(next + i);
+        else if (next + i >= before.ticks)
+          newest = {(before.host + host) / 2, r.begin + r.took, (host - before.host) / 2};
       }
+      next += n;
       if (all && read.size() >= most_read) write(Ask::finish);
+      if (!look()) return false;
     }
+    return true;
+  }
+  // Calls that ended since their places were looked at.
+  bool take_running() {
+    auto left = running.begin();
+    for (auto i = running.begin(); i != running.end();) {
+      const uint64_t from = *i;
+      auto end = i + 1;
+      while (end != running.end() && *end - from < records_at_a_time && *end - end[-1] <= apart)
+        ++end;
+      if (!fetch(from, end[-1] - from + 1)) return false;
+      for (; i != end; ++i) {
+        const Record &r = shared->records[*i - from];
+        // A later lap may have taken the place and not come to store, so it has to be read.
+        const bool overwritten = int8_t(r.lap0 - records.lap(*i)) > 0;
+        if (!keep(r, *i) && !overwritten && looked.ticks - *i < 2 * records.room()) *left++ = *i;
+      }
+    }
+    running.erase(left, running.end());
     return true;
   }
 
@@ -249,9 +279,16 @@ class Kernels {
     if (what == Ask::begin) return begin();
     if (what == Ask::finish && !tried(hipDeviceSynchronize())) return false;
     if (!take(what == Ask::finish)) return false;
-    if (what != Ask::nothing || read.size() >= most_read || now() - written.host >= write_every)
-      write(what);
-    if (what == Ask::finish) close();
+    const bool due = what != Ask::nothing || read.size() >= most_read ||
+                     now() - written.host >= write_every,
+               late = !running.empty() && looked.ticks - running.front() > records.room() / 2;
+    if ((due || late) && !take_running()) return false;
+    if (due) write(what);
+    if (what == Ask::finish) {
+      running.clear(); // no kernel runs
+      lost_calls = looked.ticks - std::exchange(accounted, looked.ticks);
+      close();
+    }
     return what != Ask::end && what != Ask::finish;
   }
   // ROCr 6.4 counts the signals of streams that are there when a program ends, as leaked. What
@@ -305,7 +342,7 @@ public:
     changed.notify_all();
     changed.wait(lock, free);
   }
-  uint64_t lost() { return std::exchange(overwritten, 0); }
+  uint64_t lost() { return std::exchange(lost_calls, 0); }
 
   inline static bool forked = false; // the thread is the parent's
   static void ask_here(Ask what);
