@@ -174,22 +174,29 @@ struct Buffer {
   // Behind it its n deltas again: outside where a PE is not in the team, away where it is not mapped.
 };
 
-// What a kernel has to know first of a buffer. The first ones are in the State, too, in a job of few
-// PEs: a kernel that acquires loses what its L1 had of the table, and an H100 then waits 0.15 us for
-// what its constant cache still has (2026-11-24).
-inline constexpr unsigned near_buffers = 4, near_pes = 64;
+// [base, base + size)
+struct Region {
+  uintptr_t base, size;
+};
+// The first buffers are in the State, too, in a job of few PEs: a kernel that acquires loses what
+// its L1 had of the table, and an H100 then waits 0.15 us for what its constant cache still has
+// (2026-11-24). Which of them an address may be in is asked in units, because 32 bits have the number
+// of one: one subtraction and one comparison each in place of two.
+inline constexpr unsigned near_buffers = 4, near_pes = 64, near_unit = 15; // 32 KiB
 struct Near {
   struct {
-    uintptr_t base, size;
+    uint32_t first, units; // that the buffer has a part of
   } of[near_buffers];
-  void clear(unsigned i) { of[i] = {uintptr_t(1) << 63, 0}; } // nowhere
 };
 inline constexpr unsigned far_row = max_pes + near_buffers * near_pes;
+// Where the deltas begin of region i of a State.
+SHMEM_HD_ constexpr unsigned near_row(unsigned i) {
+  return i ? max_pes + (i - 1) * near_pes : 0;
+}
 
 struct State {
-  uintptr_t base; // the device heap of this PE: [base, base + size)
-  size_t size;
-  const Team *teams;   // by id, in device memory
+  Region region[1 + near_buffers]; // the device heap of this PE; and the buffers of `near`
+  const Team *teams;               // by id, in device memory
   uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
   uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
   Report *report;      // NULL while nothing is to be told, see fill in lib/gpu_publish.cpp
@@ -210,7 +217,7 @@ struct State {
   uintptr_t flag_delta[max_pes]; // the same for arrived
 };
 static_assert(std::is_trivially_copyable_v<State> &&
-              sizeof(State) == 232 + 8 * far_row + 8 * max_pes);
+              sizeof(State) == 264 + 8 * far_row + 8 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

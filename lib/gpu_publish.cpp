@@ -110,15 +110,13 @@ size_t channels_at() {
 
 void fill(const Flags &flags) {
   state = {};
-  state.base = self.device.base;
-  state.size = self.device.size;
+  state.region[0] = {self.device.base, self.device.size};
   state.teams = teams;
   state.arrived = reinterpret_cast<uint64_t *>(flags.own);
   state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
   state.channels = channels_of_job();
   state.channels.at = uintptr_t(flags.own) + channels_at();
-  for (unsigned i = 0; i < device::near_buffers; i++) state.near.clear(i);
   state.me = self.me;
   state.n = self.n;
   for (int pe = 0; pe < device::max_pes; pe++) {
@@ -187,12 +185,17 @@ void show_near(const std::vector<BufferThere> &all, const BufferThere *come) {
   if (self.n > int(device::near_pes)) return;
   const auto place = std::find(near.begin(), near.end(), BufferThere{});
   for (unsigned i = 0; i < near.size(); i++)
-    if (near[i].region && !is_in(all, near[i])) near[i] = {}, state.near.clear(i);
+    if (near[i].region && !is_in(all, near[i]))
+      near[i] = {}, state.near.of[i] = {}, state.region[1 + i] = {};
   if (place == near.end() || !come) return;
   const auto i = size_t(place - near.begin());
   *place = *come;
-  state.near.of[i] = {come->region->base, come->region->size};
-  std::copy_n(come->row, self.n, state.delta + device::max_pes + i * device::near_pes);
+  const uintptr_t base = come->region->base, size = come->region->size,
+                  first = base >> device::near_unit;
+  state.near.of[i] = {uint32_t(first),
+                      uint32_t(((base + size - 1) >> device::near_unit) - first + 1)};
+  state.region[1 + i] = {base, size};
+  std::copy_n(come->row, self.n, state.delta + device::near_row(unsigned(1 + i)));
 }
 } // namespace
 
@@ -299,7 +302,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
   std::lock_guard guard(modules_mutex);
   module->next = modules;
   modules = module;
-  if (chosen < 0 || !state.size) return;
+  if (chosen < 0 || !state.region[0].size) return;
   OnDevice on;
   publish_to(module);
 }
@@ -308,7 +311,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
   using namespace shmem;
   using namespace shmem::gpu;
   std::lock_guard guard(modules_mutex);
-  if (chosen < 0 || !state.size)
+  if (chosen < 0 || !state.region[0].size)
     fatal("shmemx_module_init: there is no device heap, or no shmem_init before");
   OnDevice on;
   void *there = nullptr;
