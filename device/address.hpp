@@ -80,28 +80,27 @@ SHMEM_D_ const Buffer *place_of(uintptr_t at) {
   return reinterpret_cast<const Buffer *>(b);
 }
 
-// The region of the State that at is in, if it is in one. Without branches, of which an H100 takes 20
-// cycles each.
-SHMEM_D_ unsigned near_region(uintptr_t at) {
+// The row of the buffer that at is in, if that is in the State, or else the heap's. Without
+// branches, so that compilers do it before a loop.
+SHMEM_D_ unsigned near_row(uintptr_t at) {
   const Near near = arch::load_anew(state.near);
-  const uint32_t unit = uint32_t(at >> near_unit);
-  unsigned region = 0;
+  unsigned i = near_buffers;
   SHMEM_UNROLL_
-  for (unsigned i = 0; i < near_buffers; i++)
-    region = unit - near.of[i].first < near.of[i].units ? i + 1 : region;
-  return region;
+  for (unsigned k = 0; k < near_buffers; k++) i = near.of[k].has(uint32_t(at >> near_unit)) ? k : i;
+  return i * near_pes;
 }
-
-// The row of the buffer that p lies in; 0 on the heap, and where there is nothing symmetric.
+SHMEM_D_ bool on_heap(const void *p) {
+  return reinterpret_cast<uintptr_t>(p) - state.base < state.size;
+}
+// The row of the buffer that p lies in, or else the heap's.
 SHMEM_D_ unsigned row_of(const void *p) {
+  if (!state.buffers || on_heap(p)) return heap_row;
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  if (!state.buffers) return 0;
-  const unsigned region = near_region(at);
-  if (at - state.region[region].base < state.region[region].size) return near_row(region);
+  if (const unsigned row = near_row(at); row != heap_row) return row;
   const Buffer *const b = place_of(at);
   return at - arch::load_constant(&b->base) < arch::load_constant(&b->size)
              ? unsigned(arch::load_constant(&b->row))
-             : 0;
+             : heap_row;
 }
 SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
   return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
@@ -113,16 +112,15 @@ SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
 SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
                            size_t align, int pe, uintptr_t delta) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  const unsigned region = near_region(at);
-  const Region in = state.region[region];
-  uintptr_t there =
-      state.delta[near_row(region) + unsigned(pe) % (region ? near_pes : unsigned(max_pes))];
-  if (at - in.base < in.size && !((delta | there) & closer)) return there & ~many;
-  const uintptr_t from = at - state.region[0].base;
+  const unsigned row = near_row(at);
+  // Of no PE the word is another row's, and delta has the tag.
+  uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
+  if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer)) return there & ~many;
+  const uintptr_t from = at - state.base;
   size_t room = 0;
   there = delta & ~(closer | many);
-  if (from < state.region[0].size) {
-    room = state.region[0].size - from;
+  if (from < state.size) {
+    room = state.size - from;
   } else if (state.buffers) {
     const Buffer *const b = place_of(at);
     const auto *const deltas = reinterpret_cast<const uintptr_t *>(b + 1);
@@ -147,7 +145,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
 
 // Whether PE pe of the world, which there is, is not mapped.
 SHMEM_D_ bool is_away(int pe) {
-  return ring_built && state.delta[pe] & away;
+  return ring_built && state.heap_delta(pe) & away;
 }
 
 // Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(), where
@@ -155,8 +153,8 @@ SHMEM_D_ bool is_away(int pe) {
 template <class T, class Here, class Away>
 SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe, Here here,
                     [[maybe_unused]] Away not_here) {
-  uintptr_t delta = state.delta[unsigned(pe) % unsigned(max_pes)];
-  if (__builtin_expect(delta & (closer | many), 0)) {
+  uintptr_t delta = state.heap_delta(pe);
+  if (__builtin_expect(unsigned(delta) & (closer | many), 0)) {
     delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta);
     if constexpr (ring_built)
       if (delta & away) return not_here();

@@ -24,6 +24,7 @@
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
 //   take(counter)                 its next numbers, one for each lane that calls: for those of a wave
 //                                 that call together numbers in a row, by one atomic of the device
+//   take_alone(counter)           the same, by one atomic a lane, which waits when it uses its number
 //   wave_first(v)                 what the first lane has, in a whole wave
 //   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
 //                                 launch_bytes<T> of dynamic shared memory

@@ -91,10 +91,10 @@ SHMEM_D_ void ask(const char *fn, int pe, uint64_t at, unsigned what, size_t byt
 
 // On the heap or in a buffer, which the host reaches as well.
 SHMEM_D_ bool is_symmetric(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - state.region[0].base < state.region[0].size || row_of(p);
+  return on_heap(p) || row_of(p) != heap_row;
 }
 SHMEM_D_ uint64_t offset(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.region[0].base);
+  return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base);
 }
 
 // n blocks between this heap and that of pe. Of one thread.

@@ -174,29 +174,31 @@ struct Buffer {
   // Behind it its n deltas again: outside where a PE is not in the team, away where it is not mapped.
 };
 
-// [base, base + size)
-struct Region {
-  uintptr_t base, size;
-};
 // The first buffers are in the State, too, in a job of few PEs: a kernel that acquires loses what
 // its L1 had of the table, and an H100 then waits 0.15 us for what its constant cache still has
-// (2026-11-24). Which of them an address may be in is asked in units, because 32 bits have the number
-// of one: one subtraction and one comparison each in place of two.
-inline constexpr unsigned near_buffers = 4, near_pes = 64, near_unit = 15; // 32 KiB
+// (2026-11-24). By the units that a buffer has a part of: one that shares some with the heap or with
+// another buffer has no place here, so nothing else has to be compared, and 32 bits have the number
+// of a unit. Allocators give none of them to two owners. Units that are 2 TiB apart are the same.
+inline constexpr unsigned near_buffers = 4, near_pes = 64, near_unit = 9; // 512 bytes
 struct Near {
-  struct {
-    uint32_t first, units; // that the buffer has a part of
+  struct alignas(8) Units { // changed as one word
+    uint32_t first, count;
+    SHMEM_HD_ constexpr bool has(uint32_t unit) const { return unit - first < count; }
+    constexpr bool meets(Units u) const { return has(u.first) || u.has(first); }
+    static constexpr Units of(uintptr_t base, uintptr_t size) {
+      const auto from = uint32_t(base >> near_unit);
+      return {from, uint32_t((base + size - 1) >> near_unit) - from + 1};
+    }
   } of[near_buffers];
 };
-inline constexpr unsigned far_row = max_pes + near_buffers * near_pes;
-// Where the deltas begin of region i of a State.
-SHMEM_HD_ constexpr unsigned near_row(unsigned i) {
-  return i ? max_pes + (i - 1) * near_pes : 0;
-}
+// Where the deltas to all PEs begin, in State::delta: behind those of `near` the heap's. The rows of
+// others come after that, see State::rows.
+inline constexpr unsigned heap_row = near_buffers * near_pes, far_row = heap_row + max_pes;
 
 struct State {
-  Region region[1 + near_buffers]; // the device heap of this PE; and the buffers of `near`
-  const Team *teams;               // by id, in device memory
+  uintptr_t base; // the device heap of this PE: [base, base + size)
+  size_t size;
+  const Team *teams;   // by id, in device memory
   uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
   uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
   Report *report;      // NULL while nothing is to be told, see fill in lib/gpu_publish.cpp
@@ -208,16 +210,19 @@ struct State {
   const uintptr_t *rows; // in device memory: those from far_row on
   Near near;
   int me, n;
-  // From an address of the device heap here to the same object of PE pe. `closer` is set where a
-  // kernel must look at the arguments: always for a pe that does not exist, for every pe under
-  // SHMEM_CHECK, and for one that is not mapped, which has nothing else set but `away`. `many` is
-  // set while there are buffers: an address may be of one of them. Behind these are the rows of
-  // `near`, without `many`. A row's number is where it begins: 0 is that of the heap.
+  // From an address here to the same object of PE pe: rows of buffers, and then that of the device
+  // heap. There `closer` is set where a kernel must look at the arguments: always for a pe that does
+  // not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has nothing else
+  // set but `away`. `many` is set while there are buffers: an address may be of one of them.
   uintptr_t delta[far_row];
-  uintptr_t flag_delta[max_pes]; // the same for arrived
+  uintptr_t flag_delta[max_pes]; // the heap's for arrived
+
+  SHMEM_HD_ const uintptr_t &heap_delta(int pe) const {
+    return delta[heap_row + unsigned(pe) % unsigned(max_pes)];
+  }
 };
 static_assert(std::is_trivially_copyable_v<State> &&
-              sizeof(State) == 264 + 8 * far_row + 8 * max_pes);
+              sizeof(State) == 200 + 8 * far_row + 8 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

@@ -19,17 +19,16 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
   if (is_away(pe)) return nullptr;
-  if (const unsigned row = row_of(dest)) {
+  if (const unsigned row = row_of(dest); row != heap_row) {
     const uintptr_t delta = delta_in(row, unsigned(pe));
     return delta & closer ? nullptr : reinterpret_cast<void *>(p + delta);
   }
-  if (p - state.region[0].base >= state.region[0].size) return nullptr;
-  return reinterpret_cast<void *>(p + (state.delta[pe] & ~tags));
+  return on_heap(dest) ? reinterpret_cast<void *>(p + (state.heap_delta(pe) & ~tags)) : nullptr;
 }
 SHMEM_D_ int addr_accessible(const char *, const void *addr, int pe, Thread) {
   if (unsigned(pe) >= unsigned(state.n)) return 0;
-  if (const unsigned row = row_of(addr)) return !(delta_in(row, unsigned(pe)) & closer);
-  return reinterpret_cast<uintptr_t>(addr) - state.region[0].base < state.region[0].size;
+  const unsigned row = row_of(addr);
+  return row == heap_row ? on_heap(addr) : !(delta_in(row, unsigned(pe)) & closer);
 }
 SHMEM_D_ int team_my_pe(const char *, shmem_team_t team, Thread) {
   return team == SHMEM_TEAM_INVALID ? -1 : team_of(team_id(team)).me;

@@ -68,10 +68,6 @@ namespace shmem::trace {
 
 SHMEM_STATE_ Records records;
 
-// One for each thread, because what counts those of a wave waits for them.
-SHMEM_D_ uint64_t take_place() {
-  return arch::fetch_add<Order::relaxed, Range::device>(records.taken, uint64_t(1));
-}
 SHMEM_D_ void put(uint64_t at, uint64_t begin, uint64_t took, uint64_t bytes, int pe,
                   unsigned routine, bool again = false) {
   const uint8_t lap = records.lap(at);
@@ -86,7 +82,7 @@ SHMEM_D_ void put(uint64_t at, uint64_t begin, uint64_t took, uint64_t bytes, in
                     block | uint64_t(wave) << 32 | uint64_t(again) << 55 | last);
 }
 SHMEM_D_ void mark(unsigned id) {
-  if (records.first) put(take_place(), arch::clock(), 0, id, -1, user_event);
+  if (records.first) put(arch::take_alone(records.taken), arch::clock(), 0, id, -1, user_event);
 }
 
 // From here to the end of the block a routine runs. One thread of a scope writes the record; of
@@ -102,8 +98,8 @@ public:
   // The place is taken here, because the routine's own work covers what the atomic takes, 0.22 us of
   // an H100: an event of a call as long as that costs it 10 ns (2026-11-25).
   SHMEM_D_ Call(unsigned routine, uint64_t bytes, int pe)
-      : begin(records.first && !Scope{}.rank() ? arch::clock() : 0), at(begin ? take_place() : 0),
-        bytes(bytes), pe(pe), routine(routine) {}
+      : begin(records.first && !Scope{}.rank() ? arch::clock() : 0),
+        at(begin ? arch::take_alone(records.taken) : 0), bytes(bytes), pe(pe), routine(routine) {}
   SHMEM_D_ ~Call() {
     if (!begin) return;
     const uint64_t took = arch::clock() - begin;
@@ -111,7 +107,7 @@ public:
     const bool again =
         took > long_call &&
         arch::load<Order::relaxed, Range::device>(records.taken) - at > records.room() / 2;
-    put(again ? take_place() : at, begin, took, bytes, pe, routine, again);
+    put(again ? arch::take_alone(records.taken) : at, begin, took, bytes, pe, routine, again);
   }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;

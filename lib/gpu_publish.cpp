@@ -110,7 +110,8 @@ size_t channels_at() {
 
 void fill(const Flags &flags) {
   state = {};
-  state.region[0] = {self.device.base, self.device.size};
+  state.base = self.device.base;
+  state.size = self.device.size;
   state.teams = teams;
   state.arrived = reinterpret_cast<uint64_t *>(flags.own);
   state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
@@ -122,9 +123,10 @@ void fill(const Flags &flags) {
   for (int pe = 0; pe < device::max_pes; pe++) {
     const bool there = pe < self.n;
     const int i = there ? local_of(pe) : -1;
-    state.delta[pe] = i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
-                      : there ? device::closer | device::away
-                              : device::closer;
+    state.delta[device::heap_row + unsigned(pe)] =
+        i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
+        : there ? device::closer | device::away
+                : device::closer;
     state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
   if constexpr (net::built)
@@ -179,23 +181,25 @@ bool is_in(const std::vector<BufferThere> &v, const BufferThere &b) {
   return std::find(v.begin(), v.end(), b) != v.end();
 }
 // A kernel that runs may see half of this. So only a buffer that is new takes a place, since no such
-// kernel uses it, and none that this very call has made free, since of that its size may still be
-// seen.
+// kernel uses it, and none that this very call has made free.
 void show_near(const std::vector<BufferThere> &all, const BufferThere *come) {
+  using Units = device::Near::Units;
   if (self.n > int(device::near_pes)) return;
+  auto units = [](const BufferThere &b) { return Units::of(b.region->base, b.region->size); };
+  auto meets = [&](const BufferThere &b) {
+    return come && b != *come && units(b).meets(units(*come));
+  };
   const auto place = std::find(near.begin(), near.end(), BufferThere{});
   for (unsigned i = 0; i < near.size(); i++)
-    if (near[i].region && !is_in(all, near[i]))
-      near[i] = {}, state.near.of[i] = {}, state.region[1 + i] = {};
-  if (place == near.end() || !come) return;
+    if (near[i].region && (!is_in(all, near[i]) || meets(near[i])))
+      near[i] = {}, state.near.of[i].count = 0;
+  if (place == near.end() || !come || std::any_of(all.begin(), all.end(), meets) ||
+      Units::of(state.base, state.size).meets(units(*come)))
+    return;
   const auto i = size_t(place - near.begin());
   *place = *come;
-  const uintptr_t base = come->region->base, size = come->region->size,
-                  first = base >> device::near_unit;
-  state.near.of[i] = {uint32_t(first),
-                      uint32_t(((base + size - 1) >> device::near_unit) - first + 1)};
-  state.region[1 + i] = {base, size};
-  std::copy_n(come->row, self.n, state.delta + device::near_row(unsigned(1 + i)));
+  state.near.of[i] = units(*come);
+  std::copy_n(come->row, self.n, state.delta + i * device::near_pes);
 }
 } // namespace
 
@@ -244,8 +248,8 @@ void show_buffers(std::vector<BufferThere> ascending) {
     state.buffers = uintptr_t(at) + unsigned(std::countr_zero(places)); // of whole lines
   }
   for (int pe = 0; pe < self.n; pe++) {
-    state.delta[pe] &= ~device::many;
-    if (!buffers.empty()) state.delta[pe] |= device::many;
+    uintptr_t &delta = state.delta[device::heap_row + unsigned(pe)];
+    delta = buffers.empty() ? delta & ~device::many : delta | device::many;
   }
   publish_to_all();
 }
@@ -302,7 +306,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
   std::lock_guard guard(modules_mutex);
   module->next = modules;
   modules = module;
-  if (chosen < 0 || !state.region[0].size) return;
+  if (chosen < 0 || !state.size) return;
   OnDevice on;
   publish_to(module);
 }
@@ -311,7 +315,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
   using namespace shmem;
   using namespace shmem::gpu;
   std::lock_guard guard(modules_mutex);
-  if (chosen < 0 || !state.region[0].size)
+  if (chosen < 0 || !state.size)
     fatal("shmemx_module_init: there is no device heap, or no shmem_init before");
   OnDevice on;
   void *there = nullptr;

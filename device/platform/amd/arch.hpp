@@ -310,6 +310,9 @@ SHMEM_D_ uint64_t take(uint64_t *counter) {
                  high = unsigned(__builtin_amdgcn_readfirstlane(int(unsigned(first >> 32))));
   return (high << 32 | low) + before;
 }
+SHMEM_D_ uint64_t take_alone(uint64_t *counter) {
+  return fetch_add<Order::relaxed, Range::device>(counter, uint64_t(1));
+}
 // runtime::clock_rate ticks a second.
 SHMEM_D_ uint64_t clock() {
   return __builtin_amdgcn_s_memrealtime();

@@ -121,6 +121,9 @@ template <class T> SHMEM_D_ T &workgroup_object() {
 SHMEM_D_ uint64_t take(uint64_t *counter) { // a wave's lanes are fibers, which come one by one
   return fetch_add(counter, uint64_t(1));
 }
+SHMEM_D_ uint64_t take_alone(uint64_t *counter) {
+  return fetch_add<Order::relaxed, Range::device>(counter, uint64_t(1));
+}
 SHMEM_D_ uint64_t clock() {
   return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
 }

@@ -205,6 +205,18 @@ SHMEM_D_ uint64_t take(uint64_t *counter) {
     first = fetch_add<Order::relaxed, Range::device>(counter, uint64_t(__popc(lanes)));
   return __shfl_sync(lanes, first, __ffs(int(lanes)) - 1) + unsigned(before);
 }
+// Of a sum that it knows ptxas 13 makes one atomic of a wave's, whose answer the wave waits for: it
+// does not know that no lane has all lanes below it.
+SHMEM_D_ uint64_t take_alone(uint64_t *counter) {
+  unsigned lower;
+  uint64_t seen;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(lower));
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+               : "=l"(seen)
+               : "l"(counter), "l"(uint64_t(1 + (lower >> 31)))
+               : "memory");
+  return seen;
+}
 // Nanoseconds: see runtime::clock_rate.
 SHMEM_D_ uint64_t clock() {
   uint64_t t;
