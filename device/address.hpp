@@ -90,7 +90,7 @@ SHMEM_D_ unsigned near_row(uintptr_t at) {
   return i * near_pes;
 }
 SHMEM_D_ bool on_heap(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) - state.base < state.size;
+  return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base) < arch::load_anew(state.size);
 }
 // The row of the buffer that p lies in, or else the heap's.
 SHMEM_D_ unsigned row_of(const void *p) {
@@ -106,31 +106,36 @@ SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
   return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
 }
 
-// The delta of pe, tagged by the library as one to look at closer, or that has to be that of p's
-// buffer. All that is loaded of a place is loaded at once: an H100 waits 40 cycles for each load
-// that has to know another (2026-11-23).
-SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
-                           size_t align, int pe, uintptr_t delta) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(p);
-  const unsigned row = near_row(at);
-  // Of no PE the word is another row's, and delta has the tag.
-  uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
-  if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer)) return there & ~many;
-  const uintptr_t from = at - state.base;
+// A buffer, if at is in it; and the delta of pe. All that is loaded is loaded at once: an H100 waits 40
+// cycles for each load that has to know another (2026-11-23).
+struct Found {
+  size_t room; // from at to its end
+  uintptr_t there;
+};
+SHMEM_D_ Found find(uintptr_t at, int pe) {
+  const Buffer *const b = place_of(at);
+  const uintptr_t offset = at - arch::load_constant(&b->base), size = arch::load_constant(&b->size),
+                  there = arch::load_constant(reinterpret_cast<const uintptr_t *>(b + 1) + pe);
+  return {offset < size ? size - offset : 0, there};
+}
+// There is such a PE. Tagged where more is to be said.
+SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
+  const Found found = find(at, pe);
+  return found.room ? found.there : outside;
+}
+// The delta of pe for a call that has to be looked at, or the end of the kernel.
+SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, size_t bytes,
+                             size_t align, int pe, uintptr_t delta) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(p), from = at - arch::load_anew(state.base),
+                  size = arch::load_anew(state.size);
+  uintptr_t there = delta & ~(closer | many);
   size_t room = 0;
-  there = delta & ~(closer | many);
-  if (from < state.size) {
-    room = state.size - from;
-  } else if (state.buffers) {
-    const Buffer *const b = place_of(at);
-    const auto *const deltas = reinterpret_cast<const uintptr_t *>(b + 1);
-    const uintptr_t offset = at - arch::load_constant(&b->base),
-                    size = arch::load_constant(&b->size),
-                    theirs =
-                        arch::load_constant(deltas + (unsigned(pe) < unsigned(state.n) ? pe : 0));
-    there = theirs; // whatever comes: a load that had a branch before it would wait for size
-    room = offset < size ? size - offset : 0;
-    if (offset < size && !((delta | theirs) & closer)) return there;
+  if (from < size) {
+    room = size - from;
+  } else if (arch::load_anew(state.buffers)) {
+    const Found found = find(at, unsigned(pe) < unsigned(state.n) ? pe : 0);
+    room = found.room, there = found.there;
+    if (!SHMEM_CALLS_ && room && !((delta | there) & closer)) return there;
   }
   const Report::Kind kind = unsigned(pe) >= unsigned(state.n) ? Report::bad_pe
                             : bytes == 0                      ? Report::none
@@ -141,6 +146,21 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
                                                               : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;
+}
+
+// The delta of pe, tagged by the library as one to look at closer, or that has to be that of p's
+// buffer.
+SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
+                           size_t align, int pe, uintptr_t delta) {
+  const unsigned row = near_row(reinterpret_cast<uintptr_t>(p));
+  // Of no PE the word is another row's, and delta has the tag.
+  uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
+  if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer)) return there & ~many;
+  if (SHMEM_CALLS_ && !(unsigned(delta) & closer)) {
+    there = far_delta(reinterpret_cast<uintptr_t>(p), pe);
+    if (!(unsigned(there) & closer)) return there;
+  }
+  return search(fn, arg, p, bytes, align, pe, delta);
 }
 
 // Whether PE pe of the world, which there is, is not mapped.

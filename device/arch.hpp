@@ -66,6 +66,16 @@
 #define SHMEM_ON_GPU_(gpu, other) other
 #endif
 
+// SHMEM_RARE_ before a function for what rarely happens, which is called where that costs the rest
+// nothing: SHMEM_CALLS_ is 1. On AMD a kernel with a call takes all registers and a stack.
+#ifdef __CUDACC__
+#define SHMEM_CALLS_ 1
+#define SHMEM_RARE_ __device__ inline __attribute__((noinline))
+#else
+#define SHMEM_CALLS_ 0
+#define SHMEM_RARE_ SHMEM_D_
+#endif
+
 #if defined __HIPCC__ && !defined __CUDACC__
 #define SHMEM_STOPS_ // see platform/amd/arch.hpp
 #else

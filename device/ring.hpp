@@ -154,8 +154,8 @@ SHMEM_D_ void get_piece(const char *fn, char *dest, uint64_t at, size_t bytes, i
 // By the threads of a scope, which have met since source was stored, each after its wait_stores.
 // Gives the ticket to await before source may change, or 0.
 template <class T, class Scope>
-SHMEM_D_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, int pe,
-                      Scope scope) {
+SHMEM_RARE_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, int pe,
+                         Scope scope) {
   const size_t bytes = n * sizeof(T);
   if (bytes > put_bytes && is_symmetric(source))
     return scope.rank() ? 0 : move(fn, Request::put, dest, source, pe, bytes);
@@ -169,7 +169,7 @@ SHMEM_D_ uint64_t put(const char *fn, const T *dest, const T *source, size_t n, 
 }
 // The same: the ticket to await before dest is there.
 template <class T, class Scope>
-SHMEM_D_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int pe, Scope scope) {
+SHMEM_RARE_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int pe, Scope scope) {
   const size_t bytes = n * sizeof(T);
   if (bytes > get_bytes && is_symmetric(dest))
     return scope.rank() || !bytes ? 0 : move(fn, Request::get, source, dest, pe, bytes);
@@ -182,12 +182,12 @@ SHMEM_D_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int pe
   return 0;
 }
 
-template <class T> SHMEM_D_ void amo(const char *fn, Amo op, const T *dest, int pe, T value) {
+template <class T> SHMEM_RARE_ void amo(const char *fn, Amo op, const T *dest, int pe, T value) {
   post(fn, pe, offset(dest), unsigned(op), sizeof(T), 0,
        [&](uint64_t *w) { arch::store(w, uint64_t(arch::to_bits(value))); });
 }
 template <class T>
-SHMEM_D_ T fetch_amo(const char *fn, Amo op, const T *dest, int pe, T value, T cond = T{}) {
+SHMEM_RARE_ T fetch_amo(const char *fn, Amo op, const T *dest, int pe, T value, T cond = T{}) {
   arch::Bits<T> seen;
   ask(
       fn, pe, offset(dest), unsigned(op), sizeof(T),
