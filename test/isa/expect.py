@@ -32,7 +32,7 @@ WORDS = {
     "load16": (r"global_load_dwordx4 .*off" + LOAD[0], r"global_load_dwordx4 .*off" + LOAD[1]),
     "cached16": (r"global_load_dwordx4 .*(off|\])" + END, r"global_load_dwordx4 .*(off|\])" + END),
     "cached8": (r"global_load_dwordx2 .*(off|\])" + END, r"global_load_dwordx2 .*(off|\])" + END),
-    "add": (r"global_atomic_add_x2 v\S+, v\[.*(off|\])" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
+    "add": (r"global_atomic_add_x2 v\d+, v\[.*\]" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
     "fetch_add": (r"global_atomic_add_x2 v\[.* glc", r"global_atomic_add_x2 v\[.* sc0 sc1"),
     "swap": (r"global_atomic_swap v.* glc", r"global_atomic_swap v.* sc0 sc1"),
     "compare_swap": (r"global_atomic_cmpswap v.* glc", r"global_atomic_cmpswap v.* sc0 sc1"),
