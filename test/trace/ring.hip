@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// One kernel that records more than there is room for: `ring ROUNDS EACH PAUSE` makes ROUNDS times
-// EACH marks, numbered from 0, and between two rounds waits for the host, which sleeps for PAUSE
-// milliseconds. Another workgroup waits until the last round is done, in one call.
+// Kernels that record more than there is room for: `ring ROUNDS EACH PAUSE` makes ROUNDS times EACH
+// marks, numbered from 0, and between two rounds waits for the host, which sleeps for PAUSE
+// milliseconds. Where it does, a call begins before each of the first rounds that waits until the last
+// one is done.
 #define SHMEM_TRACE_KERNELS
 #include <cstdio>
 #include <cstdlib>
 #include <shmem/device/shmem.hpp>
 #include <unistd.h>
 
+__global__ void wait(unsigned rounds, uint64_t *done) {
+  shmem_signal_wait_until(done, SHMEM_CMP_GE, rounds);
+}
+
 __global__ void marks(unsigned rounds, unsigned each, uint64_t *go, uint64_t *done) {
-  if (blockIdx.x == 1) {
-    if (threadIdx.x == 0) shmem_signal_wait_until(done, SHMEM_CMP_GE, rounds);
-    return;
-  }
   for (unsigned r = 0; r < rounds; r++) {
     if (threadIdx.x == 0) shmem_signal_wait_until(go, SHMEM_CMP_GE, r + 1);
     __syncthreads();
@@ -29,8 +30,14 @@ int main(int, char **argv) {
   auto *const words = static_cast<uint64_t *>(shmem_malloc_with_hints(256, SHMEMX_MALLOC_DEVICE));
   if (!words) shmem_global_exit(77);
   if (hipMemset(words, 0, 256) != hipSuccess || hipDeviceSynchronize() != hipSuccess) return 1;
-  hipLaunchKernelGGL(marks, dim3(2), dim3(32), 0, nullptr, rounds, each, words, words + 16);
+  hipLaunchKernelGGL(marks, dim3(1), dim3(32), 0, nullptr, rounds, each, words, words + 16);
   for (unsigned r = 0; r < rounds; r++) {
+    if (pause && r < 4) {
+      hipStream_t stream;
+      if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) return 1;
+      hipLaunchKernelGGL(wait, dim3(1), dim3(1), 0, stream, rounds, words + 16);
+      usleep(pause);
+    }
     shmem_uint64_p(words, pause ? r + 1 : rounds, shmem_my_pe());
     shmem_uint64_wait_until(words + 16, SHMEM_CMP_GE, r + 1);
     if (pause) usleep(pause);

@@ -156,7 +156,8 @@ class Kernels {
     looked = {host, shared->taken, 0};
     return true;
   }
-  // To shared->records. n: at most records_at_a_time
+  uint64_t most_at_a_time() const { return std::min(records.room(), records_at_a_time); }
+  // To shared->records. n: at most most_at_a_time(), so that no place is among them twice
   bool fetch(uint64_t from, uint64_t n) {
     const uint64_t place = records.place(from), first = std::min(n, records.room() - place);
     return copy(shared->records, records.first + place, first * sizeof(Record)) &&
@@ -174,8 +175,7 @@ class Kernels {
   }
   // A place that is taken again need not be stored to yet: the last ones may have their records.
   void skip(uint64_t until) {
-    const uint64_t most = std::min(records.room(), records_at_a_time);
-    for (next = std::max(next, until - std::min(until, most)); next < until; next++)
+    for (next = std::max(next, until - std::min(until, most_at_a_time())); next < until; next++)
       running.push_back(next);
   }
   // The places that were taken since the last time.
@@ -206,7 +206,7 @@ class Kernels {
     for (auto i = running.begin(); i != running.end();) {
       const uint64_t from = *i;
       auto end = i + 1;
-      while (end != running.end() && *end - from < records_at_a_time && *end - end[-1] <= apart)
+      while (end != running.end() && *end - from < most_at_a_time() && *end - end[-1] <= apart)
         ++end;
       if (!fetch(from, end[-1] - from + 1)) return false;
       for (; i != end; ++i) {
@@ -281,7 +281,7 @@ class Kernels {
     if (!take(what == Ask::finish)) return false;
     const bool due = what != Ask::nothing || read.size() >= most_read ||
                      now() - written.host >= write_every,
-               late = !running.empty() && looked.ticks - running.front() > records.room() / 2;
+               late = !running.empty() && looked.ticks - running.front() > records.room() / 4;
     if ((due || late) && !take_running()) return false;
     if (due) write(what);
     if (what == Ask::finish) {
