@@ -37,14 +37,27 @@ void report_loss(int pe, const char *what) {
   end_job(1);
 }
 
+uint64_t polls() {
+  return answering.polls.load(std::memory_order_relaxed);
+}
+bool is_free(std::mutex &m) {
+  if (!m.try_lock()) return false;
+  m.unlock();
+  return true;
+}
 // While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs on
 // 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other things
-// from time to time.
+// from time to time. The longer calls have polled the longer it sleeps: where all cores are busy
+// somebody loses one each time it wakes. A call that has the lock sends, and will poll next.
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  for (int i = 0; i < 100 && !woken && !answering.failed; i++, seen = now) {
-    if ((now = answering.polls.load(std::memory_order_relaxed)) == seen) return;
-    usleep(1000);
+  bool sends = false;
+  for (int i = 0; i < 25 && !woken && !answering.failed && !answering.ends; i++, seen = now) {
+    if ((now = polls()) == seen) {
+      if (sends || is_free(lock)) return;
+      sends = true;
+    }
+    usleep(i < 2 ? 1000 : 4000);
   }
 }
 
@@ -90,14 +103,26 @@ void *serve(void *) {
   must(ucp_worker_get_efd(worker, &events), "ucp_worker_get_efd");
   pollfd fds[2] = {{events, POLLIN, 0}, {answering.fd, POLLIN, 0}};
   Watch watch;
+  int refused = 0;
   for (;;) {
     unsigned n = 0;
-    ucs_status_t status;
+    ucs_status_t status = UCS_ERR_BUSY;
     const int rest = watch.look();
-    {
-      std::lock_guard guard(lock);
-      while (ucp_worker_progress(worker)) n++;
+    const uint64_t before = polls();
+    // Each poll of a call would wake who waits for the lock, which comes too late. So the thread asks; but
+    // not for ever, because of calls that send and never poll.
+    std::unique_lock guard(lock, std::defer_lock);
+    if (refused == 10) guard.lock();
+    if (guard || guard.try_lock()) {
+      refused = 0;
+      while (ucp_worker_progress(worker)) {
+        n++;
+        if (polls() != before) break;
+      }
       status = ucp_worker_arm(worker);
+      guard.unlock();
+    } else {
+      refused = polls() == before ? refused + 1 : 0;
     }
     if (answering.ends && status != UCS_ERR_BUSY) { // the answer is out
       leaving = true;
@@ -106,11 +131,14 @@ void *serve(void *) {
     }
     // Who sleeps until an object of its own changes hears nothing of what is stored from here.
     if (n) ring({nullptr, false});
-    if (status == UCS_ERR_BUSY) continue;
+    if (status == UCS_ERR_BUSY) {
+      leave_to_callers(before, stopping);
+      continue;
+    }
     if (stopping) return nullptr;
     if (answering.failed && !over())
       report_loss(int(answering.failed.load() - peers), ucs_status_string(answering.failure));
-    const uint64_t seen = answering.polls.load(std::memory_order_relaxed);
+    const uint64_t seen = polls();
     fds[1].revents = 0;
     poll(fds, 2, rest);
     leave_to_callers(seen, fds[1].revents);
