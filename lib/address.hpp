@@ -58,6 +58,24 @@ struct Slow {
   static bool careful() { return self.careful; }
 };
 
+// While it lives something is asked of another node, by a context if that was created.
+class Begins {
+  Context *by;
+
+public:
+  explicit Begins(Context *by) : by(by) {}
+  ~Begins() {
+    if (!by) return;
+    const std::atomic_ref begun(by->begun);
+    const uint64_t last = net::last_begun();
+    uint64_t seen = begun.load(std::memory_order_relaxed);
+    while (seen < last && !begun.compare_exchange_weak(seen, last, std::memory_order_relaxed)) {
+    }
+  }
+  Begins(const Begins &) = delete;
+  Begins &operator=(const Begins &) = delete;
+};
+
 // Calls f(the object at PE pe of the context's team, Fast or Slow). f also takes the net::Remote of
 // a PE that is not mapped. The slow path is a function of its own that ends with f, so that nothing
 // lives across a call in the fast one, which therefore needs no stack.
@@ -67,7 +85,10 @@ template <class C, class T, class F>
   const int r = rank(fn, c, pe);
   const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other});
   if constexpr (net::built)
-    if (!there) return f(net::Remote<T>{p, r}, Slow{});
+    if (!there) {
+      const Begins begins(created(c));
+      return f(net::Remote<T>{p, r}, Slow{});
+    }
   return f(static_cast<T *>(*there), Slow{});
 }
 template <class C, class T, class F>

@@ -63,8 +63,11 @@ void put_in_order(Remote<void> dest, const void *source, size_t bytes);
 // message takes, and at the latest by send_gathered or quiet.
 void gather_stores(bool on);
 void send_gathered();
-// All that this PE has begun is done where it is to be seen.
+// What this PE begins has numbers. Who keeps that of its last one waits for no later one.
+uint64_t last_begun();
+// All that it has begun, or that up to that number, is done where it is to be seen.
 void quiet();
+void quiet(uint64_t until);
 void quiet_at(int pe); // there alone
 // Does some of what there is to do without waiting; false if there was nothing. often: the caller
 // polls, so the thread that answers may leave it to that.

@@ -8,11 +8,18 @@
 
 namespace shmem {
 
-// Waits for every operation that is on its way, by the GPU or to another node.
-inline void finish() {
-  if constexpr (net::built) gpu::finish_ring();
+// Waits for every operation that is on its way, by the GPU or to another node, or for what this
+// context has asked of another node.
+inline void finish(const Context *only = nullptr) {
+  if constexpr (net::built)
+    if (!only) gpu::finish_ring(); // kernels have the default context
   gpu::finish();
-  if constexpr (net::built) net::quiet();
+  if constexpr (net::built) {
+    if (only)
+      net::quiet(std::atomic_ref(only->begun).load(std::memory_order_relaxed));
+    else
+      net::quiet();
+  }
 }
 
 namespace api {
@@ -28,7 +35,7 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
 // combined on the way, which only a full fence ends.
 template <class C> [[gnu::cold, gnu::noinline]] void complete(const char *fn, C c) {
   if (self.check) check_order(fn, c);
-  finish();
+  finish(created(c));
   full_fence();
 }
 

@@ -131,6 +131,7 @@ struct Context {
   Team *team;
   int start, stride; // of the team, for the data path
   long options;
+  uint64_t begun; // the last of what it has asked of another node, see net::quiet
 };
 
 // A team, as this process sees it: member i is PE start + i * stride of the world.

@@ -359,7 +359,7 @@ int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t
   constexpr long all = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
   if (self.check && options & ~all) fatal("%s: options = %ld: unknown option", fn, options);
   std::lock_guard guard(lists);
-  t.contexts.push_front({&t, t.start, t.stride, options});
+  t.contexts.push_front({&t, t.start, t.stride, options, 0});
   *ctx = reinterpret_cast<shmem_ctx_t>(with_id(&t.contexts.front(), t.id));
   return 0;
 }
@@ -372,9 +372,9 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
-  full_fence(); // the quiet
-  if (self.careful) finish();
   const Context *c = context_of(ctx);
+  full_fence(); // the quiet
+  if (self.careful) finish(c);
   std::lock_guard guard(lists);
   c->team->contexts.remove_if([=](const Context &other) { return &other == c; });
 }

@@ -125,6 +125,15 @@ inline Context *context_of(shmem_ctx_t ctx) { // not of a predefined one
   return reinterpret_cast<Context *>(without_id(ctx));
 }
 
+struct World {}; // the default context, and the team of all
+// Null for those that are not created.
+inline Context *created(World) {
+  return nullptr;
+}
+inline Context *created(shmem_ctx_t ctx) {
+  return ctx == SHMEM_CTX_INVALID || ctx == SHMEM_CTX_DEFAULT ? nullptr : context_of(ctx);
+}
+
 // Null for an invalid handle. Below, fn is the routine that was called, for messages.
 Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
@@ -135,7 +144,6 @@ void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);
 
 // The world PE of PE pe in the context's team.
-struct World {};
 inline int plain_rank(World, int pe) {
   return pe;
 }

@@ -97,7 +97,7 @@ while [ "$(pgrep -cf "^$1 $2")" -lt 4 ]; do sleep 0.1; done
 sleep 1
 ip link set veth2.0 down
 echo cut
-[ "$2" = talk ] && sleep 2 && ip link set veth2.0 up
+[ "$2" = sleep ] || { sleep 2; ip link set veth2.0 up; }
 wait $job
 """
 
@@ -107,9 +107,10 @@ def cut_job(what):
                             start_new_session=True)
 
 
-out, err = (process := cut_job("talk")).communicate(timeout=60)
-if process.returncode or "talked" not in out:
-    sys.exit(f"link down for 2 s: status {process.returncode}:\n{out}{err}")
+for what, word in ("talk", "talked"), ("apart", "\napart"):
+    out, err = (process := cut_job(what)).communicate(timeout=60)
+    if process.returncode or word not in out:
+        sys.exit(f"link down for 2 s, {what}: status {process.returncode}:\n{out}{err}")
 os.environ["SHMEM_NET_TIMEOUT"] = "4"
 process = cut_job("sleep")
 while "cut" not in process.stdout.readline():

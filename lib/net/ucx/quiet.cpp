@@ -21,7 +21,7 @@ void flush(Peer &peer) {
     tell_quiet();
     ucp_request_free(request);
   };
-  peer.flushing = begun.now;
+  peer.flushing = last_begun();
   ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
   began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
   if (UCS_PTR_IS_PTR(request)) return;
@@ -64,14 +64,8 @@ bool completes(uint64_t until, const Peer *only) {
 
 } // namespace
 
-static void quiet_of(const Peer *only) {
-  send_gathered();
+static void quiet_of(const Peer *only, uint64_t until) {
   if (begun.n_busy.load(std::memory_order_relaxed) == 0) return;
-  uint64_t until;
-  {
-    std::lock_guard guard(lock);
-    until = begun.now;
-  }
   // The lock is asked for only when there is something new: who polls has it for nothing, and keeps
   // the thread that answers from it.
   wait_for([=, seen = ~uint64_t(0)]() mutable {
@@ -79,11 +73,19 @@ static void quiet_of(const Peer *only) {
     return std::exchange(seen, now) == now || completes(until, only);
   });
 }
+uint64_t last_begun() {
+  return begun.now.load(std::memory_order_relaxed);
+}
 void quiet() {
-  quiet_of(nullptr);
+  send_gathered();
+  quiet_of(nullptr, last_begun());
+}
+void quiet(uint64_t until) {
+  quiet_of(nullptr, until);
 }
 void quiet_at(int pe) {
-  quiet_of(&peers[pe]);
+  send_gathered();
+  quiet_of(&peers[pe], last_begun());
 }
 
 void put_in_order(Remote<void> dest, const void *source, size_t bytes) {

@@ -124,9 +124,9 @@ struct Peer {
   bool busy() const { return done < moved || !answers(~uint64_t(0)); }
 };
 
-// What quiet is to complete. Under the lock, but for the atomics.
+// What quiet is to complete. Under the lock, but for loads of the atomics.
 struct Begun {
-  uint64_t now;               // the clock
+  std::atomic<uint64_t> now;  // the clock
   std::vector<Peer *> busy;   // where something is begun
   std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
   std::atomic<uint64_t> news; // how often that has changed which quiet waits for

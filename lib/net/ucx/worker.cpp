@@ -187,7 +187,9 @@ uint64_t tick(Peer &peer) {
     begun.busy.push_back(&peer);
     begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
   }
-  return ++begun.now;
+  const uint64_t now = last_begun() + 1;
+  begun.now.store(now, std::memory_order_relaxed);
+  return now;
 }
 
 int first_of(int pe) {
