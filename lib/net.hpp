@@ -69,6 +69,7 @@ uint64_t last_begun();
 void quiet();
 void quiet(uint64_t until);
 void quiet_at(int pe); // there alone
+void quiet_at(const int *pes, size_t n, uint64_t until);
 // Does some of what there is to do without waiting; false if there was nothing. often: the caller
 // polls, so the thread that answers may leave it to that.
 bool progress(bool often = true);

@@ -5,21 +5,21 @@
 #include "address.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include <vector>
 
 namespace shmem {
 
+// Of what is begun at other nodes the last number that this context waits for.
+inline uint64_t last_begun(Context *only) {
+  return only ? std::atomic_ref(only->begun).load(std::memory_order_relaxed) : net::last_begun();
+}
 // Waits for every operation that is on its way, by the GPU or to another node, or for what this
 // context has asked of another node.
-inline void finish(const Context *only = nullptr) {
+inline void finish(Context *only = nullptr) {
   if constexpr (net::built)
     if (!only) gpu::finish_ring(); // kernels have the default context
   gpu::finish();
-  if constexpr (net::built) {
-    if (only)
-      net::quiet(std::atomic_ref(only->begun).load(std::memory_order_relaxed));
-    else
-      net::quiet();
-  }
+  if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
 }
 
 namespace api {
@@ -59,12 +59,27 @@ inline int team_size(shmem_ctx_t ctx) {
          : ctx == SHMEM_CTX_DEFAULT ? self.n
                                     : context_of(ctx)->team->n;
 }
+// Copies by the GPU are waited for whichever PE they go to; of other nodes those PEs alone.
+template <class C>
+[[gnu::cold, gnu::noinline]] void complete_at(const char *fn, C c, const int *pes, size_t n) {
+  if (self.check) check_order(fn, c);
+  const int size = team_size(c);
+  std::vector<int> far;
+  for (size_t i = 0; i < n && size; i++) {
+    if (self.check && unsigned(pes[i]) >= unsigned(size))
+      fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, pes[i], size - 1);
+    if (const int pe = plain_rank(c, pes[i]); local_of(pe) < 0) far.push_back(pe);
+  }
+  if constexpr (net::built)
+    if (!created(c)) gpu::finish_ring();
+  gpu::finish();
+  if constexpr (net::built)
+    if (!far.empty()) net::quiet_at(far.data(), far.size(), last_begun(created(c)));
+  full_fence();
+}
 template <class C> inline void pe_quiet(const char *fn, C c, const int *target_pes, size_t npes) {
-  quiet(fn, c);
-  if (!self.check) return;
-  for (size_t i = 0; i < npes && team_size(c); i++)
-    if (unsigned(target_pes[i]) >= unsigned(team_size(c)))
-      fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, target_pes[i], team_size(c) - 1);
+  if (self.careful) return complete_at(fn, c, target_pes, npes);
+  full_fence();
 }
 
 } // namespace api

@@ -372,7 +372,7 @@ void ctx_destroy(const char *fn, shmem_ctx_t ctx) {
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) fatal("%s: ctx = SHMEM_CTX_DEFAULT: cannot be destroyed", fn);
   if (self.check) check_context(fn, ctx);
-  const Context *c = context_of(ctx);
+  Context *const c = context_of(ctx);
   full_fence(); // the quiet
   if (self.careful) finish(c);
   std::lock_guard guard(lists);

@@ -64,28 +64,36 @@ bool completes(uint64_t until, const Peer *only) {
 
 } // namespace
 
-static void quiet_of(const Peer *only, uint64_t until) {
+// left(): whether something is not done.
+template <class F> static void wait_until_done(F left) {
   if (begun.n_busy.load(std::memory_order_relaxed) == 0) return;
   // The lock is asked for only when there is something new: who polls has it for nothing, and keeps
   // the thread that answers from it.
-  wait_for([=, seen = ~uint64_t(0)]() mutable {
+  wait_for([&, seen = ~uint64_t(0)]() mutable {
     const uint64_t now = begun.news.load(std::memory_order_acquire);
-    return std::exchange(seen, now) == now || completes(until, only);
+    return std::exchange(seen, now) == now || left();
   });
 }
 uint64_t last_begun() {
   return begun.now.load(std::memory_order_relaxed);
 }
+void quiet(uint64_t until) {
+  wait_until_done([&] { return completes(until, nullptr); });
+}
 void quiet() {
   send_gathered();
-  quiet_of(nullptr, last_begun());
+  quiet(last_begun());
 }
-void quiet(uint64_t until) {
-  quiet_of(nullptr, until);
+void quiet_at(const int *pes, size_t n, uint64_t until) {
+  wait_until_done([&] {
+    bool left = false;
+    for (size_t i = 0; i < n; i++) left |= completes(until, &peers[pes[i]]);
+    return left;
+  });
 }
 void quiet_at(int pe) {
   send_gathered();
-  quiet_of(&peers[pe], last_begun());
+  quiet_at(&pe, 1, last_begun());
 }
 
 void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
