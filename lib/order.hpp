@@ -14,10 +14,9 @@ inline uint64_t last_begun(Context *only) {
   return only ? std::atomic_ref(only->begun).load(std::memory_order_relaxed) : net::last_begun();
 }
 // Waits for every operation that is on its way, by the GPU or to another node, or for what this
-// context has asked of another node.
+// context has asked of another node. What kernels ask for is of any context.
 inline void finish(Context *only = nullptr) {
-  if constexpr (net::built)
-    if (!only) gpu::finish_ring(); // kernels have the default context
+  if constexpr (net::built) gpu::finish_ring();
   gpu::finish();
   if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
 }
@@ -70,8 +69,7 @@ template <class C>
       fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, pes[i], size - 1);
     if (const int pe = plain_rank(c, pes[i]); local_of(pe) < 0) far.push_back(pe);
   }
-  if constexpr (net::built)
-    if (!created(c)) gpu::finish_ring();
+  if constexpr (net::built) gpu::finish_ring();
   gpu::finish();
   if constexpr (net::built)
     if (!far.empty()) net::quiet_at(far.data(), far.size(), last_begun(created(c)));
