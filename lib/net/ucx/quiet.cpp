@@ -74,9 +74,6 @@ template <class F> static void wait_until_done(F left) {
     return std::exchange(seen, now) == now || left();
   });
 }
-uint64_t last_begun() {
-  return begun.now.load(std::memory_order_relaxed);
-}
 void quiet(uint64_t until) {
   wait_until_done([&] { return completes(until, nullptr); });
 }

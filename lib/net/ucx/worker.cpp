@@ -181,6 +181,9 @@ void tell_quiet() {
   begun.news.fetch_add(1, std::memory_order_release);
 }
 
+uint64_t last_begun() {
+  return begun.now.load(std::memory_order_relaxed);
+}
 uint64_t tick(Peer &peer) {
   if (!peer.listed) {
     peer.listed = true;
