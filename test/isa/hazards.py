@@ -179,7 +179,7 @@ def look(arch, where, functions, facts, ours, ring=False):
                              ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
-                             ("registers", costs(arch, f"{where}: {name}", facts[name]) if ours(name) and name in facts else ())):
+                             ("registers", costs(arch, f"{where}{' with ring' * ring}: {name}", facts[name]) if ours(name) and name in facts else ())):
             places = list(places)
             bad += len(places)
             if places:
