@@ -13,11 +13,15 @@ namespace shmem {
 inline uint64_t last_begun(Context *only) {
   return only ? std::atomic_ref(only->begun).load(std::memory_order_relaxed) : net::last_begun();
 }
-// Waits for every operation that is on its way, by the GPU or to another node, or for what this
-// context has asked of another node. What kernels ask for is of any context.
-inline void finish(Context *only = nullptr) {
+// What kernels have asked for, and copies by the GPU, are of any context.
+inline void finish_gpu() {
   if constexpr (net::built) gpu::finish_ring();
   gpu::finish();
+}
+// Waits for every operation that is on its way, by the GPU or to another node, or for what this
+// context has asked of another node.
+inline void finish(Context *only = nullptr) {
+  finish_gpu();
   if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
 }
 
@@ -69,8 +73,7 @@ template <class C>
       fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, pes[i], size - 1);
     if (const int pe = plain_rank(c, pes[i]); local_of(pe) < 0) far.push_back(pe);
   }
-  if constexpr (net::built) gpu::finish_ring();
-  gpu::finish();
+  finish_gpu();
   if constexpr (net::built)
     if (!far.empty()) net::quiet_at(far.data(), far.size(), last_begun(created(c)));
   full_fence();

@@ -29,27 +29,24 @@ void flush(Peer &peer) {
   tell_quiet();
 }
 
-// Whether something is not done of what was begun up to then, at one peer or all. One endpoint's
-// flush after the other's, and at most one on its way: what other threads begin meanwhile is not
-// waited for.
-bool completes(uint64_t until, const Peer *only) {
+// Whether something is not done there of what was begun up to then. One endpoint's flush after the
+// other's, and at most one on its way: what other threads begin meanwhile is not waited for. Under
+// the lock.
+bool completes(Peer &peer, uint64_t until) {
+  const bool moves = peer.done < std::min(peer.moved, until);
+  if (moves && !peer.flushing) flush(peer);
+  if (peer.answered[in_order] < std::min(peer.stored[in_order], until) &&
+      peer.pulsed < peer.stored[in_order])
+    pulse_in_order(peer);
+  return moves || !peer.answers(until);
+}
+bool any_left(uint64_t until) {
   std::lock_guard guard(lock);
   bool left = false;
   auto &busy = begun.busy;
   for (size_t i = 0; i < busy.size();) {
     Peer &peer = *busy[i];
-    if (only && only != &peer) {
-      i++;
-      continue;
-    }
-    if (peer.done < std::min(peer.moved, until)) {
-      left = true;
-      if (!peer.flushing) flush(peer);
-    }
-    if (peer.answered[in_order] < std::min(peer.stored[in_order], until) &&
-        peer.pulsed < peer.stored[in_order])
-      pulse_in_order(peer);
-    left |= !peer.answers(until);
+    left |= completes(peer, until);
     if (peer.busy() || peer.flushing) {
       i++;
     } else {
@@ -75,7 +72,7 @@ template <class F> static void wait_until_done(F left) {
   });
 }
 void quiet(uint64_t until) {
-  wait_until_done([&] { return completes(until, nullptr); });
+  wait_until_done([&] { return any_left(until); });
 }
 void quiet() {
   send_gathered();
@@ -83,8 +80,9 @@ void quiet() {
 }
 void quiet_at(const int *pes, size_t n, uint64_t until) {
   wait_until_done([&] {
+    std::lock_guard guard(lock);
     bool left = false;
-    for (size_t i = 0; i < n; i++) left |= completes(until, &peers[pes[i]]);
+    for (size_t i = 0; i < n; i++) left |= completes(peers[pes[i]], until);
     return left;
   });
 }
