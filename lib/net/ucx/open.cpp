@@ -40,23 +40,14 @@ void report_loss(int pe, const char *what) {
 uint64_t polls() {
   return answering.polls.load(std::memory_order_relaxed);
 }
-bool is_free(std::mutex &m) {
-  if (!m.try_lock()) return false;
-  m.unlock();
-  return true;
-}
 // While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs on
 // 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other things
 // from time to time. The longer calls have polled the longer it sleeps: where all cores are busy
-// somebody loses one each time it wakes. A call that has the lock sends, and will poll next.
+// somebody loses one each time it wakes.
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
-  bool sends = false;
   for (int i = 0; i < 25 && !woken && !answering.failed && !answering.ends; i++, seen = now) {
-    if ((now = polls()) == seen) {
-      if (sends || is_free(lock)) return;
-      sends = true;
-    }
+    if ((now = polls()) == seen) return;
     usleep(i < 2 ? 1000 : 4000);
   }
 }
@@ -121,7 +112,8 @@ void *serve(void *) {
       }
       status = ucp_worker_arm(worker);
       guard.unlock();
-    } else {
+    } else { // a call has it that sends, and will poll next
+      usleep(1000);
       refused = polls() == before ? refused + 1 : 0;
     }
     if (answering.ends && status != UCS_ERR_BUSY) { // the answer is out
