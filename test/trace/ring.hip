@@ -31,11 +31,11 @@ int main(int, char **argv) {
   if (!words) shmem_global_exit(77);
   if (hipMemset(words, 0, 256) != hipSuccess || hipDeviceSynchronize() != hipSuccess) return 1;
   hipLaunchKernelGGL(marks, dim3(1), dim3(32), 0, nullptr, rounds, each, words, words + 16);
+  hipStream_t streams[4] = {};
   for (unsigned r = 0; r < rounds; r++) {
     if (pause && r < 4) {
-      hipStream_t stream;
-      if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) return 1;
-      hipLaunchKernelGGL(wait, dim3(1), dim3(1), 0, stream, rounds, words + 16);
+      if (hipStreamCreateWithFlags(&streams[r], hipStreamNonBlocking) != hipSuccess) return 1;
+      hipLaunchKernelGGL(wait, dim3(1), dim3(1), 0, streams[r], rounds, words + 16);
       usleep(pause);
     }
     shmem_uint64_p(words, pause ? r + 1 : rounds, shmem_my_pe());
@@ -43,5 +43,7 @@ int main(int, char **argv) {
     if (pause) usleep(pause);
   }
   if (hipDeviceSynchronize() != hipSuccess) fprintf(stderr, "the kernel failed\n");
+  for (hipStream_t stream : streams)
+    if (stream && hipStreamDestroy(stream) != hipSuccess) return 1;
   shmem_finalize();
 }
