@@ -63,25 +63,29 @@ for _ in range(50):
 else:
     sys.exit("processes are left after the nodes were killed")
 
+# A job on its way, each of whose PEs has said that it is up: a machine may need seconds for shmem_init.
+begin = r"""
+said=$(mktemp)
+"$0" -n 4 "$1" "$2" 2>"$said" & job=$!
+until [ "$(grep -c up "$said")" -eq 4 ]; do kill -0 $job || break; sleep 0.1; done
+"""
 # Who dies is a node's launcher, or the job's, or oshrun itself: all PEs go within seconds, of every node, and the daemons too.
-shot = r"""
-"$0" -n 4 "$1" sleep & job=$!
-while [ "$(pgrep -cf "^$1 sleep")" -lt 4 ]; do sleep 0.1; done
-sleep 0.5
-case $2 in
+shot = begin + r"""
+case $3 in
 daemon) victim=$(pgrep -f "^[^ ]*(orted|prted) .*ess_base_vpid 2 ") ;;
 launcher) victim=$(pgrep -P $job) ;;
 *) victim=$job ;;
 esac
 date +%s.%N; kill -9 $victim
 wait $job; status=$?
+cat "$said" >&2; rm "$said"
 for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))" >/dev/null || break; sleep 0.01; done
 date +%s.%N; pgrep -af "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))"
 exit $status
 """
 for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2"), ("launcher", "oshrun: the launcher was ended by signal 9"), (
         "oshrun", ""):
-    done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, who], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, "sleep", who], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     lines = [l for l in done.stderr.splitlines() if l not in ("up", "Killed", "")]
     if who == "oshrun": # nobody is left who chooses among what PEs say: one may see its neighbour go before it goes itself
         lines = [l for l in lines if "has died without shmem_finalize" not in l]
@@ -91,14 +95,14 @@ for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2")
         sys.exit(f"killed {who}: status {done.returncode}, wanted '{line}' within 5 s and nothing left:\n{done.stdout}{done.stderr}")
 
 # A link is gone for two seconds, which is no fault, and for good: then all PEs end, whatever becomes of the launcher.
-cut = r"""
-"$0" -n 4 "$1" "$2" & job=$!
-while [ "$(pgrep -cf "^$1 $2")" -lt 4 ]; do sleep 0.1; done
-sleep 1
+cut = begin + r"""
 ip link set veth2.0 down
+pkill -USR1 -f "^$1 apart"
 echo cut
 [ "$2" = sleep ] || { sleep 2; ip link set veth2.0 up; }
-wait $job
+wait $job; status=$?
+cat "$said" >&2; rm "$said"
+exit $status
 """
 
 

@@ -2,10 +2,10 @@
 // What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
 // seconds while PE 0 gets from it; far ahead: PE 0 broadcasts while that node's PEs compute for a
-// second; far sleep: all wait to be killed; far talk: PE 0 counts there; far apart: PE 0 puts by one
-// context, and does not wait for that in another one's quiet, nor in that of its own node's PEs; far
-// put: PE 0 puts; far early: it ends before shmem_init; far late: it comes there three seconds after
-// the others.
+// second; far sleep: all wait to be killed; far talk: PE 0 counts there; far apart: at a signal, sent
+// when the link is down, PE 0 puts by one context, and does not wait for that in another one's quiet,
+// nor in that of its own node's PEs; far put: PE 0 puts; far early: it ends before shmem_init; far
+// late: it comes there three seconds after the others.
 // There are 4 PEs.
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +17,11 @@
 
 static long word = 42;
 static int in_time;
+static volatile sig_atomic_t down;
+
+static void see_down(int signal) {
+  down = signal;
+}
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
@@ -79,34 +84,35 @@ int main(int argc, char **argv) {
     shmem_barrier_all();
     if (me == 0) printf("talked\n");
   } else if (strcmp(what, "apart") == 0) {
-    fprintf(stderr, "up\n");
     static char from[64 << 10], to[64 << 10];
-    const double start = shmemx_wtime();
-    double longest[3] = {0, 0, 0}, before, now;
+    double took[3] = {0, 0, 0}, before, now;
     shmem_ctx_t ctx[2];
     for (int c = 0; c < 2; c++)
       if (shmem_ctx_create(0, &ctx[c])) return 7;
-    shmem_ctx_long_p(ctx[1], &word, 43, last);
+    shmem_ctx_putmem(ctx[1], to, from, sizeof to, last); // the first one asks where this lies there
     shmem_ctx_quiet(ctx[1]);
-    while (me == 0 && (before = shmemx_wtime()) - start < 3) {
+    signal(SIGUSR1, see_down);
+    fprintf(stderr, "up\n");
+    while (!down) usleep(1000);
+    if (me == 0) {
       shmem_ctx_putmem_nbi(ctx[0], to, from, sizeof to, last);
-      shmem_ctx_long_p(ctx[0], &word, 42, last);
+      shmem_ctx_long_p(ctx[0], &word, 43, last);
+      before = shmemx_wtime();
       for (int c = 2; c >= 0; c--, before = now) {
         if (c == 2)
           shmem_ctx_pe_quiet(ctx[0], (const int[]){0, 1}, 2);
         else
           shmem_ctx_quiet(ctx[c]);
-        if ((now = shmemx_wtime()) - before > longest[c]) longest[c] = now - before;
+        took[c] = (now = shmemx_wtime()) - before;
       }
-      if (shmem_ctx_long_g(ctx[1], &word, last) != 42) return 8;
-      usleep(1000);
+      if (shmem_ctx_long_g(ctx[1], &word, last) != 43) return 8;
     }
     for (int c = 0; c < 2; c++) shmem_ctx_destroy(ctx[c]);
     shmem_barrier_all();
     if (me == 0)
       printf("%s: quiet of the one that puts %.1f s, at its node %.1f s, of the other one %.1f s\n",
-             longest[0] > 1 && longest[1] < 0.5 && longest[2] < 0.5 ? "apart" : "not apart",
-             longest[0], longest[2], longest[1]);
+             took[0] > 1 && took[1] < 0.5 && took[2] < 0.5 ? "apart" : "not apart", took[0],
+             took[2], took[1]);
   }
   shmem_finalize();
   return 0;

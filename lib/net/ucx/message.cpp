@@ -321,8 +321,8 @@ void on_answer(const Answer &a, const char *follows, size_t length, ucp_ep_h) {
   if (a.id & store_id) {
     const uint64_t pe = uint32_t(a.id), lane = (a.id & ~store_id) >> lane_shift;
     if (pe >= uint64_t(self.n) || lane >= lanes) return;
-    uint64_t &answered = peers[pe].answered[lane];
-    answered = std::max(answered, a.value);
+    uint64_t &done = peers[pe].stored[lane].done;
+    done = std::max(done, a.value);
     return tell_quiet();
   }
   auto found = waiting.find(a.id);
@@ -374,7 +374,7 @@ uint64_t tell_at_once(int pe, Lane lane, Question q, const void *data, size_t by
   std::lock_guard guard(lock);
   Peer &peer = peers[pe];
   q.id = store_id | uint64_t(lane) << lane_shift | uint64_t(pe);
-  q.clock = peer.stored[lane] = tick(peer);
+  q.clock = tick(peer, peer.stored[lane]);
   message(endpoint(pe), question_id, &q, sizeof q, data, bytes,
           lane == in_order ? 0 : UCP_AM_SEND_FLAG_REPLY);
   return q.clock;
@@ -437,7 +437,7 @@ const Theirs &reach(int pe, int region) {
 
 void pulse_in_order(Peer &peer) {
   const int pe = int(&peer - peers);
-  peer.pulsed = peer.stored[in_order];
+  peer.pulsed = peer.stored[in_order].last;
   const Question q{.id = store_id | uint64_t(in_order) << lane_shift | uint64_t(pe),
                    .clock = peer.pulsed,
                    .kind = pulse};

@@ -17,7 +17,7 @@ void flush(Peer &peer) {
   p.user_data = &peer;
   p.cb.send = [](void *request, ucs_status_t status, void *arg) {
     Peer &peer = *static_cast<Peer *>(arg);
-    if (status == UCS_OK || over()) peer.done = std::exchange(peer.flushing, 0);
+    if (status == UCS_OK || over()) peer.moved.done = std::exchange(peer.flushing, 0);
     tell_quiet();
     ucp_request_free(request);
   };
@@ -25,7 +25,7 @@ void flush(Peer &peer) {
   ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.ep, &p);
   began(UCS_PTR_IS_ERR(request) ? request : nullptr, nullptr, "ucp_ep_flush");
   if (UCS_PTR_IS_PTR(request)) return;
-  peer.done = std::exchange(peer.flushing, 0);
+  peer.moved.done = std::exchange(peer.flushing, 0);
   tell_quiet();
 }
 
@@ -33,11 +33,10 @@ void flush(Peer &peer) {
 // other's, and at most one on its way: what other threads begin meanwhile is not waited for. Under
 // the lock.
 bool completes(Peer &peer, uint64_t until) {
-  const bool moves = peer.done < std::min(peer.moved, until);
+  const bool moves = !peer.moved.is_done(until);
   if (moves && !peer.flushing) flush(peer);
-  if (peer.answered[in_order] < std::min(peer.stored[in_order], until) &&
-      peer.pulsed < peer.stored[in_order])
-    pulse_in_order(peer);
+  const Course &ordered = peer.stored[in_order];
+  if (!ordered.is_done(until) && peer.pulsed < ordered.last) pulse_in_order(peer);
   return moves || !peer.answers(until);
 }
 bool any_left(uint64_t until) {

@@ -49,7 +49,7 @@ bool put_copy(Peer &peer, const void *source, size_t bytes, uint64_t there, ucp_
     give_copy(copy);
     ucp_request_free(request);
   };
-  peer.moved = tick(peer);
+  tick(peer, peer.moved);
   ucs_status_ptr_t request = ucp_put_nbx(peer.ep, c->bytes, bytes, there, key, &p);
   began(request, nullptr, "a transfer to another node");
   if (!UCS_PTR_IS_PTR(request)) give_copy(c);
@@ -90,7 +90,7 @@ static void move_within(Way way, const Name &name, int pe, void *here, const Blo
     const ucp_request_param_t p = counted(later ? nullptr : &count);
     const uint64_t at = base + i * b.there;
     char *const p_here = static_cast<char *>(here) + i * b.here;
-    if (way == Way::put || later) peer.moved = tick(peer); // a get that has returned is done
+    if (way == Way::put || later) tick(peer, peer.moved); // a get that has returned is done
     began(way == Way::put ? ucp_put_nbx(peer.ep, p_here, b.bytes, at, theirs.key, &p)
                           : ucp_get_nbx(peer.ep, p_here, b.bytes, at, theirs.key, &p),
           later ? nullptr : &count, "a transfer to another node");

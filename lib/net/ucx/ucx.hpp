@@ -103,25 +103,33 @@ static_assert(sizeof(Entry) == 256);
 // 2026-11-24).
 enum Lane { by_host, by_copy, by_gpu, in_order, lanes };
 
+// What is begun at a peer in one way, by the clock of what this PE begins: the last of it, and up to
+// which all of it is done. Where nothing is on its way that is up to the one that begins now: a
+// context's quiet may ask for a number of another way, and would wait for what comes after it.
+struct Course {
+  uint64_t last, done;
+  void begin(uint64_t now) {
+    if (done >= last) done = now - 1;
+    last = now;
+  }
+  bool is_done(uint64_t until = ~uint64_t(0)) const { return done >= std::min(last, until); }
+};
+
 // A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
 struct Peer {
   ucp_ep_h ep;
   Theirs region[regions];
   std::atomic<bool> known; // they are
-  // By the clock of what this PE begins: its last transfer there, up to which they are done, and up
-  // to which they will be with the flush that is on its way, if any. Then the last store of each
-  // lane that is a message, and up to which those are answered.
-  uint64_t moved, done, flushing;
-  uint64_t stored[lanes], answered[lanes];
-  uint64_t pulsed; // of the last lane: up to which a pulse has been sent
-  bool listed;     // among the busy
-  bool by_card;    // puts and gets are a card's there, not UCX's messages
+  Course moved;            // transfers
+  uint64_t flushing;       // up to which they are done with the flush that is on its way, if any
+  Course stored[lanes];    // stores that are messages, done when they are answered
+  uint64_t pulsed;         // of the last lane: up to which a pulse has been sent
+  bool listed;             // among the busy
+  bool by_card;            // puts and gets are a card's there, not UCX's messages
   bool answers(uint64_t until) const {
-    for (int lane = 0; lane < lanes; lane++)
-      if (answered[lane] < std::min(stored[lane], until)) return false;
-    return true;
+    return std::all_of(stored, stored + lanes, [&](const Course &c) { return c.is_done(until); });
   }
-  bool busy() const { return done < moved || !answers(~uint64_t(0)); }
+  bool busy() const { return !moved.is_done() || !answers(~uint64_t(0)); }
 };
 
 // What quiet is to complete. Under the lock, but for loads of the atomics.
@@ -175,8 +183,9 @@ bool over();
 int first_of(int pe); // the first PE of its node
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
-uint64_t tick(Peer &peer); // of the clock, for something begun there that quiet is to complete
-void tell_quiet();         // that some of it is done
+// Something is begun there, one of those, that quiet is to complete. Gives its number.
+uint64_t tick(Peer &peer, Course &course);
+void tell_quiet(); // that some of it is done
 // For UCX's calls: counts one more, and one less once it is done. What is begun may be done at
 // once, without a request; then began counts.
 ucp_request_param_t counted(std::atomic<int> *count);

@@ -184,7 +184,7 @@ void tell_quiet() {
 uint64_t last_begun() {
   return begun.now.load(std::memory_order_relaxed);
 }
-uint64_t tick(Peer &peer) {
+uint64_t tick(Peer &peer, Course &course) {
   if (!peer.listed) {
     peer.listed = true;
     begun.busy.push_back(&peer);
@@ -192,6 +192,7 @@ uint64_t tick(Peer &peer) {
   }
   const uint64_t now = last_begun() + 1;
   begun.now.store(now, std::memory_order_relaxed);
+  course.begin(now);
   return now;
 }
 
