@@ -259,31 +259,31 @@ void make_worker() {
   check_ucx();
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
-  // What the user has not set. Of a transport's own later versions want the prefix, and 1.13 does not
-  // know it.
-  auto prefer = [&](const char *name, const char *value) {
-    if (getenv((std::string("UCX_") + name).c_str())) return;
-    ucp_config_modify(config, name, value);
-    if (strncmp(name, "TCP_", 4) == 0) ucp_config_modify(config, name + 4, value);
+  // What the user has not set. Later versions want the transport before its own, and 1.13 does not
+  // know it so.
+  auto prefer = [&](const std::string &transport, const char *name, const char *value) {
+    const std::string whole = transport + name;
+    if (!getenv(("UCX_" + whole).c_str()) && ucp_config_modify(config, name, value) != UCS_OK)
+      ucp_config_modify(config, whole.c_str(), value);
   };
   // A connect that waits would do so under the lock, two minutes where a firewall swallows it
   // (UCX 1.13, 2026-11-23).
-  prefer("TCP_CONN_NB", "y");
+  prefer("TCP_", "CONN_NB", "y");
   // Over tcp UCX moves all by fragments, of 8 KiB, and answers those of puts one by one. A put of
   // 1 MiB takes 652 us by those, 418 of 16 KiB, 289 of 32 KiB, and of 64 KiB 214, but 610 for one in
   // ten. One holds the largest message that is not asked for, with what is before it: UCX puts
   // several together at the target, and then a put of 32 KiB takes 14 us for 12, and collectives up
   // to 5% more (2 cores, 2026-11-25).
-  prefer("TCP_TX_SEG_SIZE", std::to_string(eager_bytes + (2 << 10)).c_str());
+  prefer("TCP_", "TX_SEG_SIZE", std::to_string(eager_bytes + (2 << 10)).c_str());
   // A copy by ROCm's engines may go to another address: where the host's buffer lies in a block that
   // was locked before, and is as long as it, UCX takes the block's beginning
   // (uct_rocm_copy_ep_zcopy of 1.18.1: 4 bytes before a put's data, which were its memory's type;
   // 2026-11-23). So the processor copies, and a network card as before.
-  prefer("ROCM_COPY_D2H_THRESH", "inf");
-  prefer("ROCM_COPY_H2D_THRESH", "inf");
+  prefer("ROCM_COPY_", "D2H_THRESH", "inf");
+  prefer("ROCM_COPY_", "H2D_THRESH", "inf");
   // With question and answer, from 16 KiB on as UCX has it over tcp, a sum of 256 KiB on 4 nodes of 2
   // PEs takes 0.8 ms, and 0.6 so; a broadcast 390 us, and 300 (2 cores, 2026-11-24).
-  prefer("RNDV_THRESH", std::to_string(eager_bytes + 1).c_str());
+  prefer("", "RNDV_THRESH", std::to_string(eager_bytes + 1).c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
