@@ -259,12 +259,12 @@ void make_worker() {
   check_ucx();
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
-  // What the user has not set. Later versions want the transport before its own, and 1.13 does not
-  // know it so.
-  auto prefer = [&](const std::string &transport, const char *name, const char *value) {
-    const std::string whole = transport + name;
-    if (!getenv(("UCX_" + whole).c_str()) && ucp_config_modify(config, name, value) != UCS_OK)
-      ucp_config_modify(config, whole.c_str(), value);
+  // What the user has not set. Of a transport 1.13 knows it without the prefix, 1.18 and 1.23 with it
+  // only; 1.13 and 1.18 take any name, and do not say which they know.
+  auto prefer = [&](const std::string &transport, const std::string &name, const char *value) {
+    if (getenv(("UCX_" + transport + name).c_str())) return;
+    for (const std::string &known : {name, transport + name})
+      ucp_config_modify(config, known.c_str(), value);
   };
   // A connect that waits would do so under the lock, two minutes where a firewall swallows it
   // (UCX 1.13, 2026-11-23).
