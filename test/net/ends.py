@@ -66,6 +66,7 @@ else:
 # A job on its way, each of whose PEs has said that it is up: a machine may need seconds for shmem_init.
 begin = r"""
 said=$(mktemp)
+trap 'cat "$said" >&2; rm "$said"' EXIT
 "$0" -n 4 "$1" "$2" 2>"$said" & job=$!
 until [ "$(grep -c up "$said")" -eq 4 ]; do kill -0 $job || break; sleep 0.1; done
 """
@@ -78,7 +79,6 @@ launcher) victim=$(pgrep -P $job) ;;
 esac
 date +%s.%N; kill -9 $victim
 wait $job; status=$?
-cat "$said" >&2; rm "$said"
 for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))" >/dev/null || break; sleep 0.01; done
 date +%s.%N; pgrep -af "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))"
 exit $status
@@ -100,9 +100,7 @@ ip link set veth2.0 down
 pkill -USR1 -f "^$1 apart"
 echo cut
 [ "$2" = sleep ] || { sleep 2; ip link set veth2.0 up; }
-wait $job; status=$?
-cat "$said" >&2; rm "$said"
-exit $status
+wait $job
 """
 
 
