@@ -2,7 +2,8 @@
 // Who we are and how the processes of a job first meet. pmix.cpp asks the launcher; single.cpp is a
 // job of one. Errors end the program: there is nobody to return them to.
 #pragma once
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
 
 namespace shmem::bootstrap {
 
@@ -27,25 +28,23 @@ inline Place alone(const Place &p) {
 }
 bool launched(); // is there a launcher to ask?
 Place join();
-// Each node has a leader, local rank 0: it tells the others of its node a short text.
-void tell(const char *text);
-// Waits for the leader's text, for about half a second; false when it has not come: call again.
-bool hear(char *text, int length);
+// A number that the PEs of the job on this node have in common, and no other job on this machine.
+uint64_t job_number();
 // What a PE tells those of other nodes: all call show together, then shown, which waits for the others
-// for about half a second, until it is true; the leaders ask for what the others told by seen. The
-// rest, which few have, is for who asks for it.
+// for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen. The rest,
+// which few have, is for a PE that asks for it.
 void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
 bool shown();
-void seen(int pe, void *p, size_t bytes);
+void seen(void *all, size_t bytes, int n);
 void seen_rest(int pe, void *p, size_t bytes);
 // The name of the node that a PE is on.
 struct Host {
   char name[64];
 };
 Host host_of(int pe);
-// A PE of this node whose process is gone, or -1. It asks the launcher, so it works while not all
-// have come.
-int ended();
+// A PE of this node that has ended before it called init, or -1; not one for which `come` is true. To
+// be asked again and again while PEs are waited for.
+int ended(bool (*come)(int pe));
 void leave(); // on every PE, when the job is over for the library; twice is fine
 
 } // namespace shmem::bootstrap

@@ -154,13 +154,16 @@ bool read_variable(const Variable &v, Env *env, char *message, size_t length) {
   if (!text && strcmp(v.kind, "flag") != 0) text = v.def;
   if (v.parse(text, env, &reason)) return true;
   snprintf(message, length, "%s = \"%.80s\": %s", name, text, reason);
+  v.parse(v.def, env, &reason); // init goes on until all PEs know of each other
   return false;
 }
 
 bool read_env(Env *env, char *message, size_t length) {
+  bool right = true;
+  char further[256];
   for (const Variable &v : variables)
-    if (!read_variable(v, env, message, length)) return false;
-  return true;
+    right &= read_variable(v, env, right ? message : further, right ? length : sizeof further);
+  return right;
 }
 
 static bool has_word(const char *words, const char *word) {

@@ -3,6 +3,7 @@
 #include "bootstrap.hpp"
 #include "log.hpp"
 #include "net.hpp"
+#include "rendezvous.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "thread.hpp"
@@ -42,19 +43,31 @@ void (*finalize)(); // what exit() does for a program that has not called shmem_
 pthread_t watcher;
 int stop_fd = -1;
 
+constexpr int watched = 2;         // PEs that a PE watches
+int processes[watched] = {-1, -1}; // their pidfds
+
+// Whether this PE of the job has come to init.
+bool has_come(int pe) {
+  const int local = local_of(pe);
+  if (local < 0 || local >= self.n_local) return false;
+  return rendezvous::has_come(local) || (self.job && self.slots[local].pid);
+}
+
 // Of a PE that has died the launcher hears as well, and kills the others, perhaps before its neighbour
 // has said so: then that one would be named by the neighbour's (1 of some thousand deaths on a busy
 // machine, 2026-11-25). So a PE watches the next two, and names the farther one if both are gone.
 void *watch(void *) {
-  constexpr int most = 2, pipe = most, stop = most + 1;
-  const int n = std::min(most, self.n_local - 1);
+  constexpr int pipe = watched, stop = watched + 1;
+  const int n = std::min(watched, self.n_local - 1);
   const auto local = [](int i) { return (self.local + 1 + i) % self.n_local; };
-  pollfd fds[most + 2] = {};
-  bool gone[most] = {}, any_gone = false;
-  for (int i = 0; i < most; i++) fds[i] = {-1, POLLIN, 0};
+  pollfd fds[watched + 2] = {};
+  bool gone[watched] = {}, any_gone = false;
+  for (int i = 0; i < watched; i++) fds[i] = {-1, POLLIN, 0};
   for (int i = 0; i < n; i++) {
     // A process that has ended has no pidfd; then only its phase tells whether it had left.
-    fds[i].fd = int(syscall(SYS_pidfd_open, self.slots[local(i)].pid.load(), 0));
+    if (processes[i] < 0)
+      processes[i] = int(syscall(SYS_pidfd_open, self.slots[local(i)].pid.load(), 0));
+    fds[i].fd = processes[i];
     any_gone |= gone[i] = fds[i].fd < 0 && errno == ESRCH;
     if (fds[i].fd < 0 && !gone[i])
       debug("pidfd_open: %s: left to the launcher to notice that a PE has died", strerror(errno));
@@ -62,13 +75,12 @@ void *watch(void *) {
   fds[pipe] = {self.pipe_read, POLLIN, 0};
   fds[stop] = {stop_fd, POLLIN, 0};
   for (;;) {
-    if (!any_gone && poll(fds, most + 2, -1) < 0) continue;
+    if (!any_gone && poll(fds, watched + 2, -1) < 0) continue;
     any_gone = false;
     if (fds[stop].revents) break;
     for (int i = n - 1; i >= 0; i--) {
       if (!gone[i] && !fds[i].revents) continue;
       gone[i] = false;
-      if (fds[i].fd >= 0) close(fds[i].fd);
       fds[i] = {-1, POLLIN, 0};
       if (self.slots[local(i)].phase != Slot::done) report_death(local(i));
     }
@@ -79,8 +91,6 @@ void *watch(void *) {
       _exit(int(uint32_t(ending)));
     }
   }
-  for (int i = 0; i < n; i++)
-    if (fds[i].fd >= 0) close(fds[i].fd);
   return nullptr;
 }
 
@@ -118,16 +128,24 @@ void check_started() {
   if (past_limit(since))
     fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in shmem_init",
           self.env.wait_limit);
-  int pe = bootstrap::ended();
+  int pe = -1;
+  if (const int local = rendezvous::ended(); local >= 0)
+    pe = self.pe_of(local);
+  else if (self.local == 0 || !self.job) // what a leader finds, the others learn from its end
+    pe = bootstrap::ended(has_come);
   if (pe < 0) return;
-  if (self.local == (local_of(pe) + 1) % self.n_local)
-    fatal("PE %d has ended before shmem_init: the job ends", pe);
-  usleep(300000); // its neighbour reports it
+  const bool named = self.job && (self.job->exit || self.job->dead); // it has said why
+  if (!named && (self.local == 0 || self.local == (local_of(pe) + 1) % self.n_local))
+    fatal("PE %d has ended and does not come to shmem_init: the job ends", pe);
+  usleep(300000); // another PE names it
   end_job(1);
 }
 
 void start_watch() {
   if (self.n == 1) return;
+  static bool met;
+  if (!met) rendezvous::end(processes);
+  met = true;
   stop_fd = eventfd(0, EFD_CLOEXEC);
   if (int error = start_thread(&watcher, watch))
     fatal("starting the thread that watches for the end of the job: %s", strerror(error));

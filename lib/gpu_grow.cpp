@@ -3,11 +3,10 @@
 // in them chunks of memory that come when a block needs them and go when nothing is left in them.
 // The ranges stay where they are, so kernels that run and captured graphs stay right.
 #include "../device/runtime.hpp"
+#include "descriptors.hpp"
 #include "gpu_hip.hpp"
 #include "team.hpp"
 #include <algorithm>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace shmem::gpu {
@@ -20,81 +19,6 @@ struct Range {
 };
 std::vector<Range> ranges; // of each PE of the node, here
 size_t first_chunk;        // bytes that are there from the start
-
-// A message with a descriptor, from the process or to the socket of a PE.
-struct Letter {
-  char nothing = 0;
-  iovec data{&nothing, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
-  msghdr head{};
-  Letter() {
-    head.msg_iov = &data, head.msg_iovlen = 1;
-    head.msg_control = control, head.msg_controllen = sizeof control;
-  }
-};
-struct Address {
-  int pid;
-  socklen_t bytes;
-  sockaddr_un name;
-};
-bool send(int from, const Address &to, int fd) {
-  Letter l;
-  l.head.msg_name = const_cast<sockaddr_un *>(&to.name), l.head.msg_namelen = to.bytes;
-  l.head.msg_controllen = CMSG_SPACE(sizeof fd);
-  cmsghdr *const c = CMSG_FIRSTHDR(&l.head);
-  c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof fd);
-  memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  return sendmsg(from, &l.head, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
-}
-// False when there is no message. What is not a PE's is thrown away.
-bool receive(int at, const std::vector<Address> &all, std::vector<int> &fds) {
-  Letter l;
-  if (recvmsg(at, &l.head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return false;
-  int fd = -1, pid = -1;
-  for (cmsghdr *c = CMSG_FIRSTHDR(&l.head); c; c = CMSG_NXTHDR(&l.head, c)) {
-    if (c->cmsg_level != SOL_SOCKET) continue;
-    if (c->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    if (c->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred who; // as the kernel knows it
-    memcpy(&who, CMSG_DATA(c), sizeof who);
-    pid = who.pid;
-  }
-  for (size_t i = 0; i < all.size() && fd >= 0; i++)
-    if (all[i].pid == pid && fds[i] < 0) return fds[i] = fd, true;
-  if (fd >= 0) ::close(fd);
-  return true;
-}
-
-// A descriptor of each PE of the node to all others; those that have not come are -1. A GPU's cannot
-// be opened through /proc. The sockets live for the time of this, with names that the kernel gives.
-std::vector<int> exchange_descriptors(int mine) {
-  const int n = self.n_local;
-  std::vector<int> fds(size_t(n), -1);
-  std::vector<Address> all(size_t(n), Address{});
-  const int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
-  Address me{getpid(), sizeof me.name, {}};
-  me.name.sun_family = AF_UNIX;
-  const bool open =
-      s >= 0 && setsockopt(s, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
-      bind(s, reinterpret_cast<sockaddr *>(&me.name), sizeof me.name.sun_family) == 0 &&
-      getsockname(s, reinterpret_cast<sockaddr *>(&me.name), &me.bytes) == 0;
-  if (!open) me.pid = -1;
-  exchange_value(*self.shared, me, [&](int i, const Address &a) { all[size_t(i)] = a; });
-  // Linux lets ten messages wait at a socket (net.unix.max_dgram_qlen).
-  for (int k = 1, next; k < n; k = next) {
-    next = std::min(k + 8, n);
-    for (int i = k; i < next; i++) {
-      const Address &to = all[size_t((self.local + i) % n)];
-      if (open && mine >= 0 && to.pid >= 0) send(s, to, mine);
-    }
-    sync(*self.shared);
-    while (open && receive(s, all, fds)) {
-    }
-    sync(*self.shared);
-  }
-  if (s >= 0) ::close(s);
-  return fds;
-}
 
 // A program that captures a graph may allocate meanwhile.
 class Relaxed {
@@ -145,7 +69,7 @@ Outcome add(size_t from, size_t to) {
     if (self.n_local > 1) well(runtime::export_chunk(&fd, mine));
     map(self.local, mine);
   }
-  const std::vector<int> fds = exchange_descriptors(fd);
+  const std::vector<int> fds = exchange_descriptors(*self.shared, fd);
   if (fd >= 0) ::close(fd);
   for (int i = 0; i < self.n_local; i++) {
     if (i == self.local) continue;

@@ -53,11 +53,12 @@ void finalize_at_exit();
 // launcher.
 void join_job() {
   look_for_threads();
+  char message[256];
+  const bool right = read_env(&self.env, message, sizeof message);
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
-  char message[256];
-  if (!read_env(&self.env, message, sizeof message)) fatal_all("%s", message);
+  if (!right) fatal_all("%s", message);
   if (self.env.p2p == Env::network) place = bootstrap::alone(place);
   self.local = place.local;
   self.n_local = place.n_local;

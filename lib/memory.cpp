@@ -12,7 +12,7 @@ size_t memory_limit() {
   // A line is "0::/path" for version 2 of control groups, "4:memory:/path" for version 1. Groups
   // nest, and each may have a limit. In a container the path may be one of the host's; the top of
   // what is mounted is then the container's own group.
-  FILE *groups = fopen("/proc/self/cgroup", "re");
+  FILE *groups = fopen("/proc/thread-self/cgroup", "re");
   char line[4096], name[4200];
   while (groups && fgets(line, sizeof line, groups)) {
     line[strcspn(line, "\n")] = '\0';

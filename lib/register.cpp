@@ -4,6 +4,7 @@
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
 #include "address.hpp"
 #include "buffer.hpp"
+#include "descriptors.hpp"
 #include "gpu.hpp"
 #include "net.hpp"
 #include "order.hpp"
@@ -40,8 +41,8 @@ bool fork_seen;      // its handlers are there
 // the kernel writes at a time: the peers' pages are there, as a rule, 7,000 lines of them for 1,024
 // buffers of 8 PEs, which took 31 s to register, and 1.3 s since (on 4 cores, 2026-11-23).
 template <class F> void each_mapping(const Range &in, F f) {
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (!maps) fatal("/proc/self/maps: %s", strerror(errno));
+  FILE *maps = fopen("/proc/thread-self/maps", "re");
+  if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
   struct stat file {};
   const bool any = fd >= 0 && fstat(fd, &file) == 0;
   char text[4608];
@@ -181,7 +182,6 @@ void finish_own() {
 struct Seen {
   uint64_t value; // that must be the same on all members
   uintptr_t base;
-  int pid, fd;
   bool device;
   gpu::Exported memory; // of a buffer there
   uint64_t registered;
@@ -213,7 +213,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     fatal("%s: ptr = %p: %zu bytes from there meet what is symmetric already, on the heap or as "
           "static data",
           fn, ptr, bytes);
-  Seen seen{bytes, mine.from, self.pid, -1, false, {}, registered, {}};
+  Seen seen{bytes, mine.from, false, {}, registered, {}};
   for (size_t i = 0; i < most; i++) {
     const Range b = buffers[i].bytes();
     seen.taken[i] = buffers[i].handle;
@@ -237,7 +237,6 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     open_file();
     if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
   }
-  seen.fd = fd;
 
   const std::vector<Seen> all = meet(fn, "bytes", t, seen);
   for (int i = 1; i < t.n; i++)
@@ -253,6 +252,8 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
           "%s: ptr lies %zu bytes behind a multiple of 16 on PE %d, but %zu on PE %d: device "
           "memory has to lie alike",
           fn, size_t(all[0].base % 16), t.pe(0), size_t(all[size_t(i)].base % 16), t.pe(i));
+  std::vector<int> files;
+  if (!b.device) files = exchange_descriptors(t, fd);
   b.delta.assign(size_t(self.n_local), ptrdiff_t(device::outside));
   b.row.assign(b.device ? size_t(self.n) : 0, device::outside);
   std::bitset<most> taken;
@@ -275,7 +276,11 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     }
     const uintptr_t from = s.base & ~(page - 1);
     const size_t size = round_up(s.base + bytes, page) - from;
-    const int theirs = segment::open_theirs(s.pid, s.fd, O_RDWR);
+    const int theirs = files[size_t(i)];
+    if (theirs < 0)
+      fatal("%s: the descriptor of PE %d's buffer has not come: is the limit of open files (ulimit "
+            "-n) reached?",
+            fn, pe);
     void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, theirs,
                    off_t(from));
     if (p == MAP_FAILED)
@@ -309,7 +314,7 @@ void take_away(const char *fn, shmemx_buffer_t handle) {
     fatal("%s: handle = 0x%" PRIx64 ": not of a registered buffer: unregistered already?", fn,
           handle);
   finish_own();
-  meet(fn, "handle", *b.team, {handle, 0, 0, 0, false, {}, 0, {}});
+  meet(fn, "handle", *b.team, {handle, 0, false, {}, 0, {}});
   remove(b);
 }
 

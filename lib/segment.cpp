@@ -4,6 +4,7 @@
 #include "log.hpp"
 #include "memory.hpp"
 #include "net.hpp"
+#include "rendezvous.hpp"
 #include "state.hpp"
 #include "team.hpp"
 #include <algorithm>
@@ -24,6 +25,12 @@ namespace {
 constexpr uint64_t magic = 0x73686d656d313601; // "shmem16" and the layout's version
 
 char *window; // where the segment is mapped
+
+// What the leader tells each PE of the node beside the descriptors.
+struct Welcome {
+  int n;
+  size_t heap_kept, heap, data; // bytes of each PE
+};
 
 // The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
 // the number of PEs.
@@ -125,17 +132,6 @@ void place_near(void *start, size_t bytes) {
 
 } // namespace
 
-int open_theirs(int pid, int fd, int flags) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-  int mine = open(path, flags | O_CLOEXEC);
-  if (mine < 0)
-    fatal("%s of a PE of the node: %s: the PEs of a node must run as one user and see each "
-          "other's processes",
-          path, strerror(errno));
-  return mine;
-}
-
 void join(const bootstrap::Place &place) {
   const int n = place.n_local;
   data::Extent data = data::extent();
@@ -156,32 +152,24 @@ void join(const bootstrap::Place &place) {
     heap = grown_bytes(place, self.heap_kept);
     layout(heap);
     create(n, mine_at, self.job_bytes);
-    struct stat st;
-    fstat(self.segment_fd, &st);
-    char text[160];
-    snprintf(text, sizeof text, "%d %d %d %d %zu %zu %zu %zu", int(getpid()), self.segment_fd,
-             self.pipe_read, self.pipe_write, self.heap_kept, heap, data.bytes, size_t(st.st_ino));
-    bootstrap::tell(text);
+    const Welcome w{n, self.heap_kept, heap, data.bytes};
+    const int fds[] = {self.segment_fd, self.pipe_read, self.pipe_write};
+    if (n > 1) rendezvous::lead(place, &w, sizeof w, fds);
   } else {
-    char text[160];
-    int pid, fd, r, w;
-    size_t bytes, inode;
-    while (!bootstrap::hear(text, sizeof text)) check_started();
-    if (sscanf(text, "%d %d %d %d %zu %zu %zu %zu", &pid, &fd, &r, &w, &self.heap_kept, &heap,
-               &bytes, &inode) != 8)
-      fatal("the node's first PE told \"%s\": another version of this library?", text);
-    if (bytes != data.bytes)
+    Welcome w;
+    int fds[rendezvous::shared];
+    while (!rendezvous::follow(place, &w, sizeof w, fds)) check_started();
+    if (w.n != n)
+      fatal("the launcher says that this node has %d PEs, and %d to the node's first PE", n, w.n);
+    if (w.data != data.bytes)
       fatal("static data of %zu bytes, but %zu in the node's first PE: all PEs must run the same "
             "program",
-            data.bytes, bytes);
-    self.segment_fd = open_theirs(pid, fd, O_RDWR);
-    self.pipe_read = open_theirs(pid, r, O_RDONLY);
-    self.pipe_write = open_theirs(pid, w, O_WRONLY);
-    struct stat st;
-    if (fstat(self.segment_fd, &st) < 0 || size_t(st.st_ino) != inode)
-      fatal("/proc/%d is another process here than for the node's first PE: the PEs of a node must "
-            "share a PID namespace",
-            pid);
+            data.bytes, w.data);
+    self.heap_kept = w.heap_kept;
+    heap = w.heap;
+    self.segment_fd = fds[0];
+    self.pipe_read = fds[1];
+    self.pipe_write = fds[2];
     layout(heap);
     map(mine_at);
     const Job *job = reinterpret_cast<Job *>(window);

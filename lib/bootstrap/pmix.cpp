@@ -1,44 +1,91 @@
 // SPDX-License-Identifier: MIT
 #include "../bootstrap.hpp"
 #include "../log.hpp"
+#include "../state.hpp"
+#include "../thread.hpp"
+#include "processes.hpp"
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <pmix.h>
-#include <thread>
+#include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace shmem::bootstrap {
 
 namespace {
 
-pmix_proc_t proc, leader;
+pmix_proc_t proc;
+Place found;              // as join() gives it
+std::vector<int> on_node; // the PEs of this node
 std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
-// What the launcher's answer makes true, in a thread of PMIx.
-struct Later {
-  static constexpr auto patience = std::chrono::milliseconds(500);
+// Seconds for a call of PMIx that a PE can do without.
+constexpr double patience = 5;
+
+// What PMIx was asked last, for the line that says that it does not answer.
+std::atomic<const char *> asked = "PMIx_Init";
+
+// A call of PMIx, or several in a row, in a thread of its own, so that this library need not wait for
+// them: some versions wait for themselves for ever (PMIx 5.0.1 in PMIx_Query_info, 2026-11-25), and a
+// launcher may have stopped.
+class Call {
   std::mutex mutex;
-  std::condition_variable given;
-  bool got;
-  pmix_status_t status;
-  void give(pmix_status_t s) {
-    std::lock_guard guard(mutex);
-    status = s;
-    got = true;
-    given.notify_one();
+  std::condition_variable finished;
+  bool done = false;
+  std::function<void()> run;
+  static void *start(void *p) {
+    const auto call =
+        std::move(*std::unique_ptr<std::shared_ptr<Call>>(static_cast<std::shared_ptr<Call> *>(p)));
+    inside = true;
+    call->run();
+    const std::lock_guard guard(call->mutex);
+    call->done = true;
+    call->finished.notify_all();
+    return nullptr;
   }
-  bool came() {
+
+public:
+  static thread_local bool inside; // this thread is that of a call
+  static std::shared_ptr<Call> begin(std::function<void()> f) {
+    auto call = std::make_shared<Call>();
+    call->run = std::move(f);
+    pthread_t thread;
+    constexpr size_t stack = 2 << 20; // PMIx_Init opens plug-ins and reads the machine's topology
+    if (const int error = start_thread(&thread, start, new std::shared_ptr<Call>(call), stack))
+      fatal("a thread for calls of PMIx: %s", strerror(error));
+    pthread_detach(thread);
+    return call;
+  }
+  bool wait(double seconds) {
     std::unique_lock lock(mutex);
-    return given.wait_for(lock, patience, [this] { return got; });
+    return finished.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done; });
   }
-} answer, fence;
+};
+thread_local bool Call::inside;
+
+// False when PMIx has not answered in time.
+bool within(double seconds, std::function<void()> f) {
+  if (!Call::inside) return Call::begin(std::move(f))->wait(seconds);
+  f();
+  return true;
+}
+[[noreturn]] void no_answer() {
+  const char *what = asked, *call = strncmp(what, "PMIx_", 5) == 0 ? "" : "PMIx_Get of ";
+  fatal("%s%s: the launcher has not answered for %g seconds (SHMEM_BOOTSTRAP_TIMEOUT): the job "
+        "ends",
+        call, what, self.env.bootstrap_timeout);
+}
+void ask(std::function<void()> f) {
+  if (!within(self.env.bootstrap_timeout, std::move(f))) no_answer();
+}
 
 void must(pmix_status_t status, const char *what) {
   if (status != PMIX_SUCCESS) fatal("%s: %s", what, PMIx_Error_string(status));
@@ -49,6 +96,7 @@ pmix_value_t *get(pmix_rank_t rank, const char *key) {
   pmix_proc_t who;
   PMIX_LOAD_PROCID(&who, proc.nspace, rank);
   pmix_value_t *value = nullptr;
+  asked = key;
   must(PMIx_Get(&who, key, nullptr, 0, &value), key);
   return value;
 }
@@ -100,18 +148,19 @@ void find_node(Place *place) {
     return n;
   };
   if (!try_stride(1) && !try_stride(nodes())) {
-    int found = 0, last = -1;
+    int last = -1;
     bool even = true;
     for (int pe = 0; pe < place->n; pe++) {
       if (!here(pe)) continue;
-      if (found == 0) place->first = pe;
-      if (found == 1) place->stride = pe - place->first;
-      if (found > 1) even = even && pe - last == place->stride;
-      found++;
+      if (on_node.empty()) place->first = pe;
+      if (on_node.size() == 1) place->stride = pe - place->first;
+      if (on_node.size() > 1) even = even && pe - last == place->stride;
+      on_node.push_back(pe);
       last = pe;
     }
-    if (found != place->n_local)
-      fatal("the launcher says that this node has %d PEs, and names %d", place->n_local, found);
+    if (int(on_node.size()) != place->n_local)
+      fatal("the launcher says that this node has %d PEs, and names %zu", place->n_local,
+            on_node.size());
     if (!even) place->stride = 0;
   }
   for (place->elsewhere = 0; here(place->elsewhere);) place->elsewhere++;
@@ -130,15 +179,12 @@ void lost(size_t, pmix_status_t, const pmix_proc_t *, pmix_info_t *, size_t, pmi
 
 } // namespace
 
-bool launched() {
-  return getenv("PMIX_NAMESPACE") != nullptr;
-}
-
-Place join() {
-  if (!launched()) return {};
+// Everything that PMIx tells before the PEs of a node have met.
+static void ask_place() {
   must(PMIx_Init(&proc, nullptr, 0), "PMIx_Init: the launcher does not answer");
   joined = true;
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+  asked = "PMIx_Register_event_handler";
   PMIx_Register_event_handler(&code, 1, nullptr, 0, lost, nullptr, nullptr);
   Place place;
   place.me = int(proc.rank);
@@ -147,23 +193,40 @@ Place join() {
   place.n_local = local_size();
   place.machine = place.n_local;
   if (place.n_local < place.n) find_node(&place);
-  PMIX_LOAD_PROCID(&leader, proc.nspace, pmix_rank_t(place.first));
-  return place;
+  if (on_node.empty())
+    for (int i = 0; i < place.n_local; i++) on_node.push_back(place.first + i * place.stride);
+  found = place;
 }
 
-void tell(const char *text) {
-  if (!joined) return;
-  pmix_value_t value;
-  PMIX_VALUE_LOAD(&value, text, PMIX_STRING);
-  must(PMIx_Put(PMIX_LOCAL, "shmem.segment", &value), "PMIx_Put");
-  PMIX_VALUE_DESTRUCT(&value);
-  must(PMIx_Commit(), "PMIx_Commit");
+bool launched() {
+  return getenv("PMIX_NAMESPACE") && !elder();
+}
+
+Place join() {
+  if (!launched()) return {};
+  ask(ask_place);
+  return found;
+}
+
+// PMIX_SERVER_URI2 and so on name the launcher's process on this node, with its port; two launchers may
+// call their jobs the same where each runs in a container. Any order of the variables will do.
+uint64_t job_number() {
+  uint64_t sum = 0;
+  for (char **v = environ; *v; v++) {
+    if (strncmp(*v, "PMIX_NAMESPACE=", 15) != 0 && strncmp(*v, "PMIX_SERVER_URI", 15) != 0)
+      continue;
+    uint64_t hash = 14695981039346656037u; // FNV-1a
+    for (const char *c = *v; *c; c++) hash = (hash ^ uint8_t(*c)) * 1099511628211u;
+    sum += hash;
+  }
+  return sum;
 }
 
 static void put(const char *key, const void *p, size_t bytes) {
   pmix_value_t value;
   value.type = PMIX_BYTE_OBJECT;
   value.data.bo = {static_cast<char *>(const_cast<void *>(p)), bytes};
+  asked = "PMIx_Put";
   must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
 }
 static void get(int pe, const char *key, void *p, size_t bytes) {
@@ -177,98 +240,58 @@ static void get(int pe, const char *key, void *p, size_t bytes) {
   PMIX_VALUE_RELEASE(value);
 }
 
+static std::shared_ptr<Call> fence;
+static std::chrono::steady_clock::time_point fence_began;
+
 void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
-  put("shmem.net", p, bytes);
-  if (rest_bytes) put("shmem.net.rest", rest, rest_bytes);
-  must(PMIx_Commit(), "PMIx_Commit");
-  bool collect = true;
-  static pmix_info_t info; // for as long as the fence takes
-  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-  must(PMIx_Fence_nb(
-           nullptr, 0, &info, 1, [](pmix_status_t status, void *) { fence.give(status); }, nullptr),
-       "PMIx_Fence of all nodes");
+  const auto text = [](const void *from, size_t n) {
+    return std::string(static_cast<const char *>(from), n);
+  };
+  fence_began = std::chrono::steady_clock::now();
+  fence = Call::begin([first = text(p, bytes), more = text(rest, rest_bytes)] {
+    put("shmem.net", first.data(), first.size());
+    if (!more.empty()) put("shmem.net.rest", more.data(), more.size());
+    asked = "PMIx_Commit";
+    must(PMIx_Commit(), "PMIx_Commit");
+    bool collect = true;
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    asked = "PMIx_Fence of all nodes";
+    must(PMIx_Fence(nullptr, 0, &info, 1), "PMIx_Fence of all nodes");
+  });
 }
 bool shown() {
-  if (!fence.came()) return false;
-  must(fence.status, "PMIx_Fence of all nodes");
-  return true;
+  if (fence->wait(0.5)) return true;
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - fence_began;
+  if (since.count() >= self.env.bootstrap_timeout) no_answer();
+  return false;
 }
-void seen(int pe, void *p, size_t bytes) {
-  get(pe, "shmem.net", p, bytes);
+void seen(void *all, size_t bytes, int n) {
+  ask([=] {
+    for (int pe = 0; pe < n; pe++)
+      get(pe, "shmem.net", static_cast<char *>(all) + size_t(pe) * bytes, bytes);
+  });
 }
 void seen_rest(int pe, void *p, size_t bytes) {
-  get(pe, "shmem.net.rest", p, bytes);
+  ask([=] { get(pe, "shmem.net.rest", p, bytes); });
 }
 
 Host host_of(int pe) {
-  Host host{"unknown"};
-  pmix_proc_t who;
-  PMIX_LOAD_PROCID(&who, proc.nspace, pmix_rank_t(pe));
-  pmix_value_t *value = nullptr;
-  if (joined && PMIx_Get(&who, PMIX_HOSTNAME, nullptr, 0, &value) == PMIX_SUCCESS) {
-    snprintf(host.name, sizeof host.name, "%s", value->data.string);
+  if (!joined) return {"unknown"};
+  auto host = std::make_shared<Host>(Host{"unknown"});
+  const auto find = [host, pe] {
+    pmix_proc_t who;
+    PMIX_LOAD_PROCID(&who, proc.nspace, pmix_rank_t(pe));
+    pmix_value_t *value = nullptr;
+    if (PMIx_Get(&who, PMIX_HOSTNAME, nullptr, 0, &value) != PMIX_SUCCESS) return;
+    snprintf(host->name, sizeof host->name, "%s", value->data.string);
     PMIX_VALUE_RELEASE(value);
-  }
-  return host;
+  };
+  return within(patience, find) ? *host : Host{"unknown"};
 }
 
-namespace {
-char answer_text[256];
-bool asked;
-} // namespace
-
-// This needs no fence: the get waits at the launcher until the leader has committed, which costs
-// one message instead of a round of all. Launchers have limits of their own there, 2 s in PRRTE 5
-// (2026-11-22), and the leader may well be later: then it is asked again.
-bool hear(char *text, int length) {
-  auto take = [](pmix_status_t status, pmix_value_t *value, void *) {
-    if (status == PMIX_SUCCESS) strncpy(answer_text, value->data.string, sizeof answer_text - 1);
-    answer.give(status);
-  };
-  if (!asked)
-    must(PMIx_Get_nb(&leader, "shmem.segment", nullptr, 0, take, nullptr),
-         "PMIx_Get of the segment");
-  asked = true;
-  const auto until = std::chrono::steady_clock::now() + Later::patience;
-  if (!answer.came()) return false;
-  if (answer.status == PMIX_ERR_TIMEOUT) {
-    std::this_thread::sleep_until(until); // it may have answered at once, and would again
-    return asked = answer.got = false;
-  }
-  must(answer.status, "PMIx_Get of the segment");
-  snprintf(text, length, "%s", answer_text);
-  return true;
-}
-
-int ended() {
-  if (!joined) return -1;
-  pmix_query_t query;
-  PMIX_QUERY_CONSTRUCT(&query);
-  pmix_status_t added;
-  PMIX_ARGV_APPEND(added, query.keys, PMIX_QUERY_LOCAL_PROC_TABLE);
-  must(added, "PMIx query");
-  PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
-  PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, proc.nspace, PMIX_STRING);
-  pmix_info_t *results = nullptr;
-  size_t n = 0;
-  int gone = -1;
-  // Launchers give the processes as a list of infos, or of processes; the states in it differ
-  // between them, so it is the kernel that is asked whether a process is there.
-  auto look = [&](const pmix_proc_info_t &p) {
-    if (p.pid > 0 && kill(p.pid, 0) < 0 && errno == ESRCH) gone = int(p.proc.rank);
-  };
-  if (PMIx_Query_info(&query, 1, &results, &n) == PMIX_SUCCESS && n &&
-      results[0].value.type == PMIX_DATA_ARRAY) {
-    const pmix_data_array_t &list = *results[0].value.data.darray;
-    for (size_t i = 0; i < list.size; i++)
-      if (list.type == PMIX_PROC_INFO)
-        look(static_cast<pmix_proc_info_t *>(list.array)[i]);
-      else if (list.type == PMIX_INFO)
-        look(*static_cast<pmix_info_t *>(list.array)[i].value.data.pinfo);
-  }
-  if (results) PMIX_INFO_FREE(results, n);
-  PMIX_QUERY_DESTRUCT(&query);
-  return gone;
+int ended(bool (*come)(int pe)) {
+  return joined ? missing(on_node.data(), int(on_node.size()), come) : -1;
 }
 
 // When the job is being ended, the main thread and the watch both come here: the second waits until
@@ -278,7 +301,9 @@ void leave() {
   std::lock_guard guard(mutex);
   if (!joined) return;
   joined = false;
-  PMIx_Finalize(nullptr, 0);
+  if (!within(patience, [] { PMIx_Finalize(nullptr, 0); }))
+    debug("PMIx_Finalize has not ended in %g seconds: this PE goes on without the launcher",
+          patience);
 }
 
 } // namespace shmem::bootstrap

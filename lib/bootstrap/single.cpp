@@ -15,20 +15,19 @@ bool launched() {
 Place join() {
   return {};
 }
-void tell(const char *) {}
-bool hear(char *, int) {
-  return false;
+uint64_t job_number() {
+  return 0;
 }
 void show(const void *, size_t, const void *, size_t) {}
 bool shown() {
   return true;
 }
-void seen(int, void *, size_t) {}
+void seen(void *, size_t, int) {}
 void seen_rest(int, void *, size_t) {}
 Host host_of(int) {
   return {"this one"};
 }
-int ended() {
+int ended(bool (*)(int)) {
   return -1;
 }
 void leave() {}

@@ -107,7 +107,7 @@ Allocation take(void *p, Allocation::Kind kind) {
 // Whether the descriptor is the memory that the handle was made of.
 bool same(int fd, const Handle &h) {
   char self[40], link[64], name[32], want[64];
-  snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+  snprintf(self, sizeof self, "/proc/thread-self/fd/%d", fd);
   ssize_t n = readlink(self, link, sizeof link - 1);
   if (n < 0) return false;
   link[n] = '\0';

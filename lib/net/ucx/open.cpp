@@ -191,7 +191,7 @@ struct Sum { // FNV-1a
 // Of the file's first and last page, in which are its build id and its sections, and its size.
 uint32_t sum_of_program() {
   Sum sum;
-  FILE *file = fopen("/proc/self/exe", "re");
+  FILE *file = fopen("/proc/thread-self/exe", "re");
   if (!file) return 0;
   unsigned char text[page];
   sum.add(text, fread(text, 1, sizeof text, file));
@@ -334,7 +334,7 @@ void show_address() {
 // Every node's first PE reads all, so each pair that differs is met by both sides.
 void compare(int pe, const Entry &e) {
   auto differ = [=] { return with_host(pe); };
-  const Text us = print("this PE, on %s,", bootstrap::host_of(self.me).name);
+  static const Text us = print("this PE, on %s,", bootstrap::host_of(self.me).name);
   auto versions = [&](const char *what, Version theirs, Version ours) {
     if (theirs == ours) return;
     fatal("%s, has %s %d.%d.%d, %s %d.%d.%d: all nodes need the same", differ().text, what,
@@ -362,9 +362,9 @@ int read_book() { // gives the number of nodes
   const Entry *all = book();
   int nodes = 0;
   self.job->heap_pages = mine.upto;
+  bootstrap::seen(book(), sizeof(Entry), self.n);
   for (int pe = 0; pe < self.n; pe++) {
     Entry &e = book()[pe];
-    bootstrap::seen(pe, &e, sizeof e);
     e.node = e.first == pe ? nodes++ : all[e.first].node;
     compare(pe, e);
     self.job->heap_pages = std::min(self.job->heap_pages, e.upto);
