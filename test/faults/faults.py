@@ -7,7 +7,8 @@ death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, wi
               names the PE; the status says so, nothing is left
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
 killed        all PEs are killed at once: nothing is left
-launcher      one that has no patience: it is asked again after a rest, and a PE that never comes ends the job by SHMEM_WAIT_LIMIT
+stalled       a launcher that does not answer, by a stand-in for PMIx: one line names the call
+absent        a PE that does not come: SHMEM_WAIT_LIMIT ends the job, or its own end; two programs in the place of one PE
 wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
 note          what a program goes on after: one line of the job, and none under SHMEM_QUIET
 stream        wrong calls of what a stream does, both kinds"""
@@ -45,13 +46,15 @@ class Job:
     """One run, watched: its output, its status, when its processes were gone, what it left
     behind."""
 
-    def __init__(self, n, *args, env=None, act=None, limit=25):
+    def __init__(self, n, *args, env=None, act=None, limit=25, shell=False):
         self.tmp = tempfile.mkdtemp(prefix="f")
         before = set(os.listdir("/dev/shm"))
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_"))}
         variables.update({"SHMEM_SYMMETRIC_SIZE": "16M", "TMPDIR": self.tmp, **(env or {})})
         self.name = " ".join(args) + (f" {env}" if env else "")
-        process = subprocess.Popen([OSHRUN, "-n", str(n), VICTIM, *args], env=variables, stdout=subprocess.PIPE,
+        # The first argument is a script, in which "$@" starts the program.
+        command = ["sh", "-c", args[0], "sh", VICTIM, *args[1:]] if shell else [VICTIM, *args]
+        process = subprocess.Popen([OSHRUN, "-n", str(n), *command], env=variables, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
         self.out, self.err, self.pids = [], [], []
         readers = [threading.Thread(target=self.read, args=(process.stdout, self.out)),
@@ -165,13 +168,70 @@ def killed():
         job.expect(len(job.lines) == 1, f"one line: {job.lines}")
 
 
-def launcher():
-    hasty = {"LD_PRELOAD": os.environ["HASTY"], "TIMEOUTS": "3"}
-    job = Job(2, "wrong", "good", env=hasty)
-    job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
-    job = Job(2, "wrong", "good", env=hasty | {"TIMEOUTS": "1000", "SHMEM_WAIT_LIMIT": "1.5"})
-    line = "shmem: PE 1: waited for the other PEs longer than SHMEM_WAIT_LIMIT = 1.5 seconds, in shmem_init"
-    job.expect(job.rc != 0 and job.lines == [line], f"status {job.rc}, not {line}: {job.lines}")
+# What PMIx does without asking anybody.
+LOCAL = re.compile("PMIx_(Error_string|(Info|Value|Data|Proc|Argv|Load)_.*)$")
+
+
+def symbols(path, *options):
+    text = subprocess.run(["nm", "-D", *options, path], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1].partition("@")[0] for line in text.splitlines() if " PMIx_" in line}
+
+
+def stalled():
+    calls = {c for c in symbols(os.environ["LIBRARY"], "--undefined-only") if not LOCAL.match(c)}
+    known = symbols(os.environ["STALL"], "--defined-only")
+    print("the library calls", *sorted(calls))
+    if calls != known:
+        failures.append(f"the stand-in has {sorted(known)}, the library calls {sorted(calls)}")
+    between_nodes = {"PMIx_Put", "PMIx_Commit", "PMIx_Fence"}
+
+    def one(item):
+        call, pe = item
+        env = {"LD_PRELOAD": os.environ["STALL"], "STALLED": call, "STALLED_PE": pe, "SHMEM_BOOTSTRAP_TIMEOUT": "1"}
+        if call in between_nodes:
+            env["SHMEM_P2P"] = "0"
+        start = time.monotonic()
+        job = Job(2, "wrong", "good", env=env, limit=20)
+        took = time.monotonic() - start
+        print(f"{call} on PE {pe}: {took:.1f} s, status {job.rc}: {job.lines}")
+        if call == "PMIx_Finalize":  # the program is over: it goes on without the launcher
+            job.expect(took < 8, f"{took:.1f} s")
+            return
+        job.expect(took < 5, f"{took:.1f} s")
+        job.expect(job.rc != 0, "status 0")
+        what = "PMIx_Get of pmix\\.[a-z.]+" if call == "PMIx_Get" else call + "( of all nodes)?"
+        line = f"shmem: (PE [01]: )?{what}: the launcher has not answered for 1 seconds \\(SHMEM_BOOTSTRAP_TIMEOUT\\): the job ends"
+        job.expect(job.lines and re.fullmatch(line, job.lines[-1]), f"not {line}: {job.lines}")
+
+    together(3, one, [(call, pe) for call in sorted(calls) for pe in "01"
+                      if os.environ["NET"] != "none" or call not in between_nodes])
+
+
+def absent():
+    def job_of(script, **env):
+        start = time.monotonic()
+        job = Job(3, script, "wrong", "good", env=env, shell=True)
+        return job, time.monotonic() - start
+    # A PE is late, and another one waits no longer than it was told to.
+    job, took = job_of('test $PMIX_RANK != 0 || sleep 20; exec "$@"', SHMEM_WAIT_LIMIT="1.5")
+    line = "waited for the other PEs longer than SHMEM_WAIT_LIMIT = 1.5 seconds, in shmem_init"
+    job.expect(job.rc != 0 and line in job.lines[-1], f"status {job.rc}, not {line}: {job.lines}")
+    # A PE's process ends in peace without a word to the library, the leader's or another's.
+    for pe in "02":
+        job, took = job_of(f'test $PMIX_RANK != {pe} || exit 0; exec "$@"')
+        print(f"PE {pe} ends before: {took:.1f} s, {job.lines}")
+        job.expect(took < 6, f"{took:.1f} s")
+        job.expect(job.rc != 0 and re.search(rf"\bPE {pe}\b", job.lines[-1] if job.lines else ""),
+                   f"status {job.rc}: {job.err}")
+    # Two programs in the place of one PE at once.
+    for pe in "01":
+        job, took = job_of(f'test $PMIX_RANK != {pe} || "$@" & exec "$@"')
+        print(f"PE {pe} twice: {took:.1f} s, {job.lines}")
+        # One of the two is the PE. The other one is told so, or that the job is over.
+        right = re.compile("shmem: PE [012]: (shmem_init: (another|process).* a PE started two programs at once"
+                           "|PE 0 has ended and does not come to shmem_init: the job ends)")
+        job.expect(job.lines and all(map(right.fullmatch, job.lines)), f"status {job.rc}: {job.err}")
+        job.expect(took < 6, f"{took:.1f} s")
 
 
 # mistake: routine, argument, value ('' where there is none), PE (None: any)
@@ -371,7 +431,7 @@ def main():
         death(case.removeprefix("death-"))
     else:
         {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
-         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "launcher": launcher, "note": notes,
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "stalled": stalled, "absent": absent, "note": notes,
          "stream": on_streams}[case]()
     print(f"{case}: {len(failures)} failures")
     return bool(failures)
