@@ -79,6 +79,14 @@ bool parse(const char *text, int *out, const char *, const char **reason) {
   *out = int(value);
   return *text >= '0' && *text <= '9' && !*end && value <= INT_MAX;
 }
+bool parse(const char *text, Env::gpu *out, const char *kind, const char **reason) {
+  const bool none = !strcmp(text, "none");
+  int number = int(Env::gpu::none);
+  const bool right = none || parse(text, &number, kind, reason);
+  *reason = "expected a number from 0, or none";
+  *out = Env::gpu(number);
+  return right;
+}
 bool parse(const char *text, double *out, const char *, const char **reason) {
   *reason = "expected a number of seconds, more than 0, such as 10 or 0.5";
   *out = 0;

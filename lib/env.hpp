@@ -10,10 +10,11 @@ struct Env {
   using boolean = bool;
   using size = size_t;
   using text = const char *;
-  using number = int;                    // -1 when not set
-  using seconds = double;                // 0 when not set
-  enum place { anywhere, host, device }; // of the symmetric heap
-  enum reach { network, mapped };        // how a peer on this node is reached
+  using number = int;                           // -1 when not set
+  enum class gpu : int { any = -1, none = -2 }; // or its number
+  using seconds = double;                       // 0 when not set
+  enum place { anywhere, host, device };        // of the symmetric heap
+  enum reach { network, mapped };               // how a peer on this node is reached
 #define VAR(NAME, field, kind, def, aliases, help) kind field;
 #include "env.def"
 #undef VAR

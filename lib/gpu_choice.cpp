@@ -27,7 +27,7 @@ unsigned distance(hwloc_topology_t topology, hwloc_const_bitmap_t cores, const c
 } // namespace
 
 uint64_t nearest_devices(int visible) {
-  const int asked = self.env.gpu;
+  const int asked = int(self.env.gpu_choice);
   if (asked >= std::min(visible, most))
     fatal("SHMEM_DEVICE = \"%d\": this PE sees %d GPUs, from 0", asked, visible);
   if (asked >= 0) return uint64_t(1) << asked;

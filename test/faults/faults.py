@@ -410,7 +410,7 @@ def environment():
     job.expect(any("heap of 3145728 bytes" in line for line in job.lines), f"{job.lines}")
     job.expect(any("SHMEM_SYMMETRIC_SIZE = 3m (by SHMEM_SYMMETRIC_HEAP_SIZE)" in line for line in job.out), f"{job.out}")
     bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"], "SHMEM_CHECK": ["2", "yes"],
-           "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
+           "SHMEM_DEVICE": ["-1", "some"], "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
     for name, values in bad.items():
         for value in values:
             job = Job(2, "wrong", "good", env={name: value})
@@ -421,6 +421,11 @@ def environment():
     job = Job(2, "wrong", "good", env={"SHMEM_INFO": "0"})
     for name in ("SHMEM_SYMMETRIC_SIZE", "SHMEM_VERSION", "SHMEM_INFO", "SHMEM_DEBUG"):
         job.expect(any(name in line for line in job.out), f"no help on {name}")
+    none = {"SHMEM_DEVICE": "none", "SHMEM_DEBUG": "1"}
+    job = Job(2, "wrong", "good", env=none)
+    job.expect(job.rc == 0 and any("by SHMEM_DEVICE = none" in line for line in job.lines), f"a device: {job.lines}")
+    job = Job(2, "wrong", "good", env={"SHMEM_DEVICE": "none", "SHMEM_HEAP": "device"})
+    job.expect(job.rc != 0 and any("SHMEM_DEVICE = none" in line for line in job.lines), f"not refused: {job.lines}")
     job = Job(2, "wrong", "good", env={"SMA_DEBUG": "1"})
     job.expect(job.rc == 0 and job.lines, "no debug messages")
 

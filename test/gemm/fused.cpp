@@ -386,8 +386,9 @@ void beside(void) {
 }
 
 // All compute units but one belong to another kernel until the products are there: whoever finds no
-// room waits for those that have it, and nobody among these for one that has none. Where PEs share
-// a GPU, their kernels that take units would take the last one, too.
+// room waits for those that have it, and nobody among these for one that has none. Where two PEs
+// share a GPU, their kernels that take units would take the last one, too: then no PE does this, also
+// not one that has a GPU for itself (3 PEs on 2 GPUs), because what follows takes all.
 void few_units(void) {
   hipDeviceProp_t prop;
   int device;
@@ -396,7 +397,8 @@ void few_units(void) {
   static long bus, buses[PE_MAX];
   bus = long(prop.pciDomainID) << 16 | prop.pciBusID << 8 | prop.pciDeviceID;
   shmem_long_fcollect(SHMEM_TEAM_WORLD, buses, &bus, 1);
-  if (strcmp(prop.gcnArchName, "cpu") && std::count(buses, buses + npes, bus) > 1) return;
+  std::sort(buses, buses + npes);
+  if (strcmp(prop.gcnArchName, "cpu") && std::unique(buses, buses + npes) != buses + npes) return;
   const unsigned blocks = unsigned(prop.multiProcessorCount) - 1,
                  threads = strcmp(prop.gcnArchName, "cpu") ? 1024 : 1; // there a unit has one block
   unsigned *end;
