@@ -121,7 +121,6 @@ void bring_up(int thread_level) {
   bind(thread_level);
   reset_heaps();
   choose_spans();
-  data::moved();
   self.ready = true;
   debug("up: %d PEs, process %d", self.n, self.pid);
 }

@@ -319,7 +319,6 @@ void drop_all() {
   std::lock_guard guard(mutex);
   for (Buffer &b : buffers)
     if (b.handle) remove(b);
-  data::moved();
 }
 
 } // namespace shmem::buffer

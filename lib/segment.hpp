@@ -37,7 +37,5 @@ void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to);
 void move_back(int fd, uintptr_t from, uintptr_t to); // which lie in the file at their addresses
 // Reads what the file has there into zeros; false where it cannot.
 bool read_pages(int fd, off_t at, char *into, size_t bytes);
-// No move is under way, nor was just now: the program has its handler of SIGSEGV back.
-void moved();
 
 } // namespace shmem::data
