@@ -2,6 +2,7 @@
 // The executable's globals and statics are symmetric. At init their pages are copied to the segment
 // and the segment is mapped over them, in place, so that this PE goes on as before and the others
 // reach them by plain loads and stores.
+#include "../device/map_lazily.hpp"
 #include "log.hpp"
 #include "net.hpp"
 #include "segment.hpp"
@@ -143,15 +144,17 @@ bool read_pages(int fd, off_t from, char *into, size_t bytes) {
 
 void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to) {
   const size_t bytes = to - from;
-  void *shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+  void *shared = map_lazily(nullptr, bytes, MAP_SHARED, fd, at);
   if (shared == MAP_FAILED) fatal("sharing %zu bytes: %s", bytes, strerror(errno));
+  madvise(shared, bytes, MADV_DODUMP);
   auto *p = reinterpret_cast<char *>(from);
   Move m{fd, at, p, static_cast<char *>(shared), bytes, false};
   if (int error = while_alone({write_pages, put_there, &m}))
     fatal("sharing %zu bytes: %s", bytes, strerror(error));
 #ifndef __SANITIZE_THREAD__ // which takes it for a store into all of them
-  // The same once more, which changes nothing but that UCX hears of other pages being there.
-  if (net::built &&
+  // The same once more, which changes nothing but that UCX hears of other pages being there. Only
+  // where nothing is locked, because all of it would be allocated.
+  if (net::built && !locked_kib() &&
       mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
     fatal("sharing %zu bytes: %s", bytes, strerror(errno));
 #endif

@@ -2,6 +2,7 @@
 // The pages of a buffer in host memory are moved, in place, to a file that the other PEs map, as
 // those of static data are. In that file a page lies at its own address, so buffers that share a
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
+#include "../device/map_lazily.hpp"
 #include "address.hpp"
 #include "buffer.hpp"
 #include "gpu.hpp"
@@ -276,8 +277,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     const uintptr_t from = s.base & ~(page - 1);
     const size_t size = round_up(s.base + bytes, page) - from;
     const int theirs = segment::open_theirs(s.pid, s.fd, O_RDWR);
-    void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, theirs,
-                   off_t(from));
+    void *p = map_lazily(nullptr, size, MAP_SHARED | MAP_NORESERVE, theirs, off_t(from));
     if (p == MAP_FAILED)
       fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
     close(theirs);

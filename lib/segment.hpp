@@ -16,6 +16,8 @@ void join(const bootstrap::Place &place);
 // Gives back these pages of this PE's heap; the addresses stay mapped. Every PE does, after a barrier
 // in which the peers have made their last use of them.
 void drop_heap(size_t offset, size_t bytes);
+// A dump of this process has these pages of its heap, too.
+void dump_heap(size_t from, size_t to);
 // Opens a file by the descriptor that it has in another process of the node.
 int open_theirs(int pid, int fd, int flags);
 
