@@ -15,6 +15,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,6 +97,10 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) int put_there(voi
              : 0;
 }
 
+// The program may have closed all descriptors that it does not know, by close_range, and have others
+// of these numbers: then pages are read where they are mapped, which allocates the holes.
+struct stat file;
+
 // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
 // taken before the fork, so that what the parent and its peers write later does not reach the
 // child.
@@ -109,7 +114,12 @@ void before_fork() {
     snapshot = nullptr;
     return;
   }
-  read_pages(self.segment_fd, place, snapshot, self.data.size);
+  if (same_file(self.segment_fd, file))
+    read_pages(self.segment_fd, place, snapshot, self.data.size);
+  else
+    for (int i = 0; i < n_pieces; i++)
+      copy_pages(pieces[i].from, snapshot + (pieces[i].from - self.data.base),
+                 pieces[i].to - pieces[i].from);
 }
 void after_fork_parent() {
   if (snapshot) munmap(snapshot, self.data.size);
@@ -130,6 +140,26 @@ Extent extent() {
   if (!n_pieces) dl_iterate_phdr(find, nullptr);
   if (!n_pieces) return {nullptr, 0};
   return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};
+}
+
+bool has_file() {
+  return same_file(self.segment_fd, file);
+}
+
+bool same_file(int fd, const struct stat &known) {
+  struct stat now {};
+  return fstat(fd, &now) == 0 && now.st_ino == known.st_ino && now.st_dev == known.st_dev;
+}
+
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) void
+copy_pages(uintptr_t from, char *into, size_t bytes) {
+  const auto *p = reinterpret_cast<const char *>(from);
+  for (size_t o = 0; o < bytes; o += page) {
+    if (all_zero(p + o)) continue;
+    for (size_t k = 0; k < page; k += sizeof(uint64_t))
+      *reinterpret_cast<volatile uint64_t *>(into + o + k) =
+          *reinterpret_cast<const volatile uint64_t *>(p + o + k);
+  }
 }
 
 bool read_pages(int fd, off_t from, char *into, size_t bytes) {
@@ -171,6 +201,7 @@ void move_back(int fd, uintptr_t from, uintptr_t to) {
 
 void move(int fd, size_t offset) {
   place = off_t(offset);
+  fstat(fd, &file);
   for (int i = 0; i < n_pieces; i++)
     move_pages(fd, place + off_t(pieces[i].from - self.data.base), pieces[i].from, pieces[i].to);
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);

@@ -3,6 +3,7 @@
 #include "bootstrap.hpp"
 #include "log.hpp"
 #include "net.hpp"
+#include "segment.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "thread.hpp"
@@ -135,6 +136,10 @@ void start_watch() {
 
 void stop_watch() {
   if (self.n == 1) return;
+  if (!data::has_file()) { // nothing wakes it any more, and the process ends
+    pthread_detach(watcher);
+    return;
+  }
   uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(stop_fd, &one, sizeof one);
   pthread_join(watcher, nullptr);

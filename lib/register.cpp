@@ -34,6 +34,7 @@ namespace {
 std::mutex mutex;    // of all that registers; what searches reads `sorted` only
 uint64_t registered; // ever: handles are not used again
 int fd = -1;         // of the file
+struct stat file;    // which is still mapped when the program has closed that
 bool fork_seen;      // its handlers are there
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
@@ -43,8 +44,7 @@ bool fork_seen;      // its handlers are there
 template <class F> void each_mapping(const Range &in, F f) {
   FILE *maps = fopen("/proc/self/maps", "re");
   if (!maps) fatal("/proc/self/maps: %s", strerror(errno));
-  struct stat file {};
-  const bool any = fd >= 0 && fstat(fd, &file) == 0;
+  const bool any = fd >= 0;
   char text[4608];
   while (fgets(text, sizeof text, maps)) {
     char *rest;
@@ -115,7 +115,10 @@ void before_fork() {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
       return say("fork: no memory for a copy of a buffer: the child will share it");
-    data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
+    if (data::same_file(fd, file))
+      data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
+    else
+      data::copy_pages(r.from, static_cast<char *>(p), bytes);
     copies.push_back({r, static_cast<char *>(p)});
   });
 }
@@ -132,12 +135,17 @@ void after_fork_child() {
   mutex.unlock();
 }
 
-void open_file() {
+void open_file(const char *fn) {
+  if (fd >= 0 && !data::same_file(fd, file))
+    fatal("%s: the program has closed descriptor %d, which is the library's (by close_range?): no "
+          "further buffers can be registered",
+          fn, fd);
   if (fd >= 0) return;
   fd = memfd_create("shmem_buffers", MFD_CLOEXEC);
   // As long as there are addresses.
   if (fd < 0 || ftruncate(fd, off_t(1) << 47) < 0)
     fatal("making a file for the program's own buffers: %s", strerror(errno));
+  fstat(fd, &file);
   if (!fork_seen) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
   fork_seen = true;
 }
@@ -235,7 +243,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   b.device = seen.device;
   if (!b.device) {
     check_pages(fn, ptr, b);
-    open_file();
+    open_file(fn);
     if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
   }
   seen.fd = fd;

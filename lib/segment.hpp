@@ -6,6 +6,7 @@
 #include "bootstrap.hpp"
 #include <cstddef>
 #include <cstdint>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 namespace shmem::segment {
@@ -37,6 +38,12 @@ void move(int fd, size_t offset);
 // The same for any pages of private memory, and back. Pages of zeros stay holes of the file.
 void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to);
 void move_back(int fd, uintptr_t from, uintptr_t to); // which lie in the file at their addresses
+// Whether the segment's descriptor is still there: else the program has closed all of them.
+bool has_file();
+// Whether the descriptor is still that of this file.
+bool same_file(int fd, const struct stat &known);
+// Copies pages that are mapped, into zeros.
+void copy_pages(uintptr_t from, char *into, size_t bytes);
 // Reads what the file has there into zeros; false where it cannot.
 bool read_pages(int fd, off_t at, char *into, size_t bytes);
 
