@@ -2,17 +2,20 @@
 // The executable's globals and statics are symmetric. At init their pages are copied to the segment
 // and the segment is mapped over them, in place, so that this PE goes on as before and the others
 // reach them by plain loads and stores.
+#include "../device/map_lazily.hpp"
 #include "log.hpp"
+#include "net.hpp"
 #include "segment.hpp"
 #include "state.hpp"
+#include "stop.hpp"
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,45 +63,43 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) bool all_zero(con
   return true;
 }
 
-// During a move the pages are read-only, and a thread that writes to them waits here until they are
-// moved. The kernel looks for the handler when that thread runs again, which may be after the move,
-// so the handler stays. It cannot tell such a late fault from one of the program, and lets try again
-// as often as there may be threads that are late.
-constexpr int most_late = 1024;
-std::atomic<uintptr_t> moving_from, moving_to;
-std::atomic<bool> moving;
-std::atomic<int> late; // since the last move
-struct sigaction before;
+struct Move {
+  int fd;
+  off_t at;
+  char *from, *copy; // copy: what comes there instead
+  size_t bytes;
+  bool again; // what has become a page of zeros since is to be one in the file, too
+};
 
-void wait_for_move(int signal, siginfo_t *info, void *) {
-  const bool fault = info->si_code > 0; // and not sent by anybody
-  const auto at = uintptr_t(info->si_addr);
-  if (fault && moving && at >= moving_from && at < moving_to) {
-    while (moving.load(std::memory_order_acquire)) sched_yield();
-    return;
-  }
-  if (fault && late++ < most_late) return;
-  sigaction(signal, &before, nullptr); // the fault comes again and finds the program's own handler
-  if (!fault) raise(signal);
+// Pages of zeros stay holes: a large array in .bss takes memory only once it is used.
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) int write_pages(void *p) {
+  Move &m = *static_cast<Move *>(p);
+  if (m.again &&
+      syscall(SYS_fallocate, m.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.at, m.bytes) < 0)
+    return errno;
+  m.again = true;
+  for (size_t o = 0; o < m.bytes; o += page)
+    if (!all_zero(m.from + o) &&
+        syscall(SYS_pwrite64, m.fd, m.from + o, page, m.at + off_t(o)) != long(page))
+      return errno;
+  return 0;
+}
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) int fill_copy(void *p) {
+  const Move &m = *static_cast<Move *>(p);
+  return read_pages(m.fd, m.at, m.copy, m.bytes) ? 0 : errno;
+}
+// This is the system call itself, because UCX 1.13 intercepts mremap and loses the new address
+// (2026-11-22).
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) int put_there(void *p) {
+  const Move &m = *static_cast<Move *>(p);
+  return syscall(SYS_mremap, m.copy, m.bytes, m.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, m.from) < 0
+             ? errno
+             : 0;
 }
 
-// Makes the pages read-only and calls replace(), which maps others in their place. It must not
-// write to any of them, so it calls nothing that allocates.
-template <class F> void while_read_only(uintptr_t from, uintptr_t to, F replace) {
-  struct sigaction handler {
-  }, found;
-  handler.sa_sigaction = wait_for_move;
-  handler.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-  moving_from = from, moving_to = to;
-  moving.store(true, std::memory_order_release);
-  sigaction(SIGSEGV, &handler, &found);
-  if (found.sa_sigaction != wait_for_move) before = found;
-  if (mprotect(reinterpret_cast<void *>(from), to - from, PROT_READ) < 0)
-    fatal("mprotect of %zu bytes: %s", size_t(to - from), strerror(errno));
-  replace();
-  late = 0;
-  moving.store(false, std::memory_order_release);
-}
+// The program may have closed all descriptors that it does not know, by close_range, and have others
+// of these numbers: then pages are read where they are mapped, which allocates the holes.
+struct stat file;
 
 // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
 // taken before the fork, so that what the parent and its peers write later does not reach the
@@ -113,7 +114,12 @@ void before_fork() {
     snapshot = nullptr;
     return;
   }
-  read_pages(self.segment_fd, place, snapshot, self.data.size);
+  if (same_file(self.segment_fd, file))
+    read_pages(self.segment_fd, place, snapshot, self.data.size);
+  else
+    for (int i = 0; i < n_pieces; i++)
+      copy_pages(pieces[i].from, snapshot + (pieces[i].from - self.data.base),
+                 pieces[i].to - pieces[i].from);
 }
 void after_fork_parent() {
   if (snapshot) munmap(snapshot, self.data.size);
@@ -136,6 +142,26 @@ Extent extent() {
   return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};
 }
 
+bool has_file() {
+  return same_file(self.segment_fd, file);
+}
+
+bool same_file(int fd, const struct stat &known) {
+  struct stat now {};
+  return fstat(fd, &now) == 0 && now.st_ino == known.st_ino && now.st_dev == known.st_dev;
+}
+
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) void
+copy_pages(uintptr_t from, char *into, size_t bytes) {
+  const auto *p = reinterpret_cast<const char *>(from);
+  for (size_t o = 0; o < bytes; o += page) {
+    if (all_zero(p + o)) continue;
+    for (size_t k = 0; k < page; k += sizeof(uint64_t))
+      *reinterpret_cast<volatile uint64_t *>(into + o + k) =
+          *reinterpret_cast<const volatile uint64_t *>(p + o + k);
+  }
+}
+
 bool read_pages(int fd, off_t from, char *into, size_t bytes) {
   const off_t end = from + off_t(bytes);
   for (off_t at = lseek(fd, from, SEEK_DATA); at >= 0 && at < end; at = lseek(fd, at, SEEK_DATA)) {
@@ -147,41 +173,38 @@ bool read_pages(int fd, off_t from, char *into, size_t bytes) {
 }
 
 void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to) {
-  while_read_only(from, to, [=] {
-    auto *p = reinterpret_cast<char *>(from);
-    const size_t bytes = to - from;
-    // Pages of zeros stay holes: a large array in .bss takes memory only once it is used.
-    for (size_t o = 0; o < bytes; o += page)
-      if (!all_zero(p + o) && syscall(SYS_pwrite64, fd, p + o, page, at + off_t(o)) != long(page))
-        fatal("copying %zu bytes to share them: %s", bytes, strerror(errno));
-    if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
-      fatal("sharing %zu bytes: %s", bytes, strerror(errno));
-  });
+  const size_t bytes = to - from;
+  void *shared = map_lazily(nullptr, bytes, MAP_SHARED, fd, at);
+  if (shared == MAP_FAILED) fatal("sharing %zu bytes: %s", bytes, strerror(errno));
+  madvise(shared, bytes, MADV_DODUMP);
+  auto *p = reinterpret_cast<char *>(from);
+  Move m{fd, at, p, static_cast<char *>(shared), bytes, false};
+  if (int error = while_alone({write_pages, put_there, &m}))
+    fatal("sharing %zu bytes: %s", bytes, strerror(error));
+#ifndef __SANITIZE_THREAD__ // which takes it for a store into all of them
+  // The same once more, which changes nothing but that UCX hears of other pages being there. Only
+  // where nothing is locked, because all of it would be allocated.
+  if (net::built && !locked_kib() &&
+      mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, at) == MAP_FAILED)
+    fatal("sharing %zu bytes: %s", bytes, strerror(errno));
+#endif
 }
 
 void move_back(int fd, uintptr_t from, uintptr_t to) {
   const size_t bytes = to - from;
-  auto *copy = static_cast<char *>(
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) fatal("giving %zu bytes back: %s", bytes, strerror(errno));
-  while_read_only(from, to, [=] {
-    if (!read_pages(fd, off_t(from), copy, bytes) ||
-        syscall(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, from) < 0)
-      fatal("giving %zu bytes back: %s", bytes, strerror(errno));
-  });
+  Move m{fd, off_t(from), reinterpret_cast<char *>(from), static_cast<char *>(copy), bytes, false};
+  if (int error = while_alone({fill_copy, put_there, &m}))
+    fatal("giving %zu bytes back: %s", bytes, strerror(error));
 }
 
 void move(int fd, size_t offset) {
   place = off_t(offset);
+  fstat(fd, &file);
   for (int i = 0; i < n_pieces; i++)
     move_pages(fd, place + off_t(pieces[i].from - self.data.base), pieces[i].from, pieces[i].to);
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-}
-
-void moved() {
-  struct sigaction found;
-  if (sigaction(SIGSEGV, nullptr, &found) == 0 && found.sa_sigaction == wait_for_move)
-    sigaction(SIGSEGV, &before, nullptr);
 }
 
 } // namespace shmem::data

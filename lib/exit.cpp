@@ -4,6 +4,7 @@
 #include "log.hpp"
 #include "net.hpp"
 #include "rendezvous.hpp"
+#include "segment.hpp"
 #include "state.hpp"
 #include "sync.hpp"
 #include "thread.hpp"
@@ -153,6 +154,10 @@ void start_watch() {
 
 void stop_watch() {
   if (self.n == 1) return;
+  if (!data::has_file()) { // nothing wakes it any more, and the process ends
+    pthread_detach(watcher);
+    return;
+  }
   uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(stop_fd, &one, sizeof one);
   pthread_join(watcher, nullptr);

@@ -47,6 +47,18 @@ void advise(char *p, size_t bytes) {
   madvise(reinterpret_cast<void *>(from), to - from, MADV_HUGEPAGE);
 }
 
+// A dump has the heap up to where blocks have been, which is one range: blocks of their own would be
+// thousands.
+size_t dumped;
+void dump_upto(size_t end) {
+  constexpr size_t step = 2 << 20;
+  std::lock_guard guard(heap_mutex);
+  if (end <= dumped) return;
+  const size_t upto = std::min(round_up(end, step), self.heap.size);
+  segment::dump_heap(dumped, upto);
+  dumped = upto;
+}
+
 void barrier() {
   full_fence(); // the quiet of the default context
   if (self.careful) finish();
@@ -168,9 +180,10 @@ void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long h
     release(heap, offset);
     return nullptr;
   }
-  if (&heap == &host_heap)
+  if (&heap == &host_heap) {
     advise(heap.at(offset), size);
-  else
+    dump_upto(offset + size);
+  } else
     gpu::use();
   return heap.at(offset);
 }
@@ -270,6 +283,7 @@ void *realloc(const char *fn, void *ptr, size_t size) {
       std::lock_guard guard(heap_mutex);
       heap.alloc.resize(offset, old.size);
     }
+    if (there && &heap == &host_heap) dump_upto(offset + now);
     if (!there || now < old.size) give_back(heap, offset + less, offset + std::max(now, old.size));
     barrier();
     return there ? ptr : nullptr;

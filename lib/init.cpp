@@ -122,7 +122,6 @@ void bring_up(int thread_level) {
   bind(thread_level);
   reset_heaps();
   choose_spans();
-  data::moved();
   self.ready = true;
   debug("up: %d PEs, process %d", self.n, self.pid);
 }
@@ -152,7 +151,16 @@ void tear_down() {
   stop_watch();
   unbind();
   destroy_teams();
-  bootstrap::leave();
+  if (data::has_file()) {
+    bootstrap::leave();
+  } else {
+    // PMIx would wait for its own thread, which has lost its descriptors as well.
+    last_word(
+        "shmem_finalize: the program has closed the descriptors of the launcher's library (by "
+        "close_range?): this PE ends here");
+    flush_together();
+    _exit(1);
+  }
   debug("down");
 }
 

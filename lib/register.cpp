@@ -2,6 +2,7 @@
 // The pages of a buffer in host memory are moved, in place, to a file that the other PEs map, as
 // those of static data are. In that file a page lies at its own address, so buffers that share a
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
+#include "../device/map_lazily.hpp"
 #include "address.hpp"
 #include "buffer.hpp"
 #include "descriptors.hpp"
@@ -34,6 +35,7 @@ namespace {
 std::mutex mutex;    // of all that registers; what searches reads `sorted` only
 uint64_t registered; // ever: handles are not used again
 int fd = -1;         // of the file
+struct stat file;    // which is still mapped when the program has closed that
 bool fork_seen;      // its handlers are there
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
@@ -43,8 +45,7 @@ bool fork_seen;      // its handlers are there
 template <class F> void each_mapping(const Range &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
-  struct stat file {};
-  const bool any = fd >= 0 && fstat(fd, &file) == 0;
+  const bool any = fd >= 0;
   char text[4608];
   while (fgets(text, sizeof text, maps)) {
     char *rest;
@@ -115,7 +116,10 @@ void before_fork() {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
       return say("fork: no memory for a copy of a buffer: the child will share it");
-    data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
+    if (data::same_file(fd, file))
+      data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
+    else
+      data::copy_pages(r.from, static_cast<char *>(p), bytes);
     copies.push_back({r, static_cast<char *>(p)});
   });
 }
@@ -132,12 +136,17 @@ void after_fork_child() {
   mutex.unlock();
 }
 
-void open_file() {
+void open_file(const char *fn) {
+  if (fd >= 0 && !data::same_file(fd, file))
+    fatal("%s: the program has closed descriptor %d, which is the library's (by close_range?): no "
+          "further buffers can be registered",
+          fn, fd);
   if (fd >= 0) return;
   fd = memfd_create("shmem_buffers", MFD_CLOEXEC);
   // As long as there are addresses.
   if (fd < 0 || ftruncate(fd, off_t(1) << 47) < 0)
     fatal("making a file for the program's own buffers: %s", strerror(errno));
+  fstat(fd, &file);
   if (!fork_seen) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
   fork_seen = true;
 }
@@ -234,7 +243,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   b.device = seen.device;
   if (!b.device) {
     check_pages(fn, ptr, b);
-    open_file();
+    open_file(fn);
     if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
   }
 
@@ -281,8 +290,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
       fatal("%s: the descriptor of PE %d's buffer has not come: is the limit of open files (ulimit "
             "-n) reached?",
             fn, pe);
-    void *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, theirs,
-                   off_t(from));
+    void *p = map_lazily(nullptr, size, MAP_SHARED | MAP_NORESERVE, theirs, off_t(from));
     if (p == MAP_FAILED)
       fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
     close(theirs);
@@ -324,7 +332,6 @@ void drop_all() {
   std::lock_guard guard(mutex);
   for (Buffer &b : buffers)
     if (b.handle) remove(b);
-  data::moved();
 }
 
 } // namespace shmem::buffer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "segment.hpp"
+#include "../device/map_lazily.hpp"
 #include "exit.hpp"
 #include "log.hpp"
 #include "memory.hpp"
@@ -83,8 +84,8 @@ void map(size_t mine) {
          end = at + self.job_bytes;
     if (at > from) munmap(p, at - from);
     if (end < from + room) munmap(reinterpret_cast<void *>(end), from + room - end);
-    p = mmap(reinterpret_cast<void *>(at), self.job_bytes, PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
+    p = map_lazily(reinterpret_cast<void *>(at), self.job_bytes,
+                   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
   }
   if (p == MAP_FAILED)
     fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
@@ -180,6 +181,7 @@ void join(const bootstrap::Place &place) {
   self.slots = reinterpret_cast<Slot *>(window + slots_at);
   self.shares = reinterpret_cast<std::byte *>(window + teams_at);
   self.book = window + book_at;
+  madvise(window, teams_at, MADV_DODUMP); // what a reader of a dump asks first
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.
@@ -196,6 +198,10 @@ void join(const bootstrap::Place &place) {
   place_near(mine, self.part_bytes);
   debug("heap of %zu bytes, up to %zu, at %p, static data of %zu bytes at %p", self.heap_kept, heap,
         static_cast<void *>(mine), data.bytes, static_cast<void *>(data.base));
+}
+
+void dump_heap(size_t from, size_t to) {
+  madvise(reinterpret_cast<void *>(self.heap.base + from), to - from, MADV_DODUMP);
 }
 
 void drop_heap(size_t offset, size_t bytes) {

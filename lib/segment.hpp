@@ -6,6 +6,7 @@
 #include "bootstrap.hpp"
 #include <cstddef>
 #include <cstdint>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 namespace shmem::segment {
@@ -16,6 +17,8 @@ void join(const bootstrap::Place &place);
 // Gives back these pages of this PE's heap; the addresses stay mapped. Every PE does, after a barrier
 // in which the peers have made their last use of them.
 void drop_heap(size_t offset, size_t bytes);
+// A dump of this process has these pages of its heap, too.
+void dump_heap(size_t from, size_t to);
 
 } // namespace shmem::segment
 
@@ -33,9 +36,13 @@ void move(int fd, size_t offset);
 // The same for any pages of private memory, and back. Pages of zeros stay holes of the file.
 void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to);
 void move_back(int fd, uintptr_t from, uintptr_t to); // which lie in the file at their addresses
+// Whether the segment's descriptor is still there: else the program has closed all of them.
+bool has_file();
+// Whether the descriptor is still that of this file.
+bool same_file(int fd, const struct stat &known);
+// Copies pages that are mapped, into zeros.
+void copy_pages(uintptr_t from, char *into, size_t bytes);
 // Reads what the file has there into zeros; false where it cannot.
 bool read_pages(int fd, off_t at, char *into, size_t bytes);
-// No move is under way, nor was just now: the program has its handler of SIGSEGV back.
-void moved();
 
 } // namespace shmem::data

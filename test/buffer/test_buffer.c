@@ -2,15 +2,11 @@
 // Memory of the program's own that has been made symmetric: all that the heap's can do, and what
 // was there before and after.
 #include "harness.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <shmemx.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,9 +147,7 @@ static void as_many_as_there_are(void) {
 
 // A thread goes on to store while the pages are moved to and fro.
 static atomic_bool stop;
-static atomic_int tid;
 static void *count_up(void *p) {
-  tid = (int)syscall(SYS_gettid);
   for (volatile unsigned long *n = p; !atomic_load(&stop);) ++n[0], ++n[1];
   return NULL;
 }
@@ -171,56 +165,6 @@ static void while_a_thread_stores(void) {
   pthread_join(t, NULL);
   CHECK(p[2000] == p[2001], "%lu stores, %lu arrived", p[2000], p[2001]);
   free(p);
-}
-
-// A thread that met a read-only page may run again only when the pages are there: a tracer keeps it
-// from its handler so long.
-static void a_late_fault(void) {
-  enum { CAUGHT, GO, PIPES };
-  if (npes > 1) return; // each needs another number of moves
-  unsigned long *p = calloc(4096, sizeof *p);
-  pthread_t t;
-  int ends[PIPES][2];
-  CHECK(pipe(ends[CAUGHT]) == 0 && pipe(ends[GO]) == 0, "pipe");
-  CHECK(fcntl(ends[CAUGHT][0], F_SETFL, O_NONBLOCK) == 0, "fcntl");
-  stop = false;
-  tid = 0;
-  CHECK(pthread_create(&t, NULL, count_up, p + 2000) == 0, "pthread_create");
-  while (!tid) sched_yield();
-  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-  const pid_t tracer = fork();
-  if (tracer == 0) {
-    char seen = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 's' : 'n', word;
-    (void)!write(ends[CAUGHT][1], &seen, 1);
-    for (int status; seen == 's' && waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status);) {
-      const int sig = status >> 16 ? 0 : WSTOPSIG(status);
-      if (sig == SIGSEGV) {
-        (void)!write(ends[CAUGHT][1], "c", 1);
-        (void)!read(ends[GO][0], &word, 1);
-        ptrace(PTRACE_DETACH, tid, NULL, sig);
-        break;
-      }
-      ptrace(PTRACE_CONT, tid, NULL, sig);
-    }
-    _exit(0);
-  }
-  char word = 0;
-  while (read(ends[CAUGHT][0], &word, 1) != 1) usleep(100);
-  const bool traced = word == 's';
-  if (!traced) printf("nobody may trace here\n");
-  for (bool caught = !traced; !caught; caught = read(ends[CAUGHT][0], &word, 1) == 1) {
-    shmemx_buffer_t h;
-    shmemx_buffer_register(p, 4096 * sizeof *p, &h);
-    shmemx_buffer_unregister(h);
-  }
-  (void)!write(ends[GO][1], "g", 1);
-  CHECK(waitpid(tracer, NULL, 0) == tracer, "the tracer");
-  const unsigned long before = p[2000];
-  while (traced && *(volatile unsigned long *)(p + 2000) == before) sched_yield(); // it lives on
-  stop = true;
-  pthread_join(t, NULL);
-  free(p);
-  for (int i = 0; i < PIPES; i++) close(ends[i][0]), close(ends[i][1]);
 }
 
 static void fork_has_a_copy(void) {
@@ -359,7 +303,6 @@ int main(void) {
                                          {"by malloc", by_malloc},
                                          {"1,024 of them", as_many_as_there_are},
                                          {"while a thread stores", while_a_thread_stores},
-                                         {"a late fault", a_late_fault},
                                          {"fork", fork_has_a_copy},
                                          {"of teams", of_teams},
                                          {"left to finalize", left_to_finalize}};

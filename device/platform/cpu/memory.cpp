@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory. Each allocation of a device is a memfd with a mapping, so another process of the user can
 // open it through /proc while this one has it, and nothing has a name that could be left behind.
+#include "../../map_lazily.hpp"
 #include "internal.hpp"
 #include "sanitize.hpp"
 #include <cstdio>
@@ -50,7 +51,9 @@ void *map(int fd, size_t bytes, size_t mapped) {
   void *place =
       mmap(nullptr, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return nullptr;
-  void *p = mmap(place, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  void *p = shmem::map_lazily(place, mapped, MAP_SHARED | MAP_FIXED, fd, 0); // a dump has none of
+                                                                             // a GPU's memory
+
   if (p == MAP_FAILED) {
     munmap(place, mapped + page);
     return nullptr;

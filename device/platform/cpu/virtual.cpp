@@ -157,6 +157,7 @@ hipError_t hipMemMap(void *p, size_t bytes, size_t offset, hipMemGenericAllocati
   if (mmap(p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->fd, 0) == MAP_FAILED)
     return done(hipErrorMapFailed);
   madvise(p, bytes, MADV_DONTFORK); // as other memory of devices
+  madvise(p, bytes, MADV_DONTDUMP);
   handle->users++;
   chunks[uintptr_t(p)] = handle;
   return hipSuccess;
