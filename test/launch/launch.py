@@ -304,6 +304,36 @@ def case_environment():
     assert got.split("\n")[0].startswith("1x"), got
 
 
+# In one line, as Open MPI has the arguments of a PE in a variable.
+STATE = ("env | grep -vE '^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPWD)' | sort; "
+         "pwd; umask; ulimit -a; grep SigIgn /proc/self/status")
+
+
+def case_inherited():
+    """What a PE inherits is what a program has that is started without oshrun."""
+    launcher = Path(run(OSHRUN, "--which").split()[0])
+    (TMP / "venv").mkdir()
+    script(TMP / "venv" / "sh", 'exec /bin/sh "$@"\n')
+    for way in "", str(launcher):
+        outer = ('umask 027; ulimit -n 700; ulimit -c 0; cd "$1"; shift; '
+                 'PATH=$PWD:$PATH; LD_LIBRARY_PATH=$PWD; export PATH LD_LIBRARY_PATH; exec "$@"')
+        here = ["sh", "-c", outer, "sh", TMP / "venv"]
+        env = {"SHMEM_LAUNCHER": way} if way else {}
+        alone = run(*here, "sh", "-c", STATE, **env)
+        got = run(*here, OSHRUN, "-n", 1, "sh", "-c", STATE, **env)
+        assert got == alone, set(got.splitlines()) ^ set(alone.splitlines())
+    # A link to the launcher in a folder that PATH does not have.
+    if "orte" in launcher_kind():
+        (TMP / "own").mkdir()
+        (TMP / "own" / "orterun").symlink_to(launcher)
+        (TMP / "own" / "orted").symlink_to(shutil.which("orted"))
+        path = run(OSHRUN, "-n", 1, "sh", "-c", "echo $PATH", SHMEM_LAUNCHER=f"{TMP}/own/orterun")
+        assert path == ENV["PATH"] + "\n", path
+    for ignored in "CHLD", "PIPE", "TERM":
+        command = f'trap "" {ignored}; exec "$0" -n 2 echo x'
+        assert run("sh", "-c", command, OSHRUN).split() == ["x"] * 2
+
+
 def case_no_ssh():
     """A launcher that finds no ssh on a machine of one node must do without."""
     for d in reversed(ENV["PATH"].split(":")):

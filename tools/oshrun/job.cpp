@@ -377,8 +377,11 @@ std::vector<char *> arguments(const std::vector<std::string> &words) {
 
 } // namespace
 
-void become(const std::vector<std::string> &words) {
-  execv(words[0].c_str(), arguments(words).data());
+void become(const std::vector<std::string> &words, const std::string &name) {
+  std::vector<char *> list = arguments(words);
+  std::string called = name.empty() ? words[0] : name;
+  list[0] = called.data();
+  execv(words[0].c_str(), list.data());
   fail(126, "%s: %s", words[0].c_str(), strerror(errno));
 }
 
@@ -396,6 +399,7 @@ int run_job(const std::vector<std::string> &words, Manner manner) {
   std::vector<pid_t> before;
   if (waitpid(-1, nullptr, WNOHANG) == 0) before = children(); // of a shell that has become oshrun
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signal(SIGCHLD, SIG_DFL); // who ignores it is told of no child, and would wait for ever
   const sigset_t taken = taken_signals();
   sigset_t outer, blocked = taken;
   sigaddset(&blocked, SIGPIPE); // the job goes on when nobody reads its output any more
@@ -410,10 +414,12 @@ int run_job(const std::vector<std::string> &words, Manner manner) {
     // A group of its own: signals of the terminal come once, by way of oshrun, which would
     // otherwise not know whether the launcher has them. Unless it is to read the terminal.
     if (!manner.input) setpgid(0, 0);
-    signal(SIGTTOU, SIG_IGN); // it writes to the terminal all the same
+    // It writes to the terminal all the same. Blocked, because launchers unblock all signals in a
+    // PE, and what is ignored stays so.
+    sigaddset(&outer, SIGTTOU);
     sigprocmask(SIG_SETMASK, &outer, nullptr);
     if (notes.in >= 0) dup2(notes.in, STDERR_FILENO);
-    become(words);
+    become(words, manner.name);
   }
   Job job{launcher, manner.input, {}, {}, {}, {}};
   int status = 0;

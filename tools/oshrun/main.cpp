@@ -386,6 +386,19 @@ Words set_defaults(const Launcher &launcher, const Line &line) {
   return options;
 }
 
+// Open MPI and PRRTE take a launcher that is called by its full path as --prefix, and put the folders
+// of that first in PATH and LD_LIBRARY_PATH of each PE: before those of a virtual environment. By
+// its name alone the launcher finds the same files, which it was built to find.
+std::string name_of(const Launcher &launcher) {
+  std::string name = launcher.path.substr(launcher.path.rfind('/') + 1);
+  if (find(name) == launcher.path) return name;
+  // The user's own, where PATH does not lead: on other nodes, too, the daemon beside it.
+  const std::string daemon = launcher.path.substr(0, launcher.path.rfind('/') + 1) + "orted";
+  if (launcher.kind != Kind::orte || daemon[0] != '/' || !is_command(daemon)) return launcher.path;
+  set("OMPI_MCA_orte_launch_agent", daemon);
+  return name;
+}
+
 // The library that records what PEs call, before libshmem: installed, or in the tree of a build.
 std::string tracer() {
   char self[4096];
@@ -468,6 +481,7 @@ int main(int, char **argv) {
   if (pmix)
     return run_job(words, {.sorted = sorted,
                            .input = !line.input.empty(),
-                           .same_folder = launcher.kind == Kind::orte});
+                           .same_folder = launcher.kind == Kind::orte,
+                           .name = name_of(launcher)});
   become(words);
 }
