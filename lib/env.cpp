@@ -2,6 +2,7 @@
 #include "env.hpp"
 #include "built.h"
 #include <algorithm>
+#include <charconv>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -91,9 +92,10 @@ bool parse(const char *text, double *out, const char *, const char **reason) {
   *reason = "expected a number of seconds, more than 0, such as 10 or 0.5";
   *out = 0;
   if (!*text) return true;
-  char *end;
-  *out = strtod(text, &end);
-  return ((*text >= '0' && *text <= '9') || *text == '.') && !*end && *out > 0 && *out < 1e9;
+  // Not strtod: in a program that has called setlocale its point may be a comma.
+  const char *end = text + strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, *out);
+  return error == std::errc() && *text != '-' && rest == end && *out > 0 && *out < 1e9;
 }
 bool parse(const char *text, Env::reach *out, const char *kind, const char **reason) {
   bool yes;

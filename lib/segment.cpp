@@ -96,6 +96,12 @@ void map(size_t mine) {
 }
 
 void create(int n, size_t mine, size_t bytes) {
+  // Beyond it the kernel sends SIGXFSZ, which ends the PE without a word.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+    fatal("making %zu bytes of symmetric memory: files may have at most %zu: lower "
+          "SHMEM_SYMMETRIC_SIZE or lift the limit on the size of files (ulimit -f)",
+          bytes, size_t(limit.rlim_cur));
   self.segment_fd = memfd_create("shmem", MFD_CLOEXEC);
   int ends[2];
   if (self.segment_fd < 0 || ftruncate(self.segment_fd, off_t(bytes)) < 0 ||

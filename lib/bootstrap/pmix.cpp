@@ -141,13 +141,15 @@ void find_node(Place *place) {
     place->first = first, place->stride = stride;
     return true;
   };
-  auto nodes = [&] { // by node, local rank 0 is the first PEs', of all nodes
-    int n = 1;
-    for (int step = place->n; step > 0; step /= 2)
-      if (n + step < place->n && local_rank(n + step - 1) == 0) n += step;
-    return n;
+  // Placed by node, the next PE of this node is as far away as there are nodes. Not by local ranks:
+  // Slurm's PMIx plugin tells those of the own node's PEs alone (22.05, 2026-11-25).
+  auto apart = [&] {
+    const int n = place->n, me = place->me;
+    for (int i = 1; i < n; i++)
+      if ((me + i < n && here(me + i)) || (me - i >= 0 && here(me - i))) return i;
+    return 1;
   };
-  if (!try_stride(1) && !try_stride(nodes())) {
+  if (!try_stride(1) && !try_stride(apart())) {
     int last = -1;
     bool even = true;
     for (int pe = 0; pe < place->n; pe++) {

@@ -2,8 +2,9 @@
 // PEs that are started in unusual places. place plain: all that descriptors are passed for works: heap,
 // static data, a registered buffer. place child: a PE runs this program by system(), as steps before
 // and after a computation do: a job of its own. place leaves: main has left by pthread_exit. place
-// undumpable: what a process with more rights than its user is to the others.
-#include <errno.h>
+// undumpable: what a process with more rights than its user is to the others. place comma: the program's
+// locale has another decimal point.
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,9 @@ int main(int argc, char **argv) {
     pthread_exit(NULL);
   }
   if (strcmp(mode, "undumpable") == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 1;
+  if (strcmp(mode, "comma") == 0 &&
+      (!setlocale(LC_ALL, "") || strcmp(localeconv()->decimal_point, ",") != 0))
+    return 1;
   job();
   if (strcmp(mode, "alone") == 0) CHECK(shmem_n_pes() == 1);
   if (strcmp(mode, "child") == 0) {

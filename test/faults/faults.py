@@ -410,12 +410,14 @@ def environment():
     job.expect(any("heap of 3145728 bytes" in line for line in job.lines), f"{job.lines}")
     job.expect(any("SHMEM_SYMMETRIC_SIZE = 3m (by SHMEM_SYMMETRIC_HEAP_SIZE)" in line for line in job.out), f"{job.out}")
     bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"], "SHMEM_CHECK": ["2", "yes"],
-           "SHMEM_DEVICE": ["-1", "some"], "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
+           "SHMEM_DEVICE": ["-1", "some"], "SHMEM_WAIT_LIMIT": ["1,5", "0x1", "-1", "nan"], "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
     for name, values in bad.items():
         for value in values:
             job = Job(2, "wrong", "good", env={name: value})
             job.expect(job.rc != 0, "status 0")
             job.expect(any(name in line and value in line for line in job.lines), f"no line names it: {job.lines}")
+    job = Job(2, 'ulimit -f 100; exec "$@"', "wrong", "good", shell=True)
+    job.expect(job.rc != 0 and any("ulimit -f" in line for line in job.lines), f"ulimit -f: {job.lines}")
     job = Job(2, "wrong", "good", env={"SHMEM_VERSION": "0"})  # any value
     job.expect(any("1.6" in line for line in job.out) and job.rc == 0, f"no version: {job.out}")
     job = Job(2, "wrong", "good", env={"SHMEM_INFO": "0"})

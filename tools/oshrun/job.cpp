@@ -399,7 +399,7 @@ int run_job(const std::vector<std::string> &words, Manner manner) {
   std::vector<pid_t> before;
   if (waitpid(-1, nullptr, WNOHANG) == 0) before = children(); // of a shell that has become oshrun
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signal(SIGCHLD, SIG_DFL); // who ignores it is told of no child, and would wait for ever
+  signal(SIGCHLD, SIG_DFL); // where it is ignored, no child's end is told, and the wait never ends
   const sigset_t taken = taken_signals();
   sigset_t outer, blocked = taken;
   sigaddset(&blocked, SIGPIPE); // the job goes on when nobody reads its output any more

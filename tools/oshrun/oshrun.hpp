@@ -16,7 +16,7 @@ struct Manner {
   bool sorted;      // what the launcher tells of a PE that failed is to be one line of oshrun
   bool input;       // it reads stdin
   bool same_folder; // all jobs of a user have theirs in one, which each removes when it is empty
-  std::string name; // the launcher is called by
+  std::string name; // by which the launcher is called
 };
 
 // Runs a PMIx launcher that starts its PEs itself, and returns its exit status when all of them are
