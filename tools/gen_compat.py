@@ -15,7 +15,7 @@ import sys
 
 import gen
 
-FORMS = re.compile(r"([hdwbscC]+)\s+(\w+)(?:\s+\[(\w+)\])?(?:\s+([=+~!])(?:\s+(.*))?)?")
+FORMS = re.compile(r"([hdwbsocC]+)\s+(\w+)(?:\s+\[(\w+)\])?(?:\s+([=+~!])(?:\s+(.*))?)?")
 # Types that this library moves but does not name, except in sums of kernels and streams.
 SIXTEEN_BITS = {"half", "bfloat16"}
 MOVES = {"rma", "strided", "signal", "coll"}
@@ -72,6 +72,8 @@ class Row:
         name = gen.subst(self.name, case, None) if case else self.name
         if ctx:
             name = name.replace(f"{self.library}_", f"{self.library}_ctx_", 1)
+        if form == "o":
+            return re.sub("_(alltoall|broadcast|fcollect|reduce|barrier_all|sync_all|team_sync)$", r"_wg_\1", name)
         suffix = {"w": "_warp" if self.library == "nvshmem" else "_wave", "s": "_on_stream",
                   "b": "_block" if self.library == "nvshmem" else "_wg"}.get(form, "")
         if suffix and self.library == "nvshmem":
@@ -81,7 +83,7 @@ class Row:
     def names(self, ours):
         contexts = [True] if "C" in self.forms else [False, True] if "c" in self.forms else [False]
         for form in self.forms.strip("cC"):
-            for ctx in contexts if form in "dwb" else contexts[:1]:
+            for ctx in contexts if form in "dwbo" else contexts[:1]:
                 for case in self.cases():
                     yield self.one(ours, form, ctx, case)
 
@@ -205,6 +207,7 @@ def of_bits(name, _):
 
 WORDS = {"h": "host", "d": "thread", "w": {"nvshmem": "warp", "rocshmem": "wave"},
          "b": {"nvshmem": "block", "rocshmem": "workgroup"}, "s": "stream",
+         "o": "workgroup",
          "c": "with or without a context", "C": "with a context"}
 
 
