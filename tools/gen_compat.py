@@ -234,7 +234,7 @@ def table(ours, rows):
         if part := [case for case, of in lost.items() if of == ["h"] != list(forms)]:
             what += "; not on the host for " + " and ".join(part)
         words = [w if isinstance(w := WORDS[form], str) else w[row.library] for form in row.forms]
-        yield row.spelled("d", "C" in row.forms), ", ".join(words), what, len(found), kept
+        yield row.spelled("o" if "o" in forms else "d", "C" in row.forms), ", ".join(words), what, len(found), kept
 
 
 def main():
