@@ -6,6 +6,7 @@
 #include "log.hpp"
 #include "order.hpp"
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <list>
@@ -22,6 +23,8 @@ namespace {
 std::mutex lists;
 // Never destroyed: other threads may be in a barrier while this process runs its exit handlers.
 std::list<Team> &teams = *new std::list<Team>;
+// By their ids, for handles that are numbers.
+std::atomic<Team *> numbers[max_teams];
 
 Arrival *share(int id) {
   return reinterpret_cast<Arrival *>(self.shares + id * share_bytes(self.n_local));
@@ -69,6 +72,7 @@ Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   t.active_set = set;
   if constexpr (net::built)
     if (!self.one_node()) t.nodes = make_nodes(t, tag);
+  numbers[id].store(&t, std::memory_order_release);
   return t;
 }
 
@@ -83,6 +87,7 @@ void leave_counts(const Team &team) {
 
 void drop(const Team &t) {
   std::lock_guard guard(lists);
+  if (numbers[t.id] == &t) numbers[t.id] = nullptr;
   if constexpr (net::built) free_nodes(t.nodes);
   teams.remove_if([&](const Team &other) { return &other == &t; });
 }
@@ -105,7 +110,10 @@ bool known(const Context *c) {
 Team *find_team(shmem_team_t team) {
   if (team == SHMEM_TEAM_WORLD) return self.world;
   if (team == SHMEM_TEAM_SHARED) return self.shared;
-  return reinterpret_cast<Team *>(without_id(team));
+  const uintptr_t at = without_id(team);
+  if (at != without_address) return reinterpret_cast<Team *>(at);
+  const uintptr_t id = uintptr_t(team) >> id_shift;
+  return id < max_teams ? numbers[id].load(std::memory_order_acquire) : nullptr;
 }
 
 Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
@@ -113,7 +121,7 @@ Team &need_team(const char *fn, const char *arg, shmem_team_t team) {
   if (team == SHMEM_TEAM_INVALID)
     fatal("%s: %s = SHMEM_TEAM_INVALID: this PE is not a member of such a team", fn, arg);
   Team *t = find_team(team);
-  if (self.check && !known(t))
+  if (!t || (self.check && !known(t)))
     fatal("%s: %s = %p: not a team, or destroyed", fn, arg, static_cast<void *>(team));
   return *t;
 }

@@ -15,7 +15,7 @@ import sys
 
 import gen
 
-FORMS = re.compile(r"([hdwbscC]+)\s+(\w+)(?:\s+\[(\w+)\])?(?:\s+([=+~!])(?:\s+(.*))?)?")
+FORMS = re.compile(r"([hdwbsocC]+)\s+(\w+)(?:\s+\[(\w+)\])?(?:\s+([=+~!])(?:\s+(.*))?)?")
 # Types that this library moves but does not name, except in sums of kernels and streams.
 SIXTEEN_BITS = {"half", "bfloat16"}
 MOVES = {"rma", "strided", "signal", "coll"}
@@ -48,11 +48,12 @@ class Ours:
 
 
 class Name:
-    """One name of theirs. by is ours, or None. function: ours, where theirs is to be one, too: with a
-    context before the arguments, or for bits of a type that ours does not know."""
+    """One name of theirs. by is ours, or None. function: ours, where theirs is to be one, too, which
+    written spells: with a context before the arguments, with a number for a team, or for bits of a
+    type that ours does not know."""
 
-    def __init__(self, theirs, form, by, function=None, ctx=False):
-        self.theirs, self.form, self.by, self.function, self.ctx = theirs, form, by, function, ctx
+    def __init__(self, theirs, form, by, function=None, written=None):
+        self.theirs, self.form, self.by, self.function, self.written = theirs, form, by, function, written
 
 
 class Row:
@@ -71,6 +72,8 @@ class Row:
         name = gen.subst(self.name, case, None) if case else self.name
         if ctx:
             name = name.replace(f"{self.library}_", f"{self.library}_ctx_", 1)
+        if form == "o":
+            return re.sub("_(alltoall|broadcast|fcollect|reduce|barrier_all|sync_all|team_sync)$", r"_wg_\1", name)
         suffix = {"w": "_warp" if self.library == "nvshmem" else "_wave", "s": "_on_stream",
                   "b": "_block" if self.library == "nvshmem" else "_wg"}.get(form, "")
         if suffix and self.library == "nvshmem":
@@ -80,7 +83,7 @@ class Row:
     def names(self, ours):
         contexts = [True] if "C" in self.forms else [False, True] if "c" in self.forms else [False]
         for form in self.forms.strip("cC"):
-            for ctx in contexts if form in "dwb" else contexts[:1]:
+            for ctx in contexts if form in "dwbo" else contexts[:1]:
                 for case in self.cases():
                     yield self.one(ours, form, ctx, case)
 
@@ -98,12 +101,17 @@ class Row:
             plain = gen.subst(self.ours, "uint16", None)
             f = ours.plain.get(plain)
             if f and f.line.group in MOVES:
-                return Name(theirs, form, ours.name(plain, form), f)
+                return Name(theirs, form, ours.name(plain, form), f, of_bits)
         if ctx and by and form == "d" and plain.replace("shmem_", "shmem_ctx_", 1) in ours.device:
             return Name(theirs, form, plain.replace("shmem_", "shmem_ctx_", 1))
         if by is None and not case:
             sys.exit(f"{self.where}: there is no {plain} in form {form}")
-        return Name(theirs, form, by, ours.plain[plain] if by and ctx else None, ctx)
+        if by and ctx:
+            return Name(theirs, form, by, ours.plain[plain], with_context)
+        f = ours.plain.get(plain) or ours.plain.get(gen.extension(plain))
+        if by and self.library == "nvshmem" and any(p.startswith("shmem_team_t ") for p in f.params):
+            return Name(theirs, form, by, f, with_team)
+        return Name(theirs, form, by)
 
 
 def parse(path, wanted):
@@ -140,7 +148,7 @@ def names(ours, rows):
         if not name.by:
             yield f'SHMEM_REFUSED_({name.theirs}, "{row.text if row.how == "!" else NO_TYPE}")'
         elif name.function:
-            text = with_context(name) if name.ctx else of_bits(name)
+            text = name.written(name, ours)
             if name.by in ours.host or name.form == "s":
                 yield text
             else:
@@ -152,7 +160,7 @@ def names(ours, rows):
     yield from ["#if SHMEM_KERNELS_", *kernels, "#endif"]
 
 
-def with_context(name):
+def with_context(name, _):
     """A cooperative form with a context: its PE is numbered in the world, and a collective has a
     team."""
     f = name.function
@@ -162,11 +170,27 @@ def with_context(name):
             f"{{ {f.calls(name.by, args)} }}")
 
 
-def of_bits(name):
+def team(param):
+    """A team of NVSHMEM's is a number: the parameter, and the argument of ours."""
+    if param.startswith("shmem_team_t "):
+        return "nvshmem_team_t " + gen.arg(param), f"shmem_compat::team_of({gen.arg(param)})"
+    return param, gen.arg(param)
+
+
+def with_team(name, ours):
+    """The same with numbers for teams."""
+    params = name.function.params + (["shmemx_stream_t stream"] if name.form == "s" else [])
+    pairs = [team(p) for p in params]
+    side = "inline" if name.form == "s" else "SHMEM_HD_ inline" if name.by in ours.host else "SHMEM_D_"
+    return (f"template <int = 0> {side} auto {name.theirs}({', '.join(p for p, _ in pairs)}) "
+            f"{{ return {name.by}({', '.join(a for _, a in pairs)}); }}")
+
+
+def of_bits(name, _):
     """The same for any type of 16 bits."""
     f, params, args = name.function, [], []
     for p in f.params + (["shmemx_stream_t stream"] if name.form == "s" else []):
-        arg = gen.arg(p)
+        p, arg = team(p)
         bits = "uint16_t" in p
         pointer = re.match("(const )?uint16_t [*]", p)
         args.append(f"reinterpret_cast<{pointer[0]}>({arg})" if pointer
@@ -183,6 +207,7 @@ def of_bits(name):
 
 WORDS = {"h": "host", "d": "thread", "w": {"nvshmem": "warp", "rocshmem": "wave"},
          "b": {"nvshmem": "block", "rocshmem": "workgroup"}, "s": "stream",
+         "o": "workgroup",
          "c": "with or without a context", "C": "with a context"}
 
 
@@ -209,7 +234,7 @@ def table(ours, rows):
         if part := [case for case, of in lost.items() if of == ["h"] != list(forms)]:
             what += "; not on the host for " + " and ".join(part)
         words = [w if isinstance(w := WORDS[form], str) else w[row.library] for form in row.forms]
-        yield row.spelled("d", "C" in row.forms), ", ".join(words), what, len(found), kept
+        yield row.spelled("o" if "o" in forms else "d", "C" in row.forms), ", ".join(words), what, len(found), kept
 
 
 def main():

@@ -4,10 +4,79 @@
 #pragma once
 #include "shmem_compat.hpp"
 
-typedef shmem_team_t nvshmem_team_t;
+// What NVSHMEM's own headers bring: sources count on it.
+#include <algorithm>
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <type_traits>
+#include <unistd.h>
+// CUDA's names need CUDA's folder, or HIP's and the folder cuda/ of this library.
+#if __has_include(<cuda_runtime.h>)
+#include <cuda.h>
+#include <cuda_runtime.h>
+#endif
+#if __has_include(<cuda_fp16.h>)
+#include <cuda_fp16.h>
+#endif
+#if __has_include(<cuda_bf16.h>)
+#include <cuda_bf16.h>
+#endif
+#if __has_include(<cooperative_groups.h>)
+#include <cooperative_groups.h>
+#endif
+
+// A team is a number, which sources keep in an int. Those of created teams are the ids that kernels
+// know teams by, behind the predefined ones.
+typedef int32_t nvshmem_team_t;
+typedef nvshmem_team_t nvshmemx_team_t;
+typedef enum {
+  NVSHMEM_TEAM_INVALID = -1,
+  NVSHMEM_TEAM_WORLD = 0,
+  NVSHMEM_TEAM_WORLD_INDEX = 0,
+  NVSHMEM_TEAM_SHARED = 1,
+  NVSHMEM_TEAM_SHARED_INDEX = 1,
+  NVSHMEMX_TEAM_NODE = 2,
+  NVSHMEM_TEAM_NODE_INDEX = 2,
+  NVSHMEM_TEAMS_MIN = 16,
+  NVSHMEM_TEAM_INDEX_MAX = INT_MAX
+} nvshmem_team_id_t;
+
+namespace shmem_compat {
+// A handle has the id above an address, for which 3 stands where there is only a number
+// (lib/team.hpp).
+inline constexpr int team_shift = 48;
+SHMEM_HD_ inline shmem_team_t team_of(nvshmem_team_t number) {
+  if (number >= NVSHMEM_TEAMS_MIN)
+    return reinterpret_cast<shmem_team_t>(uintptr_t(number - NVSHMEM_TEAMS_MIN) << team_shift | 3);
+  return number == NVSHMEM_TEAM_WORLD                                    ? SHMEM_TEAM_WORLD
+         : number == NVSHMEM_TEAM_SHARED || number == NVSHMEMX_TEAM_NODE ? SHMEM_TEAM_SHARED
+                                                                         : SHMEM_TEAM_INVALID;
+}
+inline nvshmem_team_t number_of(shmem_team_t team) {
+  return team == SHMEM_TEAM_INVALID ? NVSHMEM_TEAM_INVALID
+         : team == SHMEM_TEAM_WORLD ? NVSHMEM_TEAM_WORLD
+         : team == SHMEM_TEAM_SHARED
+             ? NVSHMEM_TEAM_SHARED
+             : nvshmem_team_t(uintptr_t(team) >> team_shift) + NVSHMEM_TEAMS_MIN;
+}
+} // namespace shmem_compat
+
 typedef shmem_team_config_t nvshmem_team_config_t;
 typedef int nvshmemx_cmp_type_t;
+typedef int nvshmemx_signal_op_t;
 typedef int nvshmemx_thread_support_t;
+typedef enum {
+  NVSHMEM_PE_INVALID = -1,
+  NVSHMEMX_PE_ANY = 1 << 15,
+  NVSHMEMX_PE_ALL = 1 << 15
+} nvshmem_pe_index_t;
 
 // By name, because the numbers are others.
 #define NVSHMEM_CMP_EQ SHMEM_CMP_EQ
@@ -23,10 +92,6 @@ typedef int nvshmemx_thread_support_t;
 #define NVSHMEM_THREAD_SERIALIZED SHMEM_THREAD_SERIALIZED
 #define NVSHMEM_THREAD_MULTIPLE SHMEM_THREAD_MULTIPLE
 
-#define NVSHMEM_TEAM_INVALID SHMEM_TEAM_INVALID
-#define NVSHMEM_TEAM_WORLD SHMEM_TEAM_WORLD
-#define NVSHMEM_TEAM_SHARED SHMEM_TEAM_SHARED
-#define NVSHMEMX_TEAM_NODE SHMEM_TEAM_SHARED
 #define NVSHMEMX_TEAM_SAME_MYPE_NODE NVSHMEMX_TEAM_SAME_MYPE_NODE_()
 #define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
   { 0 }
@@ -84,13 +149,33 @@ inline void nvshmem_free(void *p) {
 }
 
 inline void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config) {
-  shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, config);
+  shmem_team_get_config(shmem_compat::team_of(team), SHMEM_TEAM_NUM_CONTEXTS, config);
+}
+inline int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride, int size,
+                                      const nvshmem_team_config_t *config, long mask,
+                                      nvshmem_team_t *team) {
+  shmem_team_t made;
+  const int error = shmem_team_split_strided(shmem_compat::team_of(parent), start, stride, size,
+                                             config, mask, &made);
+  *team = shmem_compat::number_of(made);
+  return error;
+}
+inline int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
+                                 const nvshmem_team_config_t *xconfig, long xmask,
+                                 nvshmem_team_t *xteam, const nvshmem_team_config_t *yconfig,
+                                 long ymask, nvshmem_team_t *yteam) {
+  shmem_team_t x, y;
+  const int error = shmem_team_split_2d(shmem_compat::team_of(parent), xrange, xconfig, xmask, &x,
+                                        yconfig, ymask, &y);
+  *xteam = shmem_compat::number_of(x);
+  *yteam = shmem_compat::number_of(y);
+  return error;
 }
 
 // A barrier is a quiet before the meeting.
 template <int = 0> SHMEM_HD_ inline int nvshmem_barrier(nvshmem_team_t team) {
   shmem_quiet();
-  return shmem_team_sync(team);
+  return shmem_team_sync(shmem_compat::team_of(team));
 }
 
 #if SHMEM_KERNELS_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // NVSHMEM's extensions, see nvshmem.h.
 #pragma once
+#include "non_abi/nvshmemx_error.h"
 #include "nvshmem.h"
 
 // How a program starts that has MPI or a channel of its own. The PEs are those of the launcher.
@@ -8,30 +9,50 @@
 #define NVSHMEMX_INIT_WITH_MPI_COMM (1 << 1)
 #define NVSHMEMX_INIT_WITH_SHMEM (1 << 2)
 #define NVSHMEMX_INIT_WITH_UNIQUEID (1 << 3)
-#define NVSHMEM_STATUS_NOT_INITIALIZED 0
-#define NVSHMEM_STATUS_IS_BOOTSTRAPPED 1
-#define NVSHMEM_STATUS_IS_INITIALIZED 2
-#define NVSHMEMX_SUCCESS 0
+#define NVSHMEMX_INIT_MAX INT_MAX
+// The last three say how GPUs are shared there, and are never told here.
+typedef enum {
+  NVSHMEM_STATUS_NOT_INITIALIZED = 0,
+  NVSHMEM_STATUS_IS_BOOTSTRAPPED = 1,
+  NVSHMEM_STATUS_IS_INITIALIZED = 2,
+  NVSHMEM_STATUS_LIMITED_MPG = 3,
+  NVSHMEM_STATUS_FULL_MPG = 4,
+  NVSHMEM_STATUS_INVALID = INT_MAX
+} nvshmemx_init_status_t;
+// What takes a queue pair is refused; its type is a member of some sources' structures.
+typedef int32_t nvshmemx_qp_handle_t;
+typedef enum {
+  NVSHMEMX_QP_HOST = 0,
+  NVSHMEMX_QP_DEFAULT = 1,
+  NVSHMEMX_QP_ANY = INT_MAX,
+  NVSHMEMX_QP_ALL = INT_MAX
+} nvshmemx_qp_handle_index_t;
 
 typedef struct {
   char internal[128];
 } nvshmemx_uniqueid_t;
+typedef nvshmemx_uniqueid_t nvshmemx_uniqueid_v1;
 typedef struct {
   nvshmemx_uniqueid_t *id;
   int myrank, nranks;
 } nvshmemx_uniqueid_args_t;
+typedef nvshmemx_uniqueid_args_t nvshmemx_uniqueid_args_v1;
 typedef struct {
   nvshmemx_uniqueid_args_t uid_args;
 } nvshmemx_init_args_t;
+typedef nvshmemx_init_args_t nvshmemx_init_args_v1;
 typedef struct {
   int version;
   void *mpi_comm;
   nvshmemx_init_args_t args;
 } nvshmemx_init_attr_t;
+typedef nvshmemx_init_attr_t nvshmemx_init_attr_v1;
 #define NVSHMEMX_UNIQUEID_INITIALIZER                                                              \
   {                                                                                                \
     { 0 }                                                                                          \
   }
+#define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER                                                         \
+  { 0, 0, 0 }
 #define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
   {                                                                                                \
     0, 0, {                                                                                        \
@@ -144,7 +165,7 @@ inline void nvshmemx_signal_op_on_stream(uint64_t *sig, uint64_t signal, int op,
 }
 inline int nvshmemx_barrier_on_stream(nvshmem_team_t team, shmemx_stream_t stream) {
   shmemx_quiet_on_stream(stream);
-  return shmemx_team_sync_on_stream(team, stream);
+  return shmemx_team_sync_on_stream(shmem_compat::team_of(team), stream);
 }
 
 #if SHMEM_KERNELS_
@@ -157,11 +178,11 @@ SHMEM_D_ void nvshmemx_flush_block() {
 }
 template <int = 0> SHMEM_D_ int nvshmemx_barrier_warp(nvshmem_team_t team) {
   shmem_quiet();
-  return shmemx_team_sync_wave(team);
+  return shmemx_team_sync_wave(shmem_compat::team_of(team));
 }
 template <int = 0> SHMEM_D_ int nvshmemx_barrier_block(nvshmem_team_t team) {
   shmem_quiet();
-  return shmemx_team_sync_wg(team);
+  return shmemx_team_sync_wg(shmem_compat::team_of(team));
 }
 
 // The most blocks that the GPU holds at once.

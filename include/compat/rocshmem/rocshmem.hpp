@@ -4,6 +4,17 @@
 #pragma once
 #include "../shmem_compat.hpp"
 #include <array>
+#include <cstdlib>
+// As rocSHMEM's own header does where it is built with MPI.
+#if __has_include(<mpi.h>)
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+#endif
 
 // Macros of ours come out of a name with rocshmem:: before it as rocshmem::shmem_kernel::NAME.
 #if SHMEM_KERNELS_
@@ -19,6 +30,16 @@ typedef shmem_team_t rocshmem_team_t;
 typedef shmem_team_config_t rocshmem_team_config_t;
 
 enum ROCSHMEM_STATUS { ROCSHMEM_SUCCESS, ROCSHMEM_ERROR };
+enum ROCSHMEM_OP {
+  ROCSHMEM_SUM,
+  ROCSHMEM_MAX,
+  ROCSHMEM_MIN,
+  ROCSHMEM_PROD,
+  ROCSHMEM_AND,
+  ROCSHMEM_OR,
+  ROCSHMEM_XOR,
+  ROCSHMEM_REPLACE
+};
 enum ROCSHMEM_SIGNAL_OPS {
   ROCSHMEM_SIGNAL_SET = SHMEM_SIGNAL_SET,
   ROCSHMEM_SIGNAL_ADD = SHMEM_SIGNAL_ADD
@@ -85,6 +106,35 @@ constexpr unsigned ROCSHMEM_INIT_WITH_MPI_COMM = 0;
 constexpr unsigned ROCSHMEM_INIT_WITH_UNIQUEID = 1;
 
 #include <shmem/rocshmem_names.hpp>
+
+// Programs ask before init, to choose a GPU by the answer; the launcher's variables have it then.
+inline int launched_(const char *const *variables, int up) {
+  for (; !up && *variables; variables++)
+    if (const char *value = getenv(*variables)) return atoi(value);
+  return -1;
+}
+SHMEM_HD_ inline int rocshmem_my_pe() {
+#ifndef __HIP_DEVICE_COMPILE__
+  static const char *const ranks[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", nullptr};
+  int up = 0;
+  shmem_query_initialized(&up);
+  const int rank = launched_(ranks, up);
+  if (rank >= 0) return rank;
+  if (!up && !getenv("PMIX_NAMESPACE")) return 0;
+#endif
+  return shmem_my_pe();
+}
+SHMEM_HD_ inline int rocshmem_n_pes() {
+#ifndef __HIP_DEVICE_COMPILE__
+  static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", nullptr};
+  int up = 0;
+  shmem_query_initialized(&up);
+  const int size = launched_(sizes, up);
+  if (size > 0) return size;
+  if (!up && !getenv("PMIX_NAMESPACE")) return 1;
+#endif
+  return shmem_n_pes();
+}
 
 // With and without a communicator, of whatever type MPI's header gives it.
 template <class... Communicator> void rocshmem_init(Communicator...) {

@@ -12,10 +12,19 @@
 // the program with a line that says so.
 #pragma once
 #include "hip_runtime_api.h"
+// HIP's own header brings most of these, and programs count on it.
+#include <algorithm>
+#include <array>
 #include <cassert>
+#include <cerrno>
+#include <climits>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -162,6 +171,19 @@ extern __thread uint3 threadIdx, blockIdx;
 extern __thread dim3 blockDim, gridDim;
 #pragma GCC visibility pop
 inline constexpr int warpSize = 64;
+// HIP's older names of them.
+#define hipThreadIdx_x (threadIdx.x)
+#define hipThreadIdx_y (threadIdx.y)
+#define hipThreadIdx_z (threadIdx.z)
+#define hipBlockIdx_x (blockIdx.x)
+#define hipBlockIdx_y (blockIdx.y)
+#define hipBlockIdx_z (blockIdx.z)
+#define hipBlockDim_x (blockDim.x)
+#define hipBlockDim_y (blockDim.y)
+#define hipBlockDim_z (blockDim.z)
+#define hipGridDim_x (gridDim.x)
+#define hipGridDim_y (gridDim.y)
+#define hipGridDim_z (gridDim.z)
 
 // Launches. The form with an array of pointers needs the kernel with its type too.
 template <class... P, class... A>

@@ -122,6 +122,7 @@ inline constexpr unsigned hipDeviceMallocDefault = 0, hipDeviceMallocFinegrained
                           hipMallocSignalMemory = 2, hipDeviceMallocUncached = 3,
                           hipDeviceMallocContiguous = 4;
 inline constexpr unsigned hipIpcMemLazyEnablePeerAccess = 1;
+inline constexpr unsigned hipMemAttachGlobal = 1, hipMemAttachHost = 2, hipMemAttachSingle = 4;
 
 enum hipMemcpyKind {
   hipMemcpyHostToHost = 0,
@@ -275,6 +276,10 @@ hipError_t hipGraphDestroy(hipGraph_t graph);
 
 #pragma GCC visibility pop
 template <class T> hipError_t hipMalloc(T **p, size_t bytes) {
+  return hipMalloc(reinterpret_cast<void **>(p), bytes);
+}
+// The host reaches all memory of a device, and moves none.
+template <class T> hipError_t hipMallocManaged(T **p, size_t bytes, unsigned = hipMemAttachGlobal) {
   return hipMalloc(reinterpret_cast<void **>(p), bytes);
 }
 template <class T>
