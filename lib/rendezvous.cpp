@@ -149,7 +149,7 @@ void *serve(void *) {
   door.polled[0] = {door.listener, POLLIN, 0};
   door.polled[1] = {door.stop, POLLIN, 0};
   while (door.come < door.n - 1 || !door.polled[1].revents) {
-    if (poll(door.polled.get(), nfds_t(2 + door.connections), -1) < 0) continue;
+    if (poll(door.polled.get(), 2 + nfds_t(door.connections), -1) < 0) continue;
     for (int i = door.connections - 1; i >= 0; i--) {
       if (!door.polled[2 + i].revents) continue;
       if (door.local[i] < 0) {

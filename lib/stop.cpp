@@ -34,6 +34,7 @@
 #define SHMEM_PLAIN __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
 // The name of libc's clone that ThreadSanitizer does not take for a fork.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): libc's own name
 extern "C" int __clone(int (*)(void *), void *, int, void *, ...);
 
 namespace shmem {

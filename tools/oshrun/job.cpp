@@ -385,7 +385,7 @@ void become(const std::vector<std::string> &words, const std::string &name) {
   fail(126, "%s: %s", words[0].c_str(), strerror(errno));
 }
 
-int run_job(const std::vector<std::string> &words, Manner manner) {
+int run_job(const std::vector<std::string> &words, const Manner &manner) {
   Pipe notes, word;
   if (manner.sorted) notes.open();
   struct stat s;

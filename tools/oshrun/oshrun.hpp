@@ -21,4 +21,4 @@ struct Manner {
 
 // Runs a PMIx launcher that starts its PEs itself, and returns its exit status when all of them are
 // gone.
-int run_job(const std::vector<std::string> &words, Manner manner);
+int run_job(const std::vector<std::string> &words, const Manner &manner);
