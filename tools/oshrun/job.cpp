@@ -73,6 +73,7 @@ class Notes {
 public:
   std::string text;         // what came last, as far as it is not sorted
   bool failure = false;     // one of those blocks was there
+  bool spoken = false;      // the launcher said something of its own
   std::string who = "a PE"; // launchers leave it out when the PE fails while others start
   std::string cause;
   bool unstarted = false; // a node's daemon, which has said why
@@ -109,6 +110,7 @@ private:
     const size_t dashes = line.size() - 1 - (line.find_last_not_of("-\n") + 1);
     const bool rule = dashes >= rule_length;
     const size_t words = rule ? line.size() - 1 - rule_length : 0;
+    spoken = spoken || rule || of_launcher(line);
     const bool inside = block.find_first_not_of("-\n") != block.npos;
     if (inside || (!block.empty() && (line == "\n" || tells_failure(line)))) {
       block += line;
@@ -123,6 +125,11 @@ private:
     if (of_no_matter(line)) return;
     out.add(line.substr(0, rule ? words : line.npos));
     if (rule) block = line.substr(words);
+  }
+  static bool of_launcher(std::string_view line) {
+    for (const char *name : {"mpirun", "mpiexec", "orterun", "prterun", "prun", "srun"})
+      if (line.starts_with(std::string(name) + ":")) return true;
+    return false;
   }
   // Where nothing is wrong.
   static bool of_no_matter(std::string_view line) {
@@ -363,6 +370,10 @@ struct Job {
     } else if (died) {
       out.add_line("oshrun: the launcher was ended by signal " + std::to_string(status - 128) +
                    " (" + strsignal(status - 128) + "), and the job with it");
+    } else if (status != 0 && !notes.spoken) {
+      // mpirun of Open MPI 4 in 11 of 70 jobs of which a PE ends at once with status 0 (2026-11).
+      out.add_line("oshrun: the launcher ended the job with status " + std::to_string(status) +
+                   " and does not say why: has a PE ended before shmem_init?");
     }
   }
 };
