@@ -5,6 +5,7 @@ in the environment. Cases without 'program' in their name need no library, only 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -310,7 +311,9 @@ STATE = ("env | grep -vE '^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPW
 
 
 def case_inherited():
-    """What a PE inherits is what a program has that is started without oshrun."""
+    """What a PE inherits is what a program has that is started without oshrun, but for SIGHUP ignored, of which
+    Open MPI has a handler of its own."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     launcher = Path(run(OSHRUN, "--which").split()[0])
     (TMP / "venv").mkdir()
     script(TMP / "venv" / "sh", 'exec /bin/sh "$@"\n')

@@ -341,8 +341,10 @@ void compare(int pe, const Entry &e) {
           theirs.part[0], theirs.part[1], theirs.part[2], us.text, ours.part[0], ours.part[1],
           ours.part[2]);
   };
-  versions("libshmem", e.library, mine.library);
-  versions("UCX", e.ucx, mine.ucx);
+  if (e.first != mine.first) { // the segment tells those of this node
+    versions("libshmem", e.library, mine.library);
+    versions("UCX", e.ucx, mine.ucx);
+  }
   if (e.data != mine.data || e.program != mine.program)
     fatal("%s, runs another program than %s or another build of it (static data of %zu and %zu "
           "bytes): all PEs must run the same one",
