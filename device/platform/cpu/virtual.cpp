@@ -3,6 +3,8 @@
 // that descriptor.
 #include "internal.hpp"
 #include "sanitize.hpp"
+#include <algorithm>
+#include <cstdio>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -96,7 +98,9 @@ hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size_t bytes,
   std::lock_guard guard(runtime().mutex);
   size_t &used = runtime().used[size_t(prop->location.id)];
   if (bytes > runtime().total - used) return done(hipErrorOutOfMemory);
-  const int fd = memfd_create("hip-chunk", MFD_CLOEXEC);
+  char name[32]; // by which another process knows the device
+  snprintf(name, sizeof name, "hip-chunk-%d", prop->location.id);
+  const int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0) return done(hipErrorOutOfMemory);
   if (ftruncate(fd, off_t(bytes))) {
     close(fd);
@@ -135,9 +139,15 @@ hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *hand
   if (!handle || type != hipMemHandleTypePosixFileDescriptor || fstat(theirs, &st) ||
       !S_ISREG(st.st_mode) || st.st_size == 0)
     return done(hipErrorInvalidValue);
+  char self[40], link[64];
+  snprintf(self, sizeof self, "/proc/thread-self/fd/%d", theirs);
+  const ssize_t length = readlink(self, link, sizeof link - 1);
+  link[std::max<ssize_t>(length, 0)] = '\0';
+  int on;
+  if (sscanf(link, "/memfd:hip-chunk-%d", &on) != 1) return done(hipErrorInvalidValue);
   const int fd = fcntl(theirs, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return done(hipErrorOperatingSystem);
-  *handle = new Chunk{fd, size_t(st.st_size), impl::current_device(), false, 1, true};
+  *handle = new Chunk{fd, size_t(st.st_size), on, false, 1, true};
   return hipSuccess;
 }
 
@@ -168,6 +178,8 @@ hipError_t hipMemSetAccess(void *p, size_t bytes, const hipMemAccessDesc *desc, 
   auto it = runtime().chunks.find(uintptr_t(p));
   if (!desc || count != 1 || it == runtime().chunks.end() || it->second->bytes != bytes)
     return done(hipErrorInvalidValue);
+  if (!impl::peer_access(desc->location.id, it->second->on))
+    return done(hipErrorPeerAccessUnsupported);
   const int protection = desc->flags == hipMemAccessFlagsProtReadWrite ? PROT_READ | PROT_WRITE
                          : desc->flags == hipMemAccessFlagsProtRead    ? PROT_READ
                                                                        : PROT_NONE;
