@@ -26,6 +26,14 @@ __global__ void all(int *to, int *from) {
   rocshmem_wg_finalize();
 }
 
+// Which of two kernels it is, the arguments say.
+__global__ void set(int *to) {
+  *to += 1;
+}
+__global__ void set(int *to, int value) {
+  *to += value;
+}
+
 int main() {
   const int rank = rocshmem_my_pe(), n = rocshmem_n_pes();
   rocshmem_init();
@@ -37,6 +45,10 @@ int main() {
   wrong += hipDeviceSynchronize() != hipSuccess;
   wrong += hipMemcpy(host, to, sizeof host, hipMemcpyDeviceToHost) != hipSuccess;
   wrong += host[0] != n * (n + 1) / 2 || host[1] != n || host[2] != 1;
+  hipLaunchKernelGGL(set, dim3(1), dim3(1), 0, nullptr, to);
+  hipLaunchKernelGGL(set, dim3(1), dim3(1), 0, nullptr, to, 5);
+  wrong += hipMemcpy(host + 1, to, sizeof(int), hipMemcpyDeviceToHost) != hipSuccess;
+  wrong += host[1] != host[0] + 6;
   if (wrong) rocshmem_global_exit(1);
   rocshmem_free(to);
   rocshmem_finalize();

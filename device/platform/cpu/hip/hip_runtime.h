@@ -130,6 +130,22 @@ template <class... P, size_t... I>
 Kernel *make_kernel(void (*f)(P...), void **arguments, std::index_sequence<I...>) {
   return new KernelOf<P...>(f, *static_cast<std::remove_cv_t<P> *>(arguments[I])...);
 }
+// The same of a kernel that is known by a call of it, which chooses among overloads.
+template <class F, class... A> struct __attribute__((visibility("hidden"))) KernelCall : Kernel {
+  static_assert((std::is_trivially_copyable_v<A> && ...),
+                "a kernel's arguments are copied as bytes");
+  F call;
+  std::tuple<A...> arguments;
+
+  template <class... B>
+  explicit KernelCall(F f, B &&...b)
+      : Kernel{[](const Kernel *k) {
+                 auto *self = static_cast<const KernelCall *>(k);
+                 std::apply(self->call, self->arguments);
+               },
+               [](Kernel *k) { delete static_cast<KernelCall *>(k); }},
+        call(f), arguments(std::forward<B>(b)...) {}
+};
 // Takes the kernel over.
 #pragma GCC visibility push(default)
 hipError_t launch(Kernel *kernel, dim3 grid, dim3 block, size_t shared, hipStream_t stream,
@@ -186,13 +202,15 @@ inline constexpr int warpSize = 64;
 #define hipGridDim_z (gridDim.z)
 
 // Launches. The form with an array of pointers needs the kernel with its type too.
-template <class... P, class... A>
-void hipLaunchKernelGGL(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
-                        hipStream_t stream, A &&...arguments) {
-  static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
-  (void)launch(new KernelOf<P...>(kernel, std::forward<A>(arguments)...), grid, block, shared,
-               stream, false); // hipGetLastError tells
+template <class F, class... A>
+void launch_call(F call, dim3 grid, dim3 block, size_t shared, hipStream_t stream,
+                 A &&...arguments) {
+  (void)launch(new KernelCall<F, std::decay_t<A>...>(call, std::forward<A>(arguments)...), grid,
+               block, shared, stream, false); // hipGetLastError tells
 }
+#define hipLaunchKernelGGL(kernel, ...)                                                            \
+  ::hip_cpu::launch_call([=](auto... hip_cpu_arguments) { (kernel)(hip_cpu_arguments...); },       \
+                         __VA_ARGS__)
 template <class... P>
 hipError_t hipLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
                            size_t shared, hipStream_t stream) {
