@@ -291,6 +291,18 @@ def case_mpicc():
     assert run(TMP / "x").startswith("libshmem")
 
 
+def case_mpi():
+    """A source that uses MPI as well, where mpicc is, in C, C++ and with a kernel."""
+    if not shutil.which("mpicc"):
+        sys.exit(77)
+    for name in "x.c", "x.cpp", "x.hip":
+        (TMP / name).write_text('#include <shmem.h>\n#include <mpi.h>\n#include <stdio.h>\n'
+                                'int main(void) { int v; MPI_Get_version(&v, &v); puts(SHMEM_VENDOR_STRING); }\n')
+        cc = "oshcc" if name == "x.c" else "oshc++"
+        run(f"{BUILD}/tools/{cc}", TMP / name, "-o", TMP / "x")
+        assert run(TMP / "x").startswith("libshmem")
+
+
 def case_oversubscribe():
     n = 2 * os.cpu_count() + 1
     assert run(OSHRUN, "-n", n, "echo", "x").split() == ["x"] * n
