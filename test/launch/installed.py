@@ -24,6 +24,9 @@ def case_installed_program():
     oshcc = installed() / "oshcc"
     assert run(oshcc.parent / "oshCC", "--showme:version").startswith("oshc++")
     assert BUILD not in run(oshcc, "--showme") and str(TMP) in run(oshcc, "--showme")
+    for name, of in (("oshcxx", "oshc++"), ("shmemc++", "oshc++"), ("shmemCC", "oshc++"), ("shmemcxx", "oshc++"),
+                     ("shmemcc", "oshcc"), ("shmemrun", "oshrun")):
+        assert run(oshcc.parent / name, "--version" if name == "shmemrun" else "--showme:version").startswith(of + " ")
     link = TMP / "oshcc"
     link.symlink_to(oshcc)
     assert run(link, "--showme") == run(oshcc, "--showme")
@@ -57,6 +60,51 @@ def case_installed_program():
     assert run(*config, "--modversion", "shmem").strip() == run(oshcc, "--showme:version").split()[-1]
     assert run(*config, "--variable=gpu", "shmem").strip()
     leaks(oshcc, Path(shlex.split(run(*config, "--variable=lsan_suppressions", "shmem"))[0]))
+
+
+CMAKE = """cmake_minimum_required(VERSION 3.18)
+project(of_others LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(NVSHMEM 3.0 REQUIRED)
+find_package(rocshmem CONFIG REQUIRED)
+add_executable(nvshmem host_nvshmem.cpp)
+target_link_libraries(nvshmem PRIVATE nvshmem::nvshmem_host nvshmem::nvshmem_device)
+add_executable(nvshmem_all host_nvshmem.cpp)
+target_link_libraries(nvshmem_all PRIVATE nvshmem::nvshmem)
+add_executable(rocshmem host_rocshmem.cpp)
+target_link_libraries(rocshmem PRIVATE roc::rocshmem)
+"""
+
+
+def case_installed_homes():
+    """Sources for NVSHMEM and rocSHMEM by their own build lines, in prefixes that look like theirs."""
+    bin = installed()
+    source, homes = HERE.parent / "compat", bin.parent / "share/shmem"
+    asan = [w for w in run(bin / "oshcc", "--showme:link").split() if "sanitize" in w]
+    compiler = [*shlex.split(run(bin / "oshc++", "--showme:command")), "-std=c++17", *asan]
+    for name, *libs in (("nvshmem", "-lnvshmem_host", "-lnvshmem_device"), ("nvshmem", "-lnvshmem"), ("rocshmem", "-lrocshmem")):
+        home, exe = homes / name, TMP / "of others"
+        run(*compiler, f"-I{home}/include", source / f"host_{name}.cpp", f"-L{home}/lib", *libs, f"-Wl,-rpath,{home}/lib", "-o", exe)
+        run(bin / "oshrun", "-n", 2, exe)
+    (TMP / "plain.c").write_text("#include <shmem.h>\nint main(void) { shmem_init(); shmem_finalize(); }\n")
+    lib = next((bin.parent).rglob("libsma.so")).parent
+    run(*shlex.split(run(bin / "oshcc", "--showme:command")), *asan, f"-I{bin.parent}/include", TMP / "plain.c", f"-L{lib}", "-lsma",
+        f"-Wl,-rpath,{lib}", "-o", TMP / "plain")
+    run(bin / "oshrun", "-n", 2, TMP / "plain")
+    # Each header of the folder of the others' names is in one of the two, and leads to it.
+    there = {p.name for p in (bin.parent / "include/shmem/compat").iterdir()}
+    shown = {p.name: p for home in homes.iterdir() for p in (home / "include").iterdir()}
+    assert there <= shown.keys() and all(p.exists() for p in shown.values()), there ^ shown.keys()
+    if not shutil.which("cmake"):
+        return print("no cmake here: that part is left out")
+    for file in source.glob("host_*.cpp"):
+        shutil.copy(file, TMP)
+    (TMP / "CMakeLists.txt").write_text(CMAKE)
+    run("cmake", "-S", TMP, "-B", TMP / "cmake", f"-DCMAKE_PREFIX_PATH={homes}/nvshmem;{homes}/rocshmem",
+        f"-DCMAKE_CXX_COMPILER={compiler[-2 - len(asan)]}", f"-DCMAKE_CXX_FLAGS={' '.join(asan)}")
+    run("cmake", "--build", TMP / "cmake")
+    for name in "nvshmem", "nvshmem_all", "rocshmem":
+        run(bin / "oshrun", "-n", 2, TMP / "cmake" / name)
 
 
 def leaks(oshcc, suppressions):
