@@ -71,6 +71,12 @@ bool parse(const char *text, Env::place *out, const char *, const char **reason)
   *reason = "expected device or host";
   return *out != Env::device || !strcmp(text, "device");
 }
+bool parse(const char *text, Env::growth *out, const char *kind, const char **reason) {
+  bool yes = false;
+  const bool right = !*text || parse(text, &yes, kind, reason);
+  *out = !*text ? Env::of_device : yes ? Env::of_both : Env::none;
+  return right;
+}
 bool parse(const char *text, int *out, const char *, const char **reason) {
   *reason = "expected a number from 0";
   *out = -1;

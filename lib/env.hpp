@@ -15,6 +15,7 @@ struct Env {
   using seconds = double;                       // 0 when not set
   enum place { anywhere, host, device };        // of the symmetric heap
   enum reach { network, mapped };               // how a peer on this node is reached
+  enum growth { none, of_device, of_both };     // which heaps grow
 #define VAR(NAME, field, kind, def, aliases, help) kind field;
 #include "env.def"
 #undef VAR

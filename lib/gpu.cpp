@@ -135,22 +135,26 @@ size_t heap_bytes(const Gpu &mine, size_t &upto) {
 
 // Gives how large the heap may become.
 size_t allocate(size_t &bytes, size_t upto) {
-  void *p = nullptr;
-  const size_t most = self.env.heap_grow ? open_chunks(bytes, upto, heap.peer) : 0;
+  size_t front = flag_bytes();
+  const size_t most =
+      self.env.heap_grow != Env::none ? open_chunks(front, bytes, upto, heap.peer) : 0;
   grows = most != 0;
   if (grows) {
     heap.own = reinterpret_cast<char *>(heap.peer[self.local]);
+    flags.own = heap.own - front;
+    for (const uintptr_t at : heap.peer) flags.peer.push_back(at - front);
   } else {
+    void *p = nullptr;
     MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
          "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
     heap.raw = static_cast<char *>(p);
     heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
+    MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
+         "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
+    flags.raw = flags.own = static_cast<char *>(p);
   }
-  MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
-       "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
-  flags.raw = flags.own = static_cast<char *>(p);
   // Without a GPU memory is new pages of a file: zero, and not there until they are touched.
-  if (runtime::hardware) MUST(hipMemset(p, 0, flag_bytes()), "hipMemset of the flags");
+  if (runtime::hardware) MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   return grows ? most : bytes;
 }
@@ -169,8 +173,6 @@ void drop() {
     MUST(hipFree(m->raw), "hipFree");
     *m = {};
   }
-  close_chunks();
-  grows = false;
   seats.clear();
   self.far = self.device_main = false;
   chosen = -1;
@@ -240,7 +242,6 @@ bool exchange_handles() {
   for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
                                  std::tuple(&mine.flags, &flags, "flags")}) {
     // A PE alone shares nothing, and has its heap where the system refuses to share.
-    if (!m->raw) continue;
     hipError_t error = self.n_local > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
       refuse("GPU %d: hipIpcGetMemHandle of the %s: %s", chosen, what, hipGetErrorString(error));
@@ -254,11 +255,9 @@ bool exchange_handles() {
   exchange_value(*self.shared, mine, [&](int i, const Export &theirs) { all[i] = theirs; });
   for (int i = 0; i < self.n_local && !*refused; i++) {
     if (i == self.local) continue;
-    if (!grows) {
-      heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
-      heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
-      if (*refused) break;
-    }
+    heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
+    heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
+    if (*refused) break;
     flags.opened[i] = map_export(i, all[i].flags, "flags");
     flags.peer[i] = uintptr_t(flags.opened[i]);
   }
@@ -393,7 +392,7 @@ bool map(Region &device) {
   const size_t bytes = heap_bytes(mine, upto);
   size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
   const size_t most = allocate(room, upto);
-  if (!exchange_handles()) return false;
+  if (!grows && !exchange_handles()) return false;
   usual_rate = runtime::link_rate(chosen);
   try_out(room);
   auto *delta = new ptrdiff_t[size_t(self.n_local)];

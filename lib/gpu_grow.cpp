@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The heap in device memory under SHMEM_HEAP_GROW: a range of addresses for each PE of the node, and
-// in them chunks of memory that come when a block needs them and go when nothing is left in them.
-// The ranges stay where they are, so kernels that run and captured graphs stay right.
+// The heap in device memory that grows, unless SHMEM_HEAP_GROW=0: a range of addresses for each PE
+// of the node, and in them chunks of memory that come when a block needs them and go when nothing is
+// left in them. The ranges stay where they are, so kernels that run and captured graphs stay right.
 #include "../device/runtime.hpp"
 #include "descriptors.hpp"
 #include "gpu_hip.hpp"
 #include "team.hpp"
 #include <algorithm>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace shmem::gpu {
@@ -14,11 +15,11 @@ namespace shmem::gpu {
 namespace {
 
 struct Range {
-  char *raw = nullptr, *at = nullptr; // as reserved; where the heap begins
+  char *raw = nullptr, *at = nullptr; // as reserved; where the heap begins, behind the front
   size_t bytes = 0;
 };
-std::vector<Range> ranges; // of each PE of the node, here
-size_t first_chunk;        // bytes that are there from the start
+std::vector<Range> ranges;          // of each PE of the node, here
+ptrdiff_t front_bytes, first_bytes; // of the heap's front, and of itself, there from the start
 
 // A program that captures a graph may allocate meanwhile.
 class Relaxed {
@@ -51,9 +52,9 @@ Outcome outcome_of(int mine) {
   return o;
 }
 
-// All PEs at once; where one fails nothing is left on any.
-Outcome add(size_t from, size_t to) {
-  const size_t bytes = to - from;
+// All PEs at once, between these offsets; where one fails nothing is left on any.
+Outcome add(ptrdiff_t from, ptrdiff_t to) {
+  const auto bytes = size_t(to - from);
   int failed = hipSuccess;
   auto well = [&](hipError_t error) {
     if (error != hipSuccess && failed == hipSuccess) failed = error;
@@ -85,11 +86,21 @@ Outcome add(size_t from, size_t to) {
   return o;
 }
 
+void close_chunks() {
+  for (const Range &r : ranges) {
+    if (first_bytes)
+      tried(runtime::unmap_chunk(r.at - front_bytes, size_t(front_bytes + first_bytes)));
+    if (r.raw) tried(runtime::give_up(r.raw, r.bytes));
+  }
+  ranges.clear();
+  front_bytes = first_bytes = 0;
+}
+
 } // namespace
 
-size_t open_chunks(size_t &first, size_t upto, std::vector<uintptr_t> &starts) {
+size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintptr_t> &starts) {
   auto stays = [](const char *why) {
-    debug("SHMEM_HEAP_GROW: the heap in device memory stays as it is: %s", why);
+    debug("the heap in device memory stays as it is: %s", why);
     return size_t(0);
   };
   size_t step = runtime::chunk_step(chosen);
@@ -99,43 +110,40 @@ size_t open_chunks(size_t &first, size_t upto, std::vector<uintptr_t> &starts) {
     step = std::max(step, theirs);
   });
   if (!all_have) return stays("this runtime has no such memory that is coherent while kernels run");
-  const size_t start = round_up(first, step), most = std::max(start, upto & ~(step - 1));
+  const size_t start = round_up(first, step), most = std::max(start, upto & ~(step - 1)),
+               before = round_up(front, step), room = before + most + max_align;
   ranges.resize(size_t(self.n_local));
   int failed = hipSuccess;
+  rlimit space; // of which half is for the program's own
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+      space.rlim_cur / 2 / room < ranges.size())
+    failed = hipErrorOutOfMemory;
   for (Range &r : ranges) {
     void *p = nullptr;
-    const hipError_t error = runtime::reserve(&p, most + max_align);
+    const hipError_t error = failed ? hipError_t(failed) : runtime::reserve(&p, room);
     if (!tried(error)) {
       failed = error;
       break;
     }
-    r = {static_cast<char *>(p), reinterpret_cast<char *>(round_up(uintptr_t(p), max_align)),
-         most + max_align};
+    r = {static_cast<char *>(p),
+         reinterpret_cast<char *>(round_up(uintptr_t(p) + before, max_align)), room};
   }
   Outcome o = outcome_of(failed);
-  if (o.pe < 0) o = add(0, start);
-  if (o.pe < 0) first_chunk = first = start;
+  if (o.pe < 0) o = add(-ptrdiff_t(before), ptrdiff_t(start));
   if (o.pe >= 0) {
     close_chunks();
     return stays(o.text());
   }
+  front_bytes = ptrdiff_t(front = before);
+  first_bytes = ptrdiff_t(first = start);
   for (const Range &r : ranges) starts.push_back(uintptr_t(r.at));
   return most;
-}
-
-void close_chunks() {
-  for (const Range &r : ranges) {
-    if (first_chunk) tried(runtime::unmap_chunk(r.at, first_chunk));
-    if (r.raw) tried(runtime::give_up(r.raw, r.bytes));
-  }
-  ranges.clear();
-  first_chunk = 0;
 }
 
 bool add_chunk(const char *fn, size_t from, size_t to) {
   const OnDevice here;
   const Relaxed capture;
-  const Outcome o = add(from, to);
+  const Outcome o = add(ptrdiff_t(from), ptrdiff_t(to));
   static Note note;
   if (o.pe == self.me)
     note("%s: the heap in device memory cannot grow by %zu bytes: GPU %d: %s", fn, to - from,

@@ -49,7 +49,7 @@ size_t heap_bytes(int n) {
 // What the heap of each PE may grow to, from so many bytes: the same where it does not. The file is
 // sparse, so address space is all that this takes at the start.
 size_t grown_bytes(const bootstrap::Place &place, size_t heap) {
-  if (!self.env.heap_grow) return heap;
+  if (self.env.heap_grow != Env::of_both) return heap;
   const size_t n = size_t(place.n_local), fits = memory_limit() / size_t(place.machine),
                asked = self.env.symmetric_max ? self.env.symmetric_max : fits,
                bytes = std::max(heap, std::min(asked, fits) & ~(page - 1));

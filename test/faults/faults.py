@@ -300,7 +300,7 @@ def notes():
     def one(item):
         what, (checked, pe, line) = item
         for env, said in ({"SHMEM_CHECK": "1"}, True), ({}, not checked), ({"SHMEM_CHECK": "1", "SHMEM_QUIET": "1"}, False):
-            job = Job(2, "note", what, env=env | {"SHMEM_DEVICE_SIZE": "1M"})
+            job = Job(2, "note", what, env=env | {"SHMEM_DEVICE_SIZE": "1M", "SHMEM_HEAP_GROW": "0"})
             job.expect(job.rc == 0, f"status {job.rc}")
             job.expect(len(job.lines) == said, f"{len(job.lines)} lines: {job.lines}")
             job.expect(not said or re.fullmatch(f"shmem: PE {pe}: {line}", job.lines[0]), f"not {line}: {job.lines}")

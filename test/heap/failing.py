@@ -11,7 +11,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
 import faults  # noqa: E402
 
-FAR = {"SHMEM_CPU_HOST_ACCESS": "0", "SHMEM_DEVICE_SIZE": "1M"}
+FIXED = {"SHMEM_HEAP_GROW": "0", "SHMEM_CPU_HOST_ACCESS": "0"}  # the device heap is one allocation
+FAR = FIXED | {"SHMEM_DEVICE_SIZE": "1M"}
 # call, which of them, and in what the line must name it
 CALLS = [("hipSetDevice", 1, "hipSetDevice"), ("hipDeviceGetPCIBusId", 1, "hipDeviceGetPCIBusId"), ("hipMemGetInfo", 1, "hipMemGetInfo"),
          ("hipExtMallocWithFlags", 1, "hipExtMallocWithFlags of \\d+ bytes for the symmetric heap"),
@@ -50,20 +51,19 @@ def others():
     job.expect(job.rc != 0 and len(job.lines) == 1 and "sees no GPU" in job.lines[0], f"{job.rc} {job.lines}")
     # What the system refuses to share: all PEs go on without, with one line, unless they were told
     # to have it.
-    host = {"SHMEM_CPU_HOST_ACCESS": "0"}
     for call in "hipIpcGetMemHandle", "hipIpcOpenMemHandle":
         for nth in 1, 2:
             refused = f"{call}:{nth}:hipErrorInvalidValue"
-            job = faults.Job(2, refused, env=host) # 9: there is no block of device memory, of which another line tells
+            job = faults.Job(2, refused, env=FIXED) # 9: there is no block of device memory, of which another line tells
             lines = [line for line in job.lines if "shmem_malloc_with_hints" not in line]
             job.expect(job.rc == 9 and len(lines) == 1 and "PE 1: no device heap, because" in lines[0] and call in lines[0],
                        f"{refused}: {job.rc} {job.lines}")
-    job = faults.Job(2, refused, env=host | {"SHMEM_QUIET": "1"})
+    job = faults.Job(2, refused, env=FIXED | {"SHMEM_QUIET": "1"})
     job.expect(job.rc == 9 and not job.lines, f"{job.rc} {job.lines}")
-    job = faults.Job(2, refused, env=host | {"SHMEM_HEAP": "device"})
+    job = faults.Job(2, refused, env=FIXED | {"SHMEM_HEAP": "device"})
     job.expect(job.rc not in (0, 9) and len(job.lines) == 1 and call in job.lines[0], f"{job.rc} {job.lines}")
     # two GPUs that do not reach each other
-    env = {"SHMEM_CPU_DEVICES": "2", "SHMEM_CPU_NO_PEER": "0-1"}
+    env = {"SHMEM_CPU_DEVICES": "2", "SHMEM_CPU_NO_PEER": "0-1", "SHMEM_HEAP_GROW": "0"}
     job = faults.Job(2, env=env)
     job.expect(job.rc != 0 and job.lines and all(
         re.search(r"PE [01]: the symmetric heap of PE [01] on GPU [01] \(.*\) cannot be mapped .* GPU [01] \(.*\): .*link: ", line)

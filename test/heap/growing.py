@@ -16,7 +16,10 @@ MIB = 1 << 20
 GROW = {"SHMEM_HEAP_GROW": "1", "SHMEM_SYMMETRIC_SIZE": "4M", "SHMEM_HEAP": "host", "SHMEM_DEVICE_SIZE": "0"}
 HUGE = 1 << 60
 # the block, the variables, the status, and what one line says
-CASES = [(40 * MIB, {"SHMEM_HEAP_GROW": "0"}, 9, "SHMEM_SYMMETRIC_SIZE sets its size"),
+DEVICE = GROW | {"SHMEM_HEAP": "device", "SHMEM_SYMMETRIC_MAX": "64M"}
+FULL = "SHMEM_SYMMETRIC_SIZE sets its size"
+CASES = [(40 * MIB, {"SHMEM_HEAP_GROW": "0"}, 9, FULL), (40 * MIB, {"SHMEM_HEAP_GROW": ""}, 9, FULL),
+         (40 * MIB, DEVICE | {"SHMEM_HEAP_GROW": "0"}, 9, FULL), (40 * MIB, DEVICE | {"SHMEM_HEAP_GROW": ""}, 0, None),
          (40 * MIB, {}, 0, None),
          (40 * MIB, {"SHMEM_SYMMETRIC_MAX": "64M"}, 0, None),
          (65 * MIB, {"SHMEM_SYMMETRIC_MAX": "64M"}, 9, f"of its {64 * MIB} are free.*SHMEM_SYMMETRIC_MAX sets its size"),
@@ -42,7 +45,6 @@ for value, name in (("2", "SHMEM_HEAP_GROW"), ("1x", "SHMEM_SYMMETRIC_MAX")):
 
 # The heap in device memory: when a call fails on one PE, the block is NULL on all, with one line, and the next time is
 # as if nothing had been. Before that, at the start, it is one allocation.
-DEVICE = GROW | {"SHMEM_HEAP": "device", "SHMEM_SYMMETRIC_MAX": "64M"}
 CALLS = {"hipMemCreate": 2, "hipMemExportToShareableHandle": 2, "hipMemImportFromShareableHandle": 2, "hipMemMap": 3,
          "hipMemSetAccess": 4}
 

@@ -12,7 +12,7 @@ static __global__ void mistake(int what, long *x) {
   if (what == 5) shmemx_long_put_signal_nbi_wg(x, x + 1, 1, nullptr, 0, 0, 7);
   if (threadIdx.x != 3) return;
   if (what == 0) shmem_long_p(x, 1, 7);
-  if (what == 1) shmem_long_p(x + (1 << 24), 1, 0);
+  if (what == 1) shmem_long_p(x + (1L << 40), 1, 0); // behind all that it may grow to
   if (what == 2) shmem_long_p(reinterpret_cast<long *>(reinterpret_cast<char *>(x) + 3), 1, 0);
   if (what == 3) shmem_long_wait_until(x, SHMEM_CMP_EQ, 42);
 }

@@ -150,7 +150,7 @@ void check_shared_memory() {
     GOOD("memory: %.1f GiB may be used, room for %zu PEs with SHMEM_SYMMETRIC_SIZE",
          double(limit) / (1 << 30), env.symmetric_size ? limit / env.symmetric_size : 0);
   }
-  if (env.heap_grow && env.symmetric_max > limit) {
+  if (env.heap_grow == shmem::Env::of_both && env.symmetric_max > limit) {
     WARN("memory: SHMEM_SYMMETRIC_MAX is %.1f GiB a PE, but all heaps together grow to %.1f GiB",
          double(env.symmetric_max) / (1 << 30), double(limit) / (1 << 30));
     mend("lower it, or lift the container's memory limit");

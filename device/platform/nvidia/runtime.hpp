@@ -40,6 +40,11 @@ inline CUmemAllocationProp chunk_of(int device) {
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   prop.location.id = device;
+  int direct = 0; // a network card may read and write it
+  if (call_driver("cuDeviceGetAttribute", &direct,
+                  CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                  CUdevice(device)) == hipSuccess)
+    prop.allocFlags.gpuDirectRDMACapable = direct != 0;
   return prop;
 }
 inline size_t chunk_step(int device) {
