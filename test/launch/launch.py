@@ -98,11 +98,17 @@ def case_launcher_choice():
     assert first()[0] == "mpirun"
     fake("prterun")
     got = first(SHMEM_X="1")
-    assert got[:5] == ["prterun", "-x", "SHMEM_X", "--map-by", "slot:OVERSUBSCRIBE"] and got[5] == "--bind-to" and got[7:] == ["prog"], got
+    # the options; after them a PE's start, which is of inherit.cpp
+    options_of = lambda words: words[:words.index("/bin/sh")] + words[-1:]
+    state = ["-x", "OSHRUN_STATE"]
+    got = options_of(got)
+    assert got[:7] == ["prterun", "-x", "SHMEM_X", *state, "--map-by", "slot:OVERSUBSCRIBE"] and got[7] == "--bind-to" and got[9:] == ["prog"], got
     for options in ["--map-by", "core", "--bind-to", "core"], ["-N", "2", "--bind-to", "none"]: # given twice they would be an error
-        assert run(OSHRUN, *options, "prog", **empty).split() == ["prterun", *options, "prog"]
+        assert options_of(run(OSHRUN, *options, "prog", **empty).split()) == ["prterun", *state, *options, "prog"]
     for policies in "PRTE_MCA_mapby PRTE_MCA_bindto", "PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_policy":
-        assert first(**dict.fromkeys(policies.split(), "core")) == ["prterun", "prog"]
+        assert options_of(first(**dict.fromkeys(policies.split(), "core"))) == ["prterun", *state, "prog"]
+    # Where an option is not known, the program may be its value, and is started as it is.
+    assert run(OSHRUN, "--new-option", "prog", **empty).split()[-2:] == ["--new-option", "prog"]
     assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
     assert run(OSHRUN, "--stdin", 0, "prog", SHMEM_LAUNCHER="srun", **empty).split() == ["srun", "--input=0", "prog"]
 
@@ -319,13 +325,14 @@ def case_environment():
 
 # In one line, as Open MPI has the arguments of a PE in a variable.
 STATE = ("env | grep -vE '^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPWD)' | sort; "
-         "pwd; umask; ulimit -a; grep SigIgn /proc/self/status")
+         "pwd; umask; ulimit -a; grep -E 'Sig(Ign|Blk)' /proc/self/status")
 
 
 def case_inherited():
-    """What a PE inherits is what a program has that is started without oshrun, but for SIGHUP ignored, of which
-    Open MPI has a handler of its own."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """What a PE inherits is what a program has that is started without oshrun, signals too."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGUSR2, signal.SIGALRM])
     launcher = Path(run(OSHRUN, "--which").split()[0])
     (TMP / "venv").mkdir()
     script(TMP / "venv" / "sh", 'exec /bin/sh "$@"\n')
@@ -337,6 +344,14 @@ def case_inherited():
         alone = run(*here, "sh", "-c", STATE, **env)
         got = run(*here, OSHRUN, "-n", 1, "sh", "-c", STATE, **env)
         assert got == alone, set(got.splitlines()) ^ set(alone.splitlines())
+    # What a library in the launcher sets, as pocl does by way of hwloc, is not a PE's.
+    if "orte" in launcher_kind():
+        liar = script(TMP / "liar", f'HELD=no exec {launcher} "$@"\n')
+        got = run(OSHRUN, "-n", 1, "sh", "-c", "echo $HELD", SHMEM_LAUNCHER=str(liar), HELD="yes")
+        assert got == "yes\n", got
+    # What an option of the launcher sets is not the caller's.
+    got = run(OSHRUN, "-n", 1, "-x", "HELD=option", "sh", "-c", "echo $HELD $LOST", HELD="caller", LOST="a b,%2C")
+    assert got == "option a b,%2C\n", got
     # A link to the launcher in a folder that PATH does not have.
     if "orte" in launcher_kind():
         (TMP / "own").mkdir()

@@ -285,7 +285,7 @@ constexpr double patience = 8; // seconds
 
 // The hosts of the command line that nobody knows. Only asked once a job has not started: to ssh a
 // name may be another host's.
-std::string unknown_hosts(const std::vector<std::string> &words) {
+std::string unknown_hosts(const Words &words) {
   std::string all;
   for (size_t i = 0; i + 1 < words.size(); i++) {
     std::string list = words[i + 1];
@@ -337,7 +337,7 @@ struct Job {
     }
   }
 
-  void say_why(int status, bool died, const std::vector<std::string> &words) {
+  void say_why(int status, bool died, const Words &words) {
     if (asked) return;
     // PEs go with their launcher, or their node's daemon, and one may see its neighbour go before
     // it goes itself: what it says then is true, and not why the job ends.
@@ -378,7 +378,7 @@ struct Job {
   }
 };
 
-std::vector<char *> arguments(const std::vector<std::string> &words) {
+std::vector<char *> arguments(const Words &words) {
   std::vector<char *> list;
   list.reserve(words.size() + 1);
   for (const std::string &word : words) list.push_back(const_cast<char *>(word.c_str()));
@@ -388,7 +388,7 @@ std::vector<char *> arguments(const std::vector<std::string> &words) {
 
 } // namespace
 
-void become(const std::vector<std::string> &words, const std::string &name) {
+void become(const Words &words, const std::string &name) {
   std::vector<char *> list = arguments(words);
   std::string called = name.empty() ? words[0] : name;
   list[0] = called.data();
@@ -396,7 +396,7 @@ void become(const std::vector<std::string> &words, const std::string &name) {
   fail(126, "%s: %s", words[0].c_str(), strerror(errno));
 }
 
-int run_job(const std::vector<std::string> &words, const Manner &manner) {
+int run_job(const Words &words, const Manner &manner) {
   Pipe notes, word;
   if (manner.sorted) notes.open();
   struct stat s;

@@ -48,13 +48,12 @@ unless its program is known to have threads: it asks for a thread level above
 SHMEM_THREAD_SINGLE, uses OpenMP, has threads before shmem_init, or a GPU.
 Then, and with more PEs, each may run on all cores of its NUMA node. Binding is
 the launcher's where you choose it: --bind-to none leaves all PEs free.
-SHMEM_* and SMA_* variables reach every PE. When a PE fails, the others are
-ended, and a line names it; SHMEM_DEBUG=1 shows what the launcher says as well.
+A PE has the environment, umask, limits and signals of the caller.
+When a PE fails, the others are ended, and a line names it; SHMEM_DEBUG=1 shows
+what the launcher says as well.
 The exit status is the launcher's: that of the first PE that failed, or the
 code given to shmem_global_exit; 127 for a program that is not there.
 )";
-
-using Words = std::vector<std::string>;
 
 std::string env(const char *name) {
   const char *value = getenv(name);
@@ -90,6 +89,7 @@ struct Line { // the command line, as far as the program
   bool bound = false;   // the user chooses the binding,
   bool mapped = false;  // the mapping
   bool plain = true;    // the program is where the words say
+  bool certain = true;  // no option of it is unknown, so the program begins where it was found
   bool several = false; // programs, as --app and : have
 };
 
@@ -166,8 +166,9 @@ Line read_line(char **word) {
     } else if (any_of(w, "-wd", "-wdir", "--wd", "--wdir", "-path", "--path", "-prefix",
                       "--prefix")) {
       line.plain = false;
+      line.certain = line.certain && !w.ends_with("path");
       words = 2;
-    } else if (any_of(w, "-c", "-H", "-N", "-p", "-s", "-t", "-w", "-x", "-df", "-hf", "-rf", "-sf",
+    } else if (any_of(w, "-c", "-H", "-N", "-p", "-t", "-w", "-x", "-df", "-hf", "-rf", "-sf",
                       "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile",
                       "--default-hostfile", "--rankfile", "-bind-to", "--bind-to", "-map-by",
                       "--map-by", "-rank-by", "--rank-by", "-npernode", "--npernode",
@@ -177,9 +178,13 @@ Line read_line(char **word) {
       words = 2;
     } else if (!w.starts_with("-")) {
       break;
-    } else if (!any_of(w, "-q", "-v", "--quiet", "--oversubscribe", "--tag-output",
-                       "--report-bindings")) {
-      line.plain = false; // this one may have taken the next word
+    } else if (!any_of(w, "-q", "-v", "--quiet", "-oversubscribe", "--oversubscribe",
+                       "-nooversubscribe", "--nooversubscribe", "-tag-output", "--tag-output",
+                       "-timestamp-output", "--timestamp-output", "-report-bindings",
+                       "--report-bindings", "-pernode", "--pernode", "-bynode", "--bynode",
+                       "-byslot", "--byslot", "-nolocal", "--nolocal", "-display-map",
+                       "--display-map", "--allow-run-as-root")) {
+      line.plain = line.certain = false; // this one may have taken the next word
     }
     if (line.which) {
       word++;
@@ -435,9 +440,20 @@ void name_variables(Words &words) {
   }
 }
 
+// What the user has the launcher set is not the caller's.
+void leave_to_options(const Words &options, State &state) {
+  for (size_t i = 0; i + 1 < options.size(); i++) {
+    if (options[i] == "-x") state.leave_out(options[i + 1]);
+    if (any_of(options[i], "-prefix", "--prefix"))
+      for (const char *name : {"PATH", "LD_LIBRARY_PATH"}) state.leave_out(name);
+  }
+}
+
 } // namespace
 
 int main(int, char **argv) {
+  if (argv[1] && argv[2] && std::string_view(argv[1]) == "--as-pe") become_pe(argv + 2);
+  State state; // before this process changes it
   const Line line = read_line(argv + 1);
   const Launcher launcher = choose_launcher();
   if (line.which) {
@@ -451,13 +467,17 @@ int main(int, char **argv) {
   const Words defaults = set_defaults(launcher, line);
   Words words{launcher.path};
   words.insert(words.end(), launcher.extra.begin(), launcher.extra.end());
+  const bool with_state = pmix && line.certain && !line.several;
   if (pmix) name_variables(words);
+  if (with_state) words.insert(words.end(), {"-x", State::carrier});
   if (!env("SHMEM_TRACE").empty() && !line.program.empty()) {
     const Words sets = preload(tracer()); // not for the launcher itself, where that can be
     if (launcher.kind == Kind::srun) words.push_back("--export=ALL");
     for (const std::string &set : sets)
       if (launcher.kind == Kind::srun)
         words.back() += "," + set;
+      else if (with_state)
+        state.set(set);
       else if (pmix)
         words.insert(words.end(), {"-x", set});
       else
@@ -477,7 +497,14 @@ int main(int, char **argv) {
   const bool sorted = !line.several && !getenv("SHMEM_DEBUG") && !getenv("SMA_DEBUG");
   words.insert(words.end(), defaults.begin(), defaults.end());
   words.insert(words.end(), line.options.begin(), line.options.end());
-  words.insert(words.end(), line.program.begin(), line.program.end());
+  if (with_state) {
+    // hwloc in Open MPI's mpirun would start each GPU's libraries to list the GPUs.
+    state.set_for_launcher("HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl");
+    for (const Words *options : {&launcher.extra, &line.options}) leave_to_options(*options, state);
+    for (std::string &word : state.started(line.program)) words.push_back(std::move(word));
+  } else {
+    words.insert(words.end(), line.program.begin(), line.program.end());
+  }
   if (pmix)
     return run_job(words, {.sorted = sorted,
                            .input = !line.input.empty(),
