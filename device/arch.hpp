@@ -14,6 +14,8 @@
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
+//   Uniform(p)                    load_remote and store_remote of what all lanes of a wave name
+//   arrive(v)                     what loads gave is there, before the first store of it
 //   load_global(p)                plain, of memory that nobody writes
 //   load_constant(p)              of memory that nobody writes while a kernel knows it
 //   load_anew(v)                  v, of this module's State or the kernel's arguments, which

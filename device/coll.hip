@@ -135,7 +135,7 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
   if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && all % bytes == 0) {
     const Strides words{in_bytes.dst / ptrdiff_t(bytes), in_bytes.sst / ptrdiff_t(bytes), bytes};
     const unsigned threads = n <= 64 ? 64 : 256;
-    const size_t grid = up(n, threads * size_t(device::in_flight));
+    const size_t grid = up(n, threads * size_t(device::in_flight<uint64_t>));
     return shmem::launch(
         remote == Remote::source ? elements<Remote::source> : elements<Remote::dest>,
         dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s, words, n);

@@ -70,14 +70,18 @@ template <class T> SHMEM_D_ Pack pack(const Lanes<T> &lanes) {
 // Loads one element of a member, by as few words as its alignment allows.
 template <class T>
 using WordIn = typename arch::WordOf<(alignof(T) < 8 ? int(alignof(T)) : 8)>::type;
-template <class T> SHMEM_D_ T load_element(const T *p) {
-  constexpr int n = int(sizeof(T) / sizeof(WordIn<T>));
-  WordIn<T> w[n];
-  arch::load_remote<n>(w, reinterpret_cast<const WordIn<T> *>(p), 1);
-  T v;
-  __builtin_memcpy(&v, w, sizeof v);
-  return v;
-}
+template <class T> struct Loaded { // an element as words, which may be on their way
+  WordIn<T> w[sizeof(T) / sizeof(WordIn<T>)];
+  SHMEM_D_ void load(const T *p) {
+    arch::load_remote<int(sizeof(T) / sizeof(WordIn<T>))>(w, reinterpret_cast<const WordIn<T> *>(p),
+                                                          1);
+  }
+  SHMEM_D_ T value() const {
+    T v;
+    __builtin_memcpy(&v, w, sizeof v);
+    return v;
+  }
+};
 template <class T> SHMEM_D_ void store_element(T *p, T v) {
   constexpr int n = int(sizeof(T) / sizeof(WordIn<T>));
   WordIn<T> w[n];

@@ -47,6 +47,8 @@ template <class T, class Op> struct Combiner {
           for (int j = 0; j < u; j++) v[k][j] = arch::load_global(from + i + j * step);
         }
       SHMEM_UNROLL_
+      for (int k = 0; k < members; k++) arch::arrive(v[k]); // scans store between the members
+      SHMEM_UNROLL_
       for (int k = 0; k < members; k++)
         if (first + k < c.t.n) {
           SHMEM_UNROLL_
@@ -62,15 +64,16 @@ template <class T, class Op> struct Combiner {
   }
   // dest of a scan may be its source: what is overwritten has been loaded.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
-    const Lanes<T> in = unpack<T>(v);
-    if (shape == Shape::exscan)
-      arch::store_remote(dest_at(c, d, c.pe(member)), member ? pack<T>(acc) : Pack{});
+    const Lanes<T> in = unpack<T>(v), before = acc;
     if (member)
       combine(acc, in, op);
     else
       acc = in;
-    if (shape == Shape::inscan) arch::store_remote(dest_at(c, d, c.pe(member)), pack<T>(acc));
+    if (scans())
+      arch::store_remote(dest_at(c, d, c.pe(member)),
+                         shape == Shape::exscan ? pack<T>(before) : pack<T>(acc));
   }
+  SHMEM_D_ bool scans() const { return shape == Shape::inscan || shape == Shape::exscan; }
   SHMEM_D_ void put_result(Pack v, Pack *d) const {
     if (shape == Shape::scatter) return void(*d = v);
     for (int k = 1; k <= c.t.n; k++) arch::store_remote(dest_at(c, d, c.pe(c.peer(k))), v);
@@ -79,17 +82,22 @@ template <class T, class Op> struct Combiner {
   // The first of a pack's lanes is the element.
   SHMEM_D_ void one(T *d, const T *s) const {
     Lanes<T> acc{};
+    Loaded<T> next; // on its way while the one before is stored
+    next.load(source_at(c, s, c.pe(0)));
     for (int i = 0; i < c.t.n; i++) {
       Lanes<T> in{};
-      in.v[0] = widen(load_element(source_at(c, s, c.pe(i))));
-      if (shape == Shape::exscan)
-        store_element(dest_at(c, d, c.pe(i)), i ? narrow<T>(acc.v[0]) : T{});
+      in.v[0] = widen(next.value());
+      if (i + 1 < c.t.n) next.load(source_at(c, s, c.pe(i + 1)));
+      const Lanes<T> before = acc;
       if (i)
         combine(acc, in, op);
       else
         acc = in;
-      if (shape == Shape::inscan) store_element(dest_at(c, d, c.pe(i)), narrow<T>(acc.v[0]));
+      if (scans())
+        store_element(dest_at(c, d, c.pe(i)),
+                      narrow<T>(shape == Shape::exscan ? before.v[0] : acc.v[0]));
     }
+    arch::arrive(next.w);
     if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
     if (shape == Shape::all)
       for (int k = 1; k <= c.t.n; k++)

@@ -133,6 +133,7 @@ private:
         r += down, c += aside;
         if (c >= across) c -= across, r++;
       }
+      arch::arrive(line);
       SHMEM_NO_UNROLL_
       for (unsigned k = 0; k < count; k++) {
         char *const to_k = there(k);

@@ -12,8 +12,12 @@ namespace shmem::arch {
 #if defined __gfx940__ || defined __gfx941__ || defined __gfx942__ || defined __gfx950__
 #define SHMEM_SC_BITS_ 1
 #define SHMEM_LOAD_BITS_ " sc0 sc1"
+#define SHMEM_LOAD_AUX_ 17
+#define SHMEM_STORE_AUX_ 17
 #else
 #define SHMEM_LOAD_BITS_ " glc"
+#define SHMEM_LOAD_AUX_ 1
+#define SHMEM_STORE_AUX_ 0
 #endif
 template <class V> SHMEM_D_ void store_16(void *p, V v) {
 #if SHMEM_SC_BITS_
@@ -30,6 +34,23 @@ template <class V> SHMEM_D_ void store_16(void *p, V v) {
 }
 
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((ext_vector_type(4))); };
+
+// One counter has a wave's loads and stores, in order. Where the compiler waits for one of several
+// loads after a store of what another gave, it may wait for that store, too: it does not see store_16
+// in the counter, and in a loop over several PEs it waits as if it came there for the first time
+// (four loads and four stores took three round trips of a store; gfx942, 2026-11-26). So all loads
+// of a round are waited for before its first store.
+template <int n, class W> SHMEM_D_ void arrive(W (&v)[n]) {
+  SHMEM_UNROLL_
+  for (int k = 0; k < n; k++)
+    if constexpr (sizeof(W) < 4) {
+      uint32_t word = v[k];
+      asm volatile("" : "+v"(word));
+      v[k] = W(word);
+    } else {
+      asm volatile("" : "+v"(v[k]));
+    }
+}
 
 inline constexpr int order_of(Order o) {
   return o == Order::relaxed   ? __ATOMIC_RELAXED
@@ -229,33 +250,77 @@ SHMEM_FETCH_(xor)
 // These bypass the caches: this GPU's L2 may hold a peer's memory as it was before (gfx942), and
 // written lines would wait there for a write-back. n loads are in flight at once, with one wait for
 // all.
+#define SHMEM_LOAD_(v, p) "global_load_dwordx4 %" #v ", %" #p ", off" SHMEM_LOAD_BITS_ "\n\t"
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16 && n == 4) {
-    const W *p1 = p + step, *p2 = p1 + step, *p3 = p2 + step;
-    asm volatile("global_load_dwordx4 %0, %4, off" SHMEM_LOAD_BITS_ "\n\t"
-                 "global_load_dwordx4 %1, %5, off" SHMEM_LOAD_BITS_ "\n\t"
-                 "global_load_dwordx4 %2, %6, off" SHMEM_LOAD_BITS_ "\n\t"
-                 "global_load_dwordx4 %3, %7, off" SHMEM_LOAD_BITS_ "\n\t"
-                 "s_waitcnt vmcnt(0)"
+    asm volatile(SHMEM_LOAD_(0, 4) SHMEM_LOAD_(1, 5) SHMEM_LOAD_(2, 6)
+                     SHMEM_LOAD_(3, 7) "s_waitcnt vmcnt(0)"
                  : "=&v"(v[0]), "=&v"(v[1]), "=&v"(v[2]), "=&v"(v[3])
-                 : "v"(p), "v"(p1), "v"(p2), "v"(p3)
+                 : "v"(p), "v"(p + step), "v"(p + 2 * step), "v"(p + 3 * step)
+                 : "memory");
+  } else if constexpr (sizeof(W) == 16 && n == 2) {
+    asm volatile(SHMEM_LOAD_(0, 2) SHMEM_LOAD_(1, 3) "s_waitcnt vmcnt(0)"
+                 : "=&v"(v[0]), "=&v"(v[1])
+                 : "v"(p), "v"(p + step)
                  : "memory");
   } else if constexpr (sizeof(W) == 16) {
-    for (int k = 0; k < n; k++)
-      asm volatile("global_load_dwordx4 %0, %1, off" SHMEM_LOAD_BITS_ "\n\ts_waitcnt vmcnt(0)"
-                   : "=&v"(v[k])
-                   : "v"(p + k * step)
-                   : "memory");
+    static_assert(n == 1, "one, or one of those above");
+    asm volatile(SHMEM_LOAD_(0, 1) "s_waitcnt vmcnt(0)" : "=&v"(v[0]) : "v"(p) : "memory");
   } else {
     for (int k = 0; k < n; k++) v[k] = load(p + k * step);
   }
 }
+#undef SHMEM_LOAD_
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   if constexpr (sizeof(W) == 16)
     store_16(p, v);
   else
     store(p, v);
 }
+
+// Memory that all lanes of a wave name, as in a call of a wave or a workgroup: `at` is the
+// lane's place in bytes, `step` is in words and the same for all. An access of a buffer, which here
+// is all memory from p on, has a scalar base: it takes no vector registers for addresses, and unlike
+// inline assembly the compiler counts it and keeps its data. Bits of the last argument: glc, slc and
+// scc on gfx90a; sc0, nt and sc1 on others.
+typedef int32_t Resource __attribute__((ext_vector_type(4)));
+typedef uint32_t Sixteen __attribute__((ext_vector_type(4)));
+extern "C" __device__ void shmem_buffer_store(Sixteen data, Resource, int at, int step,
+                                              int bits) __asm("llvm.amdgcn.raw.buffer.store.v4i32");
+extern "C" __device__ Sixteen
+shmem_buffer_load(Resource, int at, int step, int bits) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+template <class W> class Uniform {
+public:
+  SHMEM_D_ explicit Uniform(W *p) {
+    const uint64_t at = uint64_t(reinterpret_cast<uintptr_t>(p));
+    low = scalar(uint32_t(at));
+    high = scalar(uint32_t(at >> 32));
+  }
+  SHMEM_D_ void store(unsigned at, unsigned step, W v) const {
+    if constexpr (sizeof(W) == 16)
+      shmem_buffer_store(v, resource(), int(at), scalar(step * sizeof(W)), SHMEM_STORE_AUX_);
+    else
+      arch::store(place(at, step), v);
+  }
+  SHMEM_D_ W load(unsigned at, unsigned step) const {
+    if constexpr (sizeof(W) == 16)
+      return shmem_buffer_load(resource(), int(at), scalar(step * sizeof(W)), SHMEM_LOAD_AUX_);
+    else
+      return arch::load(place(at, step));
+  }
+
+private:
+  int low, high;
+  // For compilers that do not know it to be the same in all lanes: in a vector register it is an
+  // error of clang 15's.
+  SHMEM_D_ static int scalar(size_t v) { return __builtin_amdgcn_readfirstlane(int(uint32_t(v))); }
+  // Raw: no stride; as long as can be; of words of 32 bits.
+  SHMEM_D_ Resource resource() const { return Resource{low, high & 0xffff, -1, 0x20000}; }
+  SHMEM_D_ W *place(unsigned at, unsigned step) const {
+    const uint64_t base = uint64_t(uint32_t(high)) << 32 | uint32_t(low);
+    return reinterpret_cast<W *>(base + step * uint64_t(sizeof(W)) + at);
+  }
+};
 
 // Two words next to each other, each of them whole. All 16 bytes together are not, over xGMI (RCCL
 // 7.1.1).
@@ -280,6 +345,8 @@ SHMEM_D_ uint16_t float_to_half(float f) {
   return __builtin_bit_cast(uint16_t, _Float16(f));
 }
 #undef SHMEM_LOAD_BITS_
+#undef SHMEM_LOAD_AUX_
+#undef SHMEM_STORE_AUX_
 #undef SHMEM_SC_BITS_
 
 // The wave size of the pass that is compiled: 64 on gfx9, 32 on others.

@@ -83,12 +83,29 @@ SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool firs
 template <class W> SHMEM_D_ void store_global(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
+template <int n, class W> SHMEM_D_ void arrive(W (&)[n]) {}
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   for (int k = 0; k < n; k++) __builtin_memcpy(&v[k], p + k * step, sizeof(W));
 }
 template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
+
+template <class W> class Uniform {
+public:
+  SHMEM_D_ explicit Uniform(W *p) : p(p) {}
+  SHMEM_D_ void store(unsigned at, unsigned step, W v) const {
+    store_remote(p + step + at / sizeof(W), v);
+  }
+  SHMEM_D_ W load(unsigned at, unsigned step) const {
+    W v[1];
+    load_remote<1>(v, p + step + at / sizeof(W), 0);
+    return v[0];
+  }
+
+private:
+  W *p;
+};
 
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
   a = load(p), b = load(p + 1);

@@ -139,6 +139,7 @@ SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool firs
 template <class W> SHMEM_D_ void store_global(W *p, W v) {
   *p = v;
 }
+template <int n, class W> SHMEM_D_ void arrive(W (&)[n]) {}
 // A peer's lines must not come from the L1. n loads are in flight at once.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16) {
@@ -161,6 +162,22 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   else
     store(p, v);
 }
+
+template <class W> class Uniform {
+public:
+  SHMEM_D_ explicit Uniform(W *p) : p(p) {}
+  SHMEM_D_ void store(unsigned at, unsigned step, W v) const {
+    store_remote(p + step + at / sizeof(W), v);
+  }
+  SHMEM_D_ W load(unsigned at, unsigned step) const {
+    W v[1];
+    load_remote<1>(v, p + step + at / sizeof(W), 0);
+    return v[0];
+  }
+
+private:
+  W *p;
+};
 
 // Two words next to each other, each of them whole.
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
