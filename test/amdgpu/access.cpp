@@ -224,40 +224,66 @@ template <int count> void scalar_load(Wave &w, const Op &op) {
   memcpy(w.s + op.operand[0].reg, value, sizeof value);
 }
 
-// A stack, as gfx90a reaches it: through the buffer that Machine::make describes, with a stack
-// pointer that counts for all lanes together.
+// A buffer's bits: a stack's are swizzled, as gfx90a reaches it through the buffer that Machine::make
+// describes, with a stack pointer that counts for all lanes together. Others are raw.
+bool is_stack(const Wave &w, const Op &op) {
+  return w.s[op.operand[2].reg + 1] >> 31;
+}
 u64 stack_offset(Wave &w, const Op &op) {
-  const Operand &buffer = op.operand[2], &more = op.operand[3];
-  if (!(w.s[buffer.reg + 1] >> 31)) stop(&w, "a buffer that is no stack");
-  return u64(scalar<u32>(w, more)) / lanes + u64(i64(op.offset));
+  return u64(scalar<u32>(w, op.operand[3])) / lanes + u64(i64(op.offset));
 }
 auto stack_of(Wave &w, const Op &op) {
   return [&w, &op, at = stack_offset(w, op)](int i) {
     return at + (op.offen ? w.vector(op.operand[1])[i] : 0);
   };
 }
-template <class T, int count> void buffer_load(Wave &w, const Op &op) {
+template <size_t bytes> auto raw_buffer(Wave &w, const Op &op) {
+  const u32 *const word = w.s + op.operand[2].reg;
+  if (word[1] >> 16) stop(&w, "a buffer with a stride");
+  const u64 base = word[0] | u64(word[1]) << 32, step = scalar<u32>(w, op.operand[3]),
+            room = word[2];
+  return [&w, &op, base, step, room](int i) {
+    const u64 at = u64(i64(op.offset)) + (op.offen ? w.vector(op.operand[1])[i] : 0);
+    if (at + bytes > room) stop(&w, "beyond a buffer's end"); // its step does not count
+    return base + step + at;
+  };
+}
+template <Space space, class T, int count, class Where>
+void load_buffer(Wave &w, const Op &op, Where where) {
   constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
-  each_access<Space::scratch, bytes>(w, op, nothing, stack_of(w, op),
-                                     [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
-                                       u32 value[count] = {};
-                                       load<bytes>(w, op, Space::scratch, address, i, value);
-                                       if constexpr (sizeof(T) < 4 && std::is_signed_v<T>)
-                                         value[0] = u32(i32(T(value[0])));
-                                       for (int k = 0; k < count; k++)
-                                         w.vector(op.operand[0], k)[i] = value[k];
-                                     });
+  each_access<space, bytes>(w, op, nothing, where,
+                            [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
+                              u32 value[count] = {};
+                              load<bytes>(w, op, space, address, i, value);
+                              if constexpr (sizeof(T) < 4 && std::is_signed_v<T>)
+                                value[0] = u32(i32(T(value[0])));
+                              for (int k = 0; k < count; k++)
+                                w.vector(op.operand[0], k)[i] = value[k];
+                            });
+}
+template <class T, int count> void buffer_load(Wave &w, const Op &op) {
+  if (is_stack(w, op))
+    load_buffer<Space::scratch, T, count>(w, op, stack_of(w, op));
+  else
+    load_buffer<Space::global, T, count>(w, op, raw_buffer<sizeof(T) * size_t(count)>(w, op));
+}
+template <Space space, class T, int count, int shift, class Where>
+void store_buffer(Wave &w, const Op &op, Where where) {
+  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
+  each_access<space, bytes>(w, op, registers<count>(w, op.operand[0]), where,
+                            [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+                              u32 value[count];
+                              std::copy_n(data, count, value);
+                              value[0] >>= shift;
+                              store<bytes>(w, op, space, address, i, value);
+                            });
 }
 template <class T, int count, int shift = 0> void buffer_store(Wave &w, const Op &op) {
-  constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
-  each_access<Space::scratch, bytes>(
-      w, op, registers<count>(w, op.operand[0]), stack_of(w, op),
-      [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
-        u32 value[count];
-        std::copy_n(data, count, value);
-        value[0] >>= shift;
-        store<bytes>(w, op, Space::scratch, address, i, value);
-      });
+  if (is_stack(w, op))
+    store_buffer<Space::scratch, T, count, shift>(w, op, stack_of(w, op));
+  else
+    store_buffer<Space::global, T, count, shift>(w, op,
+                                                 raw_buffer<sizeof(T) * size_t(count)>(w, op));
 }
 
 template <bool push> void bpermute(Wave &w, const Op &op) {

@@ -69,8 +69,10 @@ REMOVALS = {
     "acquire of atomics": (ARCH, "return o == Order::acq_rel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;", "return __ATOMIC_RELAXED;", COUNTS),
     "load: its scope": (ARCH, "__hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r))", "*bits(const_cast<T *>(p))", LITMUS),
     "load_remote: its scope": (ARCH, '#define SHMEM_LOAD_BITS_ "', '#define SHMEM_LOAD_BITS_ "" // "', LITMUS),
-    "load_remote: the wait for four": (ARCH, ' SHMEM_LOAD_BITS_ "\\n\\t"\n                 "s_waitcnt vmcnt(0)"', ' SHMEM_LOAD_BITS_', LITMUS),
-    "load_remote: the wait for one": (ARCH, '"\\n\\ts_waitcnt vmcnt(0)"\n                   : "=&v"(v[k])', '\n                   : "=&v"(v[k])', LITMUS),
+    "load_remote: the wait for four": (ARCH, 'SHMEM_LOAD_(3, 7) "s_waitcnt vmcnt(0)"', 'SHMEM_LOAD_(3, 7)', LITMUS),
+    "load_remote: the wait for one": (ARCH, 'SHMEM_LOAD_(0, 1) "s_waitcnt vmcnt(0)"', 'SHMEM_LOAD_(0, 1)', LITMUS),
+    "Uniform: the scope of loads": (ARCH, "#define SHMEM_LOAD_AUX_ ", "#define SHMEM_LOAD_AUX_ 0 // ", LITMUS),
+    "Uniform: the scope of stores": (ARCH, "#define SHMEM_STORE_AUX_ ", "#define SHMEM_STORE_AUX_ 0 // ", LITMUS),
     "settle": ("device/scope.hpp", SETTLE, SETTLE.replace("arch::wait_stores();\n  ", ""), PUTS),
     "put_signal: settle": ("device/signal.hpp", "device::settle(scope);", "scope.sync();", PUTS),
     "put_signal: the release": ("device/signal.hpp", "arch::fence_release();", "", RING),
@@ -152,6 +154,7 @@ ONE_LINE = "a request, a reply and an errand are a line each, what a unit does t
 OF_HEAP = "what the host reads lies in the heap, which is fine-grained: no L2 holds it dirty"
 STANDS = {
     "mi250x": {
+        "Uniform: the scope of stores": "stores have none on gfx90a",
         "streams, channel, tell: the wait": SAME,
         "products, tiles: settle": TILES,
         "products, sums: settle": ENDS,

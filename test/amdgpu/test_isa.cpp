@@ -201,6 +201,17 @@ void test_memory(void **) {
   w.set_pair(10, uint64_t(memory));
   run("global_load_ushort v0, v6, s[10:11] offset:14");
   for (int i = 0; i < lanes; i++) assert_int_equal(uint32_t(get(w, 0, i)), memory[4 * i + 3] >> 16);
+  // The same memory as a raw buffer, with a step that its end does not count.
+  w.set_pair(12, uint64_t(memory) - 64);
+  w.set_pair(14, 0x20000ull << 32 | (16 * lanes));
+  w.s[16] = 64;
+  run("buffer_load_dwordx4 v[0:3], v6, s[12:15], s16 offen");
+  for (int i = 0; i < lanes; i++)
+    for (int k = 0; k < 4; k++)
+      assert_int_equal(w.v[size_t(k) * lanes + size_t(i)], memory[4 * i + k]);
+  run("v_mov_b32_e32 v8, 5");
+  run("buffer_store_dword v8, v6, s[12:15], s16 offen offset:4", 0xff);
+  for (int i = 0; i < 8; i++) assert_int_equal(memory[4 * i + 1], 5);
   run("v_mov_b32_e32 v8, 3");
   run("global_store_dword v[4:5], v8, off offset:4", 0xff);
   run("global_store_byte_d16_hi v[4:5], v0, off offset:8", 0);

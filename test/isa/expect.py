@@ -27,9 +27,9 @@ WORDS = {
     # of the text        gfx90a                                      gfx942
     "store2": (r"global_store_short v\d+, v\d+, \S+" + END, r"global_store_short .*" + STORE[1]),
     "store8": (r"global_store_dwordx2 .*(off|\])" + END, r"global_store_dwordx2 .*" + STORE[1]),
-    "store16": (r"global_store_dwordx4 .*off" + END, r"global_store_dwordx4 .*off" + STORE[1]),
+    "store16": (r"(global_store_dwordx4 .*off|buffer_store_dwordx4 .* offen)" + END, r"(global|buffer)_store_dwordx4 .*off(en)?" + STORE[1]),
     "load8": (r"global_load_dwordx2 .*" + LOAD[0], r"global_load_dwordx2 .*" + LOAD[1]),
-    "load16": (r"global_load_dwordx4 .*off" + LOAD[0], r"global_load_dwordx4 .*off" + LOAD[1]),
+    "load16": (r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[0], r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[1]),
     "cached16": (r"global_load_dwordx4 .*(off|\])" + END, r"global_load_dwordx4 .*(off|\])" + END),
     "cached8": (r"global_load_dwordx2 .*(off|\])" + END, r"global_load_dwordx2 .*(off|\])" + END),
     "add": (r"global_atomic_add_x2 v\d+, v\[.*\]" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
@@ -49,12 +49,12 @@ KERNELS = {
     "p": ("store8", 16),
     "p_short": ("store2", 16),
     "g": ("load8", 16),
-    "put": (4 * "cached16 " + 4 * "store16 " + "cached16 store16", 64),
-    "putmem_wave": (4 * "cached16 " + 4 * "store16 " + "cached16 store16 drain", 64),
-    "put_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "cached16 store16 drain meet", 64),
-    "put_nbi_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "cached16 store16", 64),
-    "get_wg": ("meet " + 4 * "load16 " + "drain load16 drain meet", 64),
-    "put_signal_wg": ("meet " + 4 * "cached16 " + 4 * "store16 " + "drain meet release store8", 64),
+    "put": (8 * "cached16 " + 8 * "store16 " + "cached16 store16", 64),
+    "putmem_wave": (8 * "cached16 " + 8 * "store16 " + "cached16 store16 drain", 64),
+    "put_wg": ("meet " + 8 * "cached16 " + 8 * "store16 " + "cached16 store16 drain meet", 64),
+    "put_nbi_wg": ("meet " + 8 * "cached16 " + 8 * "store16 " + "cached16 store16", 64),
+    "get_wg": ("meet " + 8 * "load16 " + "load16 drain meet", 72),
+    "put_signal_wg": ("meet " + 8 * "cached16 " + 8 * "store16 " + "drain meet release store8", 64),
     "signal_add": ("add", 16),
     "fence": ("store8 release store8", 16),
     "quiet": ("store8 release", 16),
@@ -74,7 +74,7 @@ KERNELS = {
 
 # Nowhere: private memory, calls, accesses that do not know whether they mean global memory.
 NEVER = {
-    r"scratch_|buffer_(load|store)_\w+ .*(off|s32)": "private memory",
+    r"scratch_|buffer_(load|store)_\w+ .*(off,|s32)": "private memory",
     r"s_swappc|s_setpc|s_call": "a call",
     r"flat_(load|store|atomic)": "a flat access: it would ask the LDS, too",
     r"ds_(read|write|add)": "the LDS",
@@ -100,6 +100,27 @@ LEFT = (
 # Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
+
+# What loops that move data need on the way, by Little's law: the rate of a GPU's links times the time until one answers.
+# GB/s of a link one way, and how many a GPU has: MI250X 25 GT/s, of its eight GCDs' links the four that leave a package (AMD's CDNA 2
+# and CDNA 3 white papers, MI355X's data sheet). 75 to 80% of that is reached (Iris, TransferBench).
+LINKS = {"gfx90a": (50, 4), "gfx942": (64, 7), "gfx950": (76.8, 7)}
+# Seconds. Of xGMI none was found published; a flag takes 1.27 us over NVLink, there and back (2 H100s, README).
+ROUND_TRIP = 1.5e-6
+# A kernel, the lanes that share the work where it is least, the links that they fill, and by what.
+FLIGHT = (
+    (r"^put(|_nbi|_signal)_wg$", 1024, "one", "stores"),
+    (r"^get_wg$", 1024, "one", "loads"),
+    (r"^sum_reduce_wg$", 32768, "all", "loads"),
+    (r"^fcollect_wg$", 32768, "all", "stores"),
+    # On streams: 64 workgroups of 512 at least, where there is enough to do.
+    (r"7kernels12_GLOBAL__N_1(9broadcast|7collect|8fcollect|8alltoallE|9alltoallsE)", 32768, "all", "stores"),
+    (r"7kernels12_GLOBAL__N_1(4copy|8elements|6blocks)ILNS_6RemoteE0E", 32768, "all", "stores"),
+    (r"7kernels12_GLOBAL__N_1(4copy|8elements|6blocks)ILNS_6RemoteE1E", 32768, "all", "loads"),
+    (r"7kernels12_GLOBAL__N_16reduceI", 32768, "all", "loads"),
+    # Products: a workgroup of 256 a compute unit, on a quarter of 104.
+    (r"4gemm(8multiplyI.*|10send_tilesI|9send_rowsI)", 6656, "all", "stores"),
+)
 
 if __name__ == "__main__":
     print("// SPDX-License-Identifier: MIT. Written by expect.py.")

@@ -17,6 +17,7 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
   no others' stores. Nor has the ring's, which hands on what the host stored.
 - What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
   lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
+- A store that waits for another of the same round of its loop, and a loop that has too little on the way, see flight.py.
 - A kernel that calls a function takes all registers and a stack.
 - The library's kernels and the examples' know that all they touch is global memory: a flat access asks the LDS, too, and is waited
   for with it. They spill nothing, and no array of theirs is private memory; expect.py has what is left, a row each.
@@ -34,6 +35,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import flight  # noqa: E402
 import isa  # noqa: E402
 from expect import LEFT  # noqa: E402
 
@@ -56,19 +58,7 @@ def registers(operand):
     return {(found[1], i) for i in range(first, int(found[3] or first) + 1)}
 
 
-class Code:
-    """A function's instructions and labels, as the compiler or the disassembler wrote them."""
-
-    def __init__(self, lines):
-        self.rows, self.labels = [], {}
-        for line in lines:
-            label = re.fullmatch(r"<?([\w.$]+)>?:", line)
-            if label:
-                self.labels[label[1]] = len(self.rows)
-            else:
-                word, _, rest = line.partition(" ")
-                self.rows.append((word, [o.strip().split(" ")[0] for o in rest.split(",")], line))
-
+class Code(flight.Code):
     def after(self, i, states):
         """The instructions that may come within so many wait states of the i-th, on all ways."""
         todo, seen = [(i + 1, states)], set()
@@ -125,7 +115,8 @@ class Code:
         """From a scalar base come arguments and tables, which nobody writes."""
         bits = " glc" if arch == "gfx90a" else " sc0 sc1"
         for word, operands, line in self.rows:
-            if re.match(r"(global|flat)_load", word) and bits not in line and not operands[-1].startswith("s["):
+            plain = re.match(r"(global|flat)_load", word) and not operands[-1].startswith("s[")
+            if (plain or word.startswith("buffer_load")) and bits not in line:
                 yield line
 
     def left_behind(self):
@@ -166,6 +157,11 @@ def costs(arch, name, facts): # name: the object's and the kernel's
             yield f"{facts[field]} {what}, not {most}"
 
 
+def moves(where, name):
+    """The library's kernels, not products with a program's own last step, nor loops of tests and examples."""
+    return OURS.match(name) and Path(where).stem in ("kernels", "coll", "reduce", "matmul")
+
+
 def look(arch, where, functions, facts, ours, ring=False):
     """Prints what is wrong; how many instructions were looked at, and how many places are bad. ours: names of kernels that must
     cost nothing."""
@@ -177,6 +173,8 @@ def look(arch, where, functions, facts, ours, ring=False):
                              ("a write-back of the L2 is not waited for", code.unfinished()),
                              ("other waves' stores may be under way at a release", () if ring else code.left_behind()),
                              ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
+                             ("a store waits for another of its round", flight.waits(code) if moves(where, name) else ()),
+                             ("too little is on the way", flight.too_little(arch, name, code) if moves(where, name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
                              ("registers", costs(arch, f"{where}{' with ring' * ring}: {name}", facts[name]) if ours(name) and name in facts else ())):
@@ -185,12 +183,6 @@ def look(arch, where, functions, facts, ours, ring=False):
             if places:
                 print(f"{where}, {arch}: {name}: {what}, {len(places)} times: {places[0]}")
     return count, bad
-
-
-def of_assembly(text):
-    for m in re.finditer(r"^(\w+):\s.*?\n(.*?)^\.Lfunc_end", text, re.S | re.M):
-        rows = (re.sub(r"\s*;.*|//.*", "", row).strip() for row in m[2].splitlines())
-        yield m[1], [re.sub(r"\s+", " ", row) for row in rows if row and (row[0] not in ".;" or row.endswith(":"))]
 
 
 def code_objects(data):
@@ -265,7 +257,7 @@ def main():
                 _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, source, one_node=not args.ring)
                 facts = {name: some for name, (_, some) in isa.kernels(text).items()}
                 ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(source).resolve().parents else lambda _: True
-                count, places = look(arch, Path(source).name, of_assembly(text), facts, ours, args.ring)
+                count, places = look(arch, Path(source).name, flight.of_assembly(text), facts, ours, args.ring)
                 done[arch], bad = done.get(arch, 0) + count, bad + places
     print(", ".join(f"{arch}: {count} instructions" for arch, count in done.items()) + f", {bad} bad places")
     sys.exit(bad != 0 or not done)

@@ -18,6 +18,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import flight  # noqa: E402
 from expect import ALLOWED, ARCHES, KERNELS, MORE, NEVER, WORDS  # noqa: E402
 
 TABLE = HERE / "registers.tsv"
@@ -139,6 +140,7 @@ def main():
     if args.keep:
         Path(args.keep).write_text(text)
     got, table, bad = kernels(text), read_table(), 0
+    codes = {name: flight.Code(lines) for name, lines in flight.of_assembly(text)}
     known = any(key[1:] == (args.arch, version) for key in table)
     for name in sorted(set(KERNELS) | set(got)):
         if name not in got or name not in KERNELS:
@@ -146,6 +148,8 @@ def main():
         else:
             code, facts = got[name]
             errors = errors_of(name, code, facts, args.arch)
+            errors += [f"a store waits for another of its round: {place}" for place in flight.waits(codes[name])]
+            errors += flight.too_little(args.arch, name, codes[name])
             regs = {c: int(facts[FIELDS[c]]) if c in FIELDS else len(re.findall("^" + COUNTED[c], code, re.M)) for c in COLUMNS}
             key = (name, args.arch, version)
             if args.update:
