@@ -167,26 +167,54 @@ __global__ void __launch_bounds__(1024)
 
 // A get sees what a peer has changed, though the getter has seen it before and nothing told it.
 __global__ void __launch_bounds__(1024)
-    gets(uint32_t *data, uint64_t *sig, int peer, int count, unsigned *bad) {
+    gets(uint32_t *data, uint64_t *sig, int peer, int n, int count, unsigned *bad) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
     if (shmem_my_pe() < peer) {
       be_late(r, shmem_my_pe());
-      for (int i = 0; i < 16; i++) data[i] = r;
+      for (int i = 0; i < n; i++) data[i] = r;
       shmem_quiet();
       shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
     } else {
-      uint32_t seen[16] = {};
+      uint32_t seen[28] = {};
       const uint64_t until = shmem::arch::clock() + 1000000000; // 10 s
-      while (seen[0] != r && seen[15] != r && shmem::arch::clock() < until) {
-        shmem_uint32_get(seen, data, 16, peer);
+      while ((seen[0] != r || seen[n - 1] != r) && shmem::arch::clock() < until) {
+        shmem_uint32_get(seen, data, size_t(n), peer);
         shmem::arch::pause();
       }
-      if (seen[0] != r && seen[15] != r) {
+      if (seen[0] != r || seen[n - 1] != r) {
         *bad = r;
         return shmem_signal_set(sig, unsigned(count), peer);
       }
       shmem_signal_set(sig, r, peer);
     }
+  }
+}
+// The same by a wave, into memory here.
+__global__ void __launch_bounds__(1024)
+    gets_of_wave(uint32_t *data, uint64_t *sig, int peer, int n, int count, unsigned *bad) {
+  for (unsigned r = 1; r <= unsigned(count); r++) {
+    if (shmem_my_pe() < peer) {
+      if (threadIdx.x == 0) {
+        be_late(r, shmem_my_pe());
+        for (int i = 0; i < n; i++) data[i] = r;
+        shmem_quiet();
+        shmem_signal_wait_until(sig, SHMEM_CMP_GE, r);
+      }
+    } else {
+      uint32_t *const seen = data + n;
+      const uint64_t until = shmem::arch::clock() + 1000000000; // 10 s
+      bool all = false;
+      while (!all && shmem::arch::clock() < until) {
+        shmemx_uint32_get_wave(seen, data, size_t(n), peer);
+        all = shmem::arch::load(seen) == r && shmem::arch::load(seen + n - 1) == r;
+        shmem::arch::pause();
+      }
+      if (!all) *bad = r;
+      __syncthreads();
+      if (threadIdx.x == 0) shmem_signal_set(sig, all ? r : unsigned(count), peer);
+      if (!all) return;
+    }
+    __syncthreads();
   }
 }
 
@@ -346,12 +374,21 @@ void barriers(void) {
   }
 }
 void getting(void) {
-  Buffers b;
   int peer;
-  if (paired(&peer))
-    hipLaunchKernelGGL(gets, dim3(1), dim3(1), 0, stream, b.data, b.sig, peer, rounds() / 20,
-                       b.bad);
-  b.done("gets of what changes");
+  for (int n : {16, 28}) { // four words of 16 bytes, and three after them, the last one alone
+    Buffers b;
+    if (paired(&peer))
+      hipLaunchKernelGGL(gets, dim3(1), dim3(1), 0, stream, b.data, b.sig, peer, n, rounds() / 40,
+                         b.bad);
+    b.done("gets of what changes");
+  }
+  for (int n : {16, 1500}) { // of 32 lanes: a word of 16 bytes each, and rounds of eight
+    Buffers b;
+    if (paired(&peer))
+      hipLaunchKernelGGL(gets_of_wave, dim3(1), dim3(32), 0, stream, b.data, b.sig, peer, n,
+                         rounds() / 40, b.bad);
+    b.done("gets of what changes, by a wave");
+  }
 }
 void reducing(void) {
   for (int n : {3, 1500}) {
