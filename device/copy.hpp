@@ -66,32 +66,34 @@ SHMEM_D_ void in_rounds(unsigned rank, size_t words, size_t size, Move move) {
 template <class Scope>
 inline constexpr bool uniform = std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>;
 
-// Copies n aligned words, of which each thread takes every size-th. Strides are in words.
+// Copies aligned words, of which each thread takes every size-th. Strides are in words.
 template <Remote remote, class W, class Scope>
-SHMEM_D_ void copy_words(W *d, const W *s, size_t n, Scope scope, size_t dst, size_t sst) {
+SHMEM_D_ void copy_words(W *d, const W *s, size_t words, Scope scope, size_t dst, size_t sst) {
   const unsigned rank = scope.rank();
-  const size_t size = scope.size();
+  const size_t size = anew(scope, unsigned(scope.size()));
   d += rank * dst;
   s += rank * sst;
-  in_rounds<remote == Remote::dest ? in_flight<W> : 4>(rank, n, size, [&](auto round) {
-    move<remote, false, round>(d, s, 0, size * dst, size * sst);
-    d += round * size * dst;
-    s += round * size * sst;
+  in_rounds<remote == Remote::dest ? in_flight<W> : 4>(rank, words, size, [&](auto round) {
+    constexpr int n = decltype(round)::value; // which nvcc does not convert
+    move<remote, false, n>(d, s, 0, size * dst, size * sst);
+    d += n * size * dst;
+    s += n * size * sst;
   });
 }
 
 // The same without strides.
 template <Remote remote, class W, class Scope>
-SHMEM_D_ void copy_words(W *d, const W *s, size_t n, Scope scope) {
+SHMEM_D_ void copy_words(W *d, const W *s, size_t words, Scope scope) {
   if constexpr (uniform<Scope>) {
-    const unsigned rank = scope.rank(), size = anew(scope, scope.size());
-    in_rounds<in_flight<W>>(rank, n, size, [&](auto round) {
-      move<remote, true, round>(d, s, rank * unsigned(sizeof(W)), size, size);
-      d += round * size_t(size);
-      s += round * size_t(size);
+    const unsigned rank = scope.rank(), size = anew(scope, unsigned(scope.size()));
+    in_rounds<in_flight<W>>(rank, words, size, [&](auto round) {
+      constexpr int n = decltype(round)::value;
+      move<remote, true, n>(d, s, rank * unsigned(sizeof(W)), size, size);
+      d += n * size_t(size);
+      s += n * size_t(size);
     });
   } else {
-    copy_words<remote>(d, s, n, scope, 1, 1);
+    copy_words<remote>(d, s, words, scope, 1, 1);
   }
 }
 
@@ -145,7 +147,7 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
   const unsigned rank = scope.rank(), size = scope.size();
   const W *s = reinterpret_cast<const W *>(source + from);
   in_rounds<4>(rank, (to - from) / sizeof(W), size, [&](auto round) {
-    constexpr int n = round;
+    constexpr int n = decltype(round)::value;
     W v[n];
     SHMEM_UNROLL_
     for (int j = 0; j < n; j++) v[j] = arch::load_global(s + j * size_t(size) + rank);
