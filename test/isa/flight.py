@@ -13,7 +13,7 @@ ACCESS = re.compile(r"(?:global|flat|buffer)_(load|store)_(?:format_)?(\w+)")
 BYTES = {"x4": 16, "x3": 12, "x2": 8, "rd": 4}
 MEETS = re.compile(r"s_barrier|buffer_wbl2|s_sleep|s_endpgm|s_trap|(global|flat|buffer)_atomic")
 MOST = 64 # what vmcnt can count
-STATES = 40000
+STATES = 40000 # of a loop with more ways, which one product has (conditional loads), the first are walked
 
 
 class Code:

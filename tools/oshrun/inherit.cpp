@@ -7,7 +7,6 @@
 // which takes it up and becomes the program.
 #include "oshrun.hpp"
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -21,7 +20,8 @@ namespace {
 
 constexpr size_t longest = 120000; // Linux takes 128 KiB as one variable
 
-// What a launcher tells its PEs, and what is of one node or one process.
+// Whether a variable is not the caller's to pass on: a launcher sets it for each PE, or it names one
+// node or one process.
 bool of_launcher(std::string_view name) {
   for (const char *start : {"OMPI_", "PMIX_", "PRTE_", "PRRTE_", "PMI_", "SLURM_", "OSHRUN_"})
     if (name.starts_with(start)) return true;
@@ -39,7 +39,8 @@ bool is_plain(char c) {
          (c != '\0' && strchr("_-./:=+ ", c));
 }
 
-// Launchers split the list of what they send at characters of their own.
+// The text with each unusual character as %XX. A launcher splits its list of variables at some
+// characters, which the text must not hold.
 std::string coded(std::string_view text) {
   std::string code;
   for (const char c : text) {
