@@ -14,7 +14,7 @@
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
-//   Uniform(p)                    load_remote and store_remote of what all lanes of a wave name
+//   Uniform(p), if has_uniform    load_remote and store_remote of what all lanes of a wave name
 //   arrive(v)                     what loads gave is there, before the first store of it
 //   load_global(p)                plain, of memory that nobody writes
 //   load_constant(p)              of memory that nobody writes while a kernel knows it
@@ -122,6 +122,8 @@ template <class T> SHMEM_D_ T from_bits(Bits<T> b) {
   __builtin_memcpy(&v, &b, sizeof b);
   return v;
 }
+
+template <class W> class Uniform;
 
 } // namespace arch
 } // namespace shmem

@@ -55,16 +55,18 @@ template <int n, class Move> SHMEM_D_ void halves(size_t &left, size_t size, Mov
 template <int n, class Move>
 SHMEM_D_ void in_rounds(unsigned rank, size_t words, size_t size, Move move) {
   size_t left = words;
-  if (left >= size) { // what is short has less than a word for each
+  if (left > size) { // what is short has at most a word for each
     for (; left >= n * size; left -= n * size) move(std::integral_constant<int, n>{});
     halves<n / 2>(left, size, move);
   }
   if (rank < left) move(std::integral_constant<int, 1>{});
 }
 
-// The same in all lanes of a wave, where compilers do not know it.
+// All lanes of a wave call with the same arguments, which compilers do not know. On NVIDIA pointers
+// of each lane are faster all the same: put_signal of a workgroup by 3% (2 H100s, 2026-11-26).
 template <class Scope>
-inline constexpr bool uniform = std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>;
+inline constexpr bool by_waves = std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>;
+template <class Scope> inline constexpr bool uniform = arch::has_uniform ? by_waves<Scope> : false;
 
 // Copies aligned words, of which each thread takes every size-th. Strides are in words.
 template <Remote remote, class W, class Scope>
@@ -111,14 +113,14 @@ SHMEM_D_ void copy_by(char *d, const char *s, size_t bytes, Scope scope) {
     U *const du = reinterpret_cast<U *>(d);
     const U *const su = reinterpret_cast<const U *>(s);
     const size_t before = head / unit, done = (head + words * word) / unit, after = tail / unit;
-    if constexpr (uniform<Scope>) { // all at once, as a rule
+    if constexpr (by_waves<Scope>) { // all at once, as a rule
       for (size_t i = scope.rank(); i < before + after; i += scope.size()) {
         const size_t at = i < before ? i : i - before + done;
         move<remote, false, 1>(du + at, su + at, 0, 0, 0);
       }
     } else {
-      copy_words<remote>(du, su, before, scope, 1, 1);
-      copy_words<remote>(du + done, su + done, after, scope, 1, 1);
+      if (before) copy_words<remote>(du, su, before, scope, 1, 1);
+      if (after) copy_words<remote>(du + done, su + done, after, scope, 1, 1);
     }
   }
 }

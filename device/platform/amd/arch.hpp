@@ -364,6 +364,7 @@ SHMEM_D_ void wave_sync(unsigned) {
 }
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __builtin_amdgcn_readfirstlane(v);
+inline constexpr bool has_uniform = true;
 }
 SHMEM_D_ uint64_t take(uint64_t *counter) {
   const uint64_t lanes = __builtin_amdgcn_read_exec();

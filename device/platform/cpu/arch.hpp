@@ -91,22 +91,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-template <class W> class Uniform {
-public:
-  SHMEM_D_ explicit Uniform(W *p) : p(p) {}
-  SHMEM_D_ void store(unsigned at, unsigned step, W v) const {
-    store_remote(p + step + at / sizeof(W), v);
-  }
-  SHMEM_D_ W load(unsigned at, unsigned step) const {
-    W v[1];
-    load_remote<1>(v, p + step + at / sizeof(W), 0);
-    return v[0];
-  }
-
-private:
-  W *p;
-};
-
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
   a = load(p), b = load(p + 1);
 }
@@ -118,6 +102,7 @@ SHMEM_D_ float erf(float v) {
   return erff(v);
 }
 inline constexpr unsigned wave_size = 64;
+inline constexpr bool has_uniform = false;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these
 SHMEM_D_ void wave_sync(unsigned) {
   __ballot(1);

@@ -163,22 +163,6 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
     store(p, v);
 }
 
-template <class W> class Uniform {
-public:
-  SHMEM_D_ explicit Uniform(W *p) : p(p) {}
-  SHMEM_D_ void store(unsigned at, unsigned step, W v) const {
-    store_remote(p + step + at / sizeof(W), v);
-  }
-  SHMEM_D_ W load(unsigned at, unsigned step) const {
-    W v[1];
-    load_remote<1>(v, p + step + at / sizeof(W), 0);
-    return v[0];
-  }
-
-private:
-  W *p;
-};
-
 // Two words next to each other, each of them whole.
 SHMEM_D_ void load_lines(uint64_t &a, uint64_t &b, const uint64_t *p) {
   asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
@@ -205,6 +189,7 @@ SHMEM_D_ uint16_t float_to_half(float f) {
 }
 
 inline constexpr unsigned wave_size = 32;
+inline constexpr bool has_uniform = false;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these
 SHMEM_D_ void wave_sync(unsigned lanes) {
   __syncwarp(lanes < wave_size ? (1u << lanes) - 1 : ~0u);
