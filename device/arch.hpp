@@ -158,7 +158,7 @@ SHMEM_D_ Index blocks() {
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
-SHMEM_D_ unsigned anew(unsigned v) {
+template <class T> SHMEM_D_ T anew(T v) {
   return v;
 }
 template <class T> SHMEM_D_ T load_anew(const T &v) {

@@ -15,7 +15,7 @@ struct Channel {
   const char *fn;
   Team t;
   uintptr_t head, lines; // here
-  size_t room;
+  unsigned room;
   uint64_t epoch;                // of the running collective, or of its running round
   unsigned dest_row, source_row; // see row_of
   SHMEM_D_ int pe(int member) const { return pe_of(t, member); }
@@ -63,7 +63,8 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
   c.room = arch::load_anew(w.room);
   const uintptr_t at = w.at + id * w.team_bytes;
   c.head = at + index * w.head_bytes;
-  c.lines = at + unsigned(w.count) * w.head_bytes + size_t(index) * 4 * unsigned(state.n) * c.room;
+  c.lines = anew(scope, at + unsigned(w.count) * w.head_bytes +
+                            size_t(index) * 4 * unsigned(state.n) * c.room);
   scope.sync(); // the epoch that another thread stored at the end of the last collective
   c.epoch =
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
@@ -98,7 +99,8 @@ template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scop
   scope.sync();
 }
 // Waits until all members are done with this one's source and dest.
-template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scope) {
+template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered, Scope scope) {
+  const Channel c = anew(scope, entered);
   tell<stored>(c, scope, c.done(c.t.me));
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   // The others' flags say nothing of this one's puts, whose source may change from here on.
@@ -109,6 +111,7 @@ template <Stored stored, class Scope> SHMEM_D_ void leave(Channel &c, Scope scop
 
 // Begins a round of lines, in which each member may send room bytes to each.
 template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
+  c = anew(scope, c);
   c.epoch++;
   tell<Stored::nothing>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
   wait_flags(c.fn, c.t, c.epoch - 1, scope, [&](int i) { return c.entered(i); });
@@ -198,11 +201,11 @@ template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scop
 // of it, or null, and take(p, at, left) takes pack p of what has come; `left` bytes are left there.
 template <class Scope, class Give, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
-  const size_t room = c.room;
-  for (size_t at = e.from; at < e.to; at += room) {
-    const size_t bytes = e.to - at < room ? e.to - at : room, packs = (bytes + 15) / 16;
+  for (size_t at = e.from; at < e.to; at += c.room) {
+    const unsigned bytes = e.to - at < c.room ? unsigned(e.to - at) : c.room,
+                   packs = (bytes + 15) / 16;
     begin_round(c, scope);
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) {
+    for (unsigned p = scope.rank(); p < packs; p += scope.size()) {
       const Channel to = anew(scope, c);
       for (int k = 1; k <= to.t.n; k++) {
         const int i = to.peer(k);
@@ -210,7 +213,7 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
           send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
       }
     }
-    for (size_t p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
+    for (unsigned p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);
   }
 }
 

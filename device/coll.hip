@@ -20,7 +20,7 @@ template <class F> __device__ inline void run(const char *fn, const Call &call, 
   device::Channel c =
       device::open(fn, call.id, call.team, blockIdx.x, call.dest, call.source, scope);
   f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, Stored::by_stream});
-  device::close(c, c.t.base, scope);
+  device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
 }
 
 __global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int root) {

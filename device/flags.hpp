@@ -20,7 +20,8 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
 template <class Members, class Scope>
 SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members, uint64_t *mine,
                         uint64_t epoch, Scope scope) {
-  for (int i = int(scope.rank()); i < members.n; i += int(scope.size())) {
+  const int size = int(anew(scope, scope.size()));
+  for (int i = int(scope.rank()); i < members.n; i += size) {
     if (i == members.me) continue;
     if constexpr (ring_built)
       if (is_away(pe_of(members, i))) {
@@ -40,7 +41,8 @@ SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members,
 template <class Members, class Scope, class Flag>
 SHMEM_D_ void wait_flags(const char *fn, const Members &members, uint64_t epoch, Scope scope,
                          Flag flag) {
-  for (int i = int(scope.rank()); i < members.n; i += int(scope.size())) {
+  const int size = int(anew(scope, scope.size()));
+  for (int i = int(scope.rank()); i < members.n; i += size) {
     if (i == members.me) continue;
     const uint64_t *from = flag(i);
     poll_until([&] { return arch::poll(from) >= epoch; },

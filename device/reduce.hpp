@@ -128,13 +128,14 @@ template <class T, class Op> struct Combiner {
 template <class T, class Op, class Scope>
 SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
   const size_t unit = line / sizeof(T);
-  const bool scatter = r.shape == Shape::scatter;
+  // Asked anew each time, or a pair of scalar registers holds each answer until the end.
+  const auto scatter = [&] { return anew(scope, r.shape) == Shape::scatter; };
   // Sources that are not mapped cannot be read.
   if (s.algorithm == Algorithm::lines || (ring_built && c.t.away)) {
     const Extent e = part(r.n, unit, s.index, s.count);
     const char *source = reinterpret_cast<const char *>(r.source);
     char *dest = reinterpret_cast<char *>(r.dest);
-    const size_t block = scatter ? r.n * sizeof(T) : 0;
+    const size_t block = scatter() ? r.n * sizeof(T) : 0;
     pass(
         c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)},
         [&](int i, size_t at) { return source + size_t(i) * block + at; },
@@ -160,17 +161,20 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   come(c, s, scope);
   // Links carry less when requests for reads go beside writes: 128 MiB on 4 H200s take 638 us, and
   // 605 in two phases (2026-11).
-  const bool phases = s.algorithm == Algorithm::phases && r.shape == Shape::all;
-  const Combiner<T, Op> combiner{c, phases ? Shape::scatter : r.shape, op};
-  const Extent mine = scatter ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),
+  const auto phases = [&] {
+    return anew(scope, s.algorithm) == Algorithm::phases && anew(scope, r.shape) == Shape::all;
+  };
+  const Combiner<T, Op> combiner{c, phases() ? Shape::scatter : r.shape, op};
+  const Extent mine = scatter() ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),
                e = part(mine, unit, s.index, s.count);
-  combiner.run(r.dest + e.from, r.source + (scatter ? size_t(c.t.me) * r.n : 0) + e.from,
+  combiner.run(r.dest + e.from, r.source + (scatter() ? size_t(c.t.me) * r.n : 0) + e.from,
                e.to - e.from, scope);
-  if (scatter) return leave<Stored::nothing>(c, scope);
-  if (phases) {
+  if (scatter()) return leave<Stored::nothing>(c, scope);
+  if (phases()) {
     scope.sync(); // the others' sums are there
     char *const dest = reinterpret_cast<char *>(r.dest);
-    spread(dest, dest, Extent{e.from * sizeof(T), e.to * sizeof(T)}, c.t.n, scope, [&](int k) {
+    const Extent bytes{anew(scope, e.from) * sizeof(T), e.to * sizeof(T)};
+    spread(dest, dest, bytes, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);
       return i == c.t.me ? nullptr : dest_at(c, dest, c.pe(i));
     });

@@ -37,7 +37,8 @@ struct Team {
 // another base, because a flag of the last team may still be on its way.
 struct Channels {
   uintptr_t at; // here; a peer's lies flag_delta further
-  size_t team_bytes, head_bytes, room;
+  size_t team_bytes, head_bytes;
+  unsigned room;
   int teams, count, with_lines;
 };
 
@@ -222,7 +223,7 @@ struct State {
   }
 };
 static_assert(std::is_trivially_copyable_v<State> &&
-              sizeof(State) == 200 + 8 * far_row + 8 * max_pes);
+              sizeof(State) == 192 + 8 * far_row + 8 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

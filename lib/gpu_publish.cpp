@@ -87,7 +87,7 @@ device::Channels channels_of_job() {
   w.head_bytes = line + round_up(2 * n * sizeof(uint64_t), line);
   // A byte of data takes two bytes of lines, once for even epochs and once for odd ones.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
-  w.room = std::min<size_t>(8192, budget & ~size_t(line - 1));
+  w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(line - 1)));
   w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
   w.team_bytes = size_t(w.count) * w.head_bytes + size_t(w.with_lines) * 4 * n * w.room;
   return w;

@@ -165,7 +165,16 @@ template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
   return *(const T *)((Byte *)__builtin_amdgcn_kernarg_segment_ptr() + at);
 }
 SHMEM_D_ unsigned anew(unsigned v) {
+  if (__builtin_constant_p(v)) return v;
   v = __builtin_amdgcn_readfirstlane(v);
+  asm volatile("" : "+s"(v));
+  return v;
+}
+SHMEM_D_ uint64_t anew(uint64_t v) {
+  if (__builtin_constant_p(v)) return v;
+  const unsigned low = __builtin_amdgcn_readfirstlane(unsigned(v)),
+                 high = __builtin_amdgcn_readfirstlane(unsigned(v >> 32));
+  v = low | uint64_t(high) << 32;
   asm volatile("" : "+s"(v));
   return v;
 }
@@ -355,6 +364,7 @@ inline constexpr unsigned wave_size = 32;
 #else
 inline constexpr unsigned wave_size = 64;
 #endif
+inline constexpr bool has_uniform = true;
 inline constexpr bool whole_waves = true; // all workgroups of products are of these
 // A wave runs in step, but the compiler must not move accesses across this.
 SHMEM_D_ void wave_sync(unsigned) {
@@ -364,7 +374,6 @@ SHMEM_D_ void wave_sync(unsigned) {
 }
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __builtin_amdgcn_readfirstlane(v);
-inline constexpr bool has_uniform = true;
 }
 SHMEM_D_ uint64_t take(uint64_t *counter) {
   const uint64_t lanes = __builtin_amdgcn_read_exec();
