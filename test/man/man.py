@@ -325,6 +325,10 @@ def case_readme():
         for where, word in tree(paper):
             expect(is_there(where, word), f"{paper}, the tree: no {word} in {where}")
     expect(len(list(tree("README.md"))) > 20, "README.md: no table of the tree")
+    words = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]* ?\|$", (SOURCE / "DESIGN.md").read_text(), re.M)
+    expect(len(words) > 30, f"DESIGN.md: only {len(words)} words explained")
+    for word in set(words):
+        expect(words.count(word) == 1, f"DESIGN.md: explains '{word}' twice")
     programs = re.findall(r"^```(c|c\+\+)\n(.*?)^```$", text, re.M | re.S)
     expect([kind for kind, _ in programs] == ["c", "c++"], "README.md: not one in C and one in HIP")
     with tempfile.TemporaryDirectory() as folder:
