@@ -249,9 +249,9 @@ class Page:
                 ours = [re.sub("^shmem_", "shmemx_", line.name) + suffix for line in scoped]
                 yield sentence(f"By all threads of a {who}, with the same arguments", ours)
             if any("ctx" in line.tags for line in scoped):
-                yield "These have no form with a context."
+                yield "The forms for a wave or a workgroup have none with a context."
         if any("fp" in line.tags for line in dev):
-            yield "half and bfloat16 are types of theirs as well, with void * for the arrays."
+            yield "These routines also have the types half and bfloat16, with void * for the arrays."
         if streams := [line for line in self.current if "stream" in line.tags]:
             names = dict.fromkeys(re.sub("^shmemx?_|_nbi$", "", line.name) for line in streams)
             yield ".PP"
