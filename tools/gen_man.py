@@ -364,8 +364,7 @@ WIDTH = 70  # of a table or a plot
 
 def figures(table):
     """A table with where, when and how it was measured; second values of cells have own lines."""
-    yield from (".PP", roff(f"{table.machine}; {table.date}:"))
-    yield from (".PP", ".EX")
+    yield from (".PP", roff(f"{table.machine}; {table.date}:"), ".PP", ".EX")
     command = textwrap.wrap(table.command, WIDTH, break_on_hyphens=False)
     yield from roff(" \\\n  ".join(command)).split("\n")
     yield ".EE"
