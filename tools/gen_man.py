@@ -14,7 +14,10 @@ that is one of these is replaced:
   @VARIABLES@         the rows of lib/env.def
   @PAGES@             the pages of section 3 and what they are about
   @COMPAT x@          the rows of include/compat.def for library x
-and @VERSION@ anywhere. Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in NAME.
+  @FIGURES x@         table x of man/figures.tsv, with where, when and how it was measured
+  @PLOT x@            row x of such a table as bars
+and anywhere @VERSION@, and @=ROW:COLUMN@ for a value of man/figures.tsv.
+Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in NAME.
 """
 import re
 import shutil
@@ -24,6 +27,7 @@ from pathlib import Path
 
 import gen
 import gen_compat
+import gen_figures
 
 
 class Extra:
@@ -47,6 +51,7 @@ class Manual:
                         for m in re.finditer(r"^SHMEMX_INLINE_ (.*?(shmemx_\w+)\(([^()]*)\)) \{", text, re.M)]
         text = (root / "man/parts.in").read_text()
         self.parts = dict(re.findall(r"^@@ ([\w-]+)\n(.*?)(?=^@@ |\Z)", text, re.M | re.S))
+        self.figures = gen_figures.parse(root)
         self.sources = {Path(s).name[:-3]: Path(s).read_text() for s in sources}
         self.pages = {name: Page(self, name, source) for name, source in self.sources.items()}
 
@@ -147,10 +152,16 @@ class Page:
                 out += pages(self.manual)
             elif m and m[1] == "COMPAT":
                 source[:0] = compat(self.manual.root, m[2])
+            elif m and m[1] == "FIGURES":
+                out += figures(self.manual.figures[m[2]])
+            elif m and m[1] == "PLOT":
+                out += plot(self.manual.figures, m[2])
             else:
                 example = line == ".EX" or example and line != ".EE"
                 table = line == ".TS" or table and line != ".TE"
                 line = line.replace("@VERSION@", version)
+                figure = lambda m: roff(gen_figures.value(self.manual.figures, m[1]))
+                line = re.sub(r"@=([\w.-]+:\d)@", figure, line)
                 if table and "\t" in line:
                     line = row(line)
                 out += code(line) if example and line != ".EX" else [marks(line)]
@@ -238,9 +249,9 @@ class Page:
                 ours = [re.sub("^shmem_", "shmemx_", line.name) + suffix for line in scoped]
                 yield sentence(f"By all threads of a {who}, with the same arguments", ours)
             if any("ctx" in line.tags for line in scoped):
-                yield "These have no form with a context."
+                yield "The forms for a wave or a workgroup have none with a context."
         if any("fp" in line.tags for line in dev):
-            yield "half and bfloat16 are types of theirs as well, with void * for the arrays."
+            yield "These routines also have the types half and bfloat16, with void * for the arrays."
         if streams := [line for line in self.current if "stream" in line.tags]:
             names = dict.fromkeys(re.sub("^shmemx?_|_nbi$", "", line.name) for line in streams)
             yield ".PP"
@@ -348,9 +359,68 @@ def pages(manual):
         yield marks(page.head()[1])
 
 
+WIDTH = 70  # of a table or a plot
+
+
+def figures(table):
+    """A table with where, when and how it was measured; second values of cells have own lines."""
+    yield from (".PP", roff(f"{table.machine}; {table.date}:"), ".PP", ".EX")
+    command = textwrap.wrap(table.command, WIDTH, break_on_hyphens=False)
+    yield from roff(" \\\n  ".join(command)).split("\n")
+    yield ".EE"
+    head = [table.columns[0] or table.unit(), *table.columns[1:]]
+    rows = []
+    for what, *values in table.rows.values():
+        pairs = [x.partition(" / ") for x in values]
+        rows.append([what, *(ours for ours, _, _ in pairs)])
+        if table.sides():
+            rows.append([f"  {table.sides()[1]}", *(peer for _, _, peer in pairs)])
+    longest = lambda texts: max(len(word) for text in texts for word in text.split() or [""])
+    values = [max(len(row[n]) if n < len(row) else 0 for row in rows) for n in range(1, len(head))]
+    what = max(len(row[0]) for row in rows)
+    # A name that is wider than its values is broken where there is no room for all of them.
+    word = lambda name: longest([name])
+    for gap, width in (2, len), (2, word), (1, word):
+        widths = [max(width(name), most) for name, most in zip(head[1:], values)]
+        first = min(max(what, longest(head[:1])), WIDTH - sum(widths) - gap * len(widths))
+        if first >= min(what, 40):
+            break
+    form = [f"lw({first}n)", *(f"rw({w}n)" for w in widths)]
+    yield from (".PP", ".TS", f"{gap} ".join(form) + ".")
+    for row in [head, *rows]:
+        row = row + [""] * (len(head) - len(row))
+        cell = lambda text, width: roff(text) if len(text) <= width else f"T{{\n{roff(text)}\nT}}"
+        left = re.sub("^  ", r"\\ \\ ", cell(row[0], first))
+        yield "\t".join([left, *map(cell, row[1:], widths)])
+    yield ".TE"
+    for note in table.notes:
+        yield from (".PP", roff(note))
+
+
+def plot(tables, id):
+    """Bars: for times one a column, their ratio; otherwise two a column, the values."""
+    table, row, _ = gen_figures.found(tables, id)
+    ours, theirs = table.sides()
+    cells = [cell for cell in zip(table.columns[1:], row[1:]) if " / " in cell[1]]
+    pairs = [(name, *map(float, cell.split(" / "))) for name, cell in cells]
+    times = table.unit() in ("ns", "us", "ms")
+    if times:
+        bars = [(name, b / a) for name, a, b in pairs]
+    else:
+        both = lambda name, a, b: [(f"{name} {ours}", a), (f"{name} {theirs}", b)]
+        bars = [bar for pair in pairs for bar in both(*pair)]
+    label, most = max(len(name) for name, _ in bars), max(x for _, x in bars)
+    what = f"{row[0]}: time of {theirs} / time of {ours}" if times else f"{row[0]}, {table.unit()}"
+    yield from (".PP", ".EX", roff(what))
+    for name, x in bars:
+        shown = f"{x:.2f}" if times else f"{x:g}"
+        yield roff(f"{name:>{label}} {shown:>5} {'#' * round(x / most * (WIDTH - label - 8))}")
+    yield ".EE"
+
+
 def example_of(path):
     text = path.read_text().rstrip("\n")
-    text = re.sub(r"^// SPDX.*\n|\n// With \d+ PEs: .*$", "", text, flags=re.M)
+    text = re.sub(r"^(//|#) SPDX.*\n|^// With \d+ PEs: .*\n?", "", text, flags=re.M).rstrip("\n")
     yield ".EX"
     yield roff(text)
     yield ".EE"

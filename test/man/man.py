@@ -6,8 +6,11 @@ names      every routine of the table has a page, every page tells all arguments
 errors     each message that a page shows is one that the library can print
 options    what a tool says of itself and what its page lists are the same
 variables  shmem_env(7) has every variable
-examples   the programs on the pages compile, run and print what they say; the commands run"""
+examples   the programs on the pages compile, run and print what they say; the commands run
+figures    each table of man/figures.tsv is on one page, and README.md shows what the file says
+readme     README.md is short, its programs run, and every file that the papers name is there"""
 
+import json
 import os
 import re
 import shutil
@@ -21,6 +24,7 @@ SOURCE, BUILD = Path(os.environ["SOURCE"]), Path(os.environ["BUILD"])
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tools"))
 import gen  # noqa: E402
+import gen_figures  # noqa: E402
 import gen_man  # noqa: E402
 
 PAGES = {p.name[:-3]: p for p in sorted((SOURCE / "man").glob("*.[1-9].in"))}
@@ -215,10 +219,25 @@ def case_variables():
     assert rows and rows == heads, heads
 
 
+def gpu():
+    """The platform of this build."""
+    return json.loads(run("shmem_info", "--json")[0])["library"]["gpu"]
+
+
+def as_cpp(path, folder):
+    """The source without <<<>>>, for the compiler of the CPU platform."""
+    made = Path(folder, path.stem + "_cpu.hip")
+    made.write_text(run(sys.executable, SOURCE / "tools/launches.py", path)[0])
+    return made
+
+
 def case_examples():
     shown = {f for page in PAGES.values() for f in re.findall(r"^@FILE (.*)@$", page.read_text(), re.M)}
     kept = {str(p.relative_to(SOURCE)) for p in (SOURCE / "man/examples").iterdir()}
     expect(kept <= shown, f"on no page: {kept - shown}")
+    for name in (name for name in PAGES if name.endswith(".7")):
+        section = PAGES[name].read_text().partition("\n.SH EXAMPLE")[2].partition("\n.SH ")[0]
+        expect("\n@FILE " in section, f"man/{name}.in: no EXAMPLE that is compiled here")
     listed = re.findall(r"'(examples/[\w.]+)'", (SOURCE / "man/meson.build").read_text())
     expect({"man/" + f for f in listed} == kept, f"man/meson.build: {set(listed)}")
     with tempfile.TemporaryDirectory() as folder:
@@ -229,13 +248,21 @@ def case_examples():
             if not says:
                 return expect(False, f"{name}: has no line '// With N PEs: what it prints'")
             binary = Path(folder, path.name + ".out")
-            compiler = "oshcc" if path.suffix == ".c" else "oshc++"
-            run(compiler, "-Wall", "-Wextra", "-Werror", path, "-o", binary, cwd=folder)
+            compiler = ["oshcc"] if path.suffix == ".c" else ["oshc++"]
+            if path.suffix == ".cu":  # in NVSHMEM's names
+                compiler += ["-isystem", SOURCE / "include/compat"]
+                if gpu() != "nvidia":
+                    compiler += ["-isystem", SOURCE / "include/cuda"]
+                if gpu() == "cpu":
+                    path = as_cpp(path, folder)
+            run(*compiler, "-Wall", "-Wextra", "-Werror", path, "-o", binary, cwd=folder)
             out = run("oshrun", "-n", says[1], binary, cwd=folder)[0].strip()
             expect(out == says[2] or out == "no GPU", f"{name}: prints '{out}', not '{says[2]}'")
 
         # What takes longest comes first.
-        together(program, sorted((f for f in shown if not f.endswith(".txt")), key=lambda f: not f.endswith(".hip")))
+        # The suite "package" builds the last kind.
+        programs = [f for f in shown if not re.search(r"^examples/build/|\.txt$", f)]
+        together(program, sorted(programs, key=lambda f: f.endswith(".c")))
         # The commands on the pages of the tools, with the files that they name.
         shutil.copy(SOURCE / "man/examples/ring.c", Path(folder, "program.c"))
         shutil.copy(SOURCE / "test/mpi/hybrid.c", folder)
@@ -251,6 +278,70 @@ def case_examples():
             skip = "--device" in command or "tune" in command or "doctor" in command or "mpicc" in command and not shutil.which("mpicc")
             if not skip:
                 run("sh", "-c", command, cwd=folder)
+
+
+def case_figures():
+    pages = [p.read_text() for p in PAGES.values()]
+    shown = [id for text in pages for id in re.findall(r"^@FIGURES (.*)@$", text, re.M)]
+    tables = gen_figures.parse(SOURCE)
+    twice = sorted(id for id in shown if shown.count(id) > 1)
+    expect(not twice, f"man/*.in: shown twice: {twice}")
+    expect(set(shown) == set(tables), f"man/*.in: not shown: {set(tables) - set(shown)}")
+    for table in tables.values():
+        there = [table.title, table.machine, table.command, table.rows]
+        expect(all(there) and re.fullmatch(r"20\d\d-\d\d-\d\d", table.date),
+               f"man/figures.tsv: {table.id}: no title, machine, date, command or row")
+    text = (SOURCE / "README.md").read_text()
+    expect(text == gen_figures.readme(SOURCE),
+           "README.md: its figures are not those of man/figures.tsv: run tools/gen_figures.py")
+    expect("<!-- figures " in text, "README.md: shows no figures")
+
+
+PAPERS = "README.md", "DESIGN.md", "CONTRIBUTING.md"
+
+
+def tree(name):
+    """The files that the tables of the tree of a paper name, each row by its folder."""
+    text = (SOURCE / name).read_text()
+    for folders, names in re.findall(r"^\| (`[^|]*/`) \| (.*) \|$", text, re.M):
+        where = re.findall(r"`([^`]+)`", folders)
+        words = " ".join(re.findall(r"`([^`]+)`", names)).split()
+        yield from ((where, word) for word in ["", *words])
+
+
+def is_there(where, word):
+    folders = [SOURCE / folder for folder in where]
+    return all(f.is_dir() for f in folders) and (
+        not word or any(list(f.glob(word)) or list(f.glob(word + ".*")) for f in folders))
+
+
+def case_readme():
+    text = (SOURCE / "README.md").read_text()
+    lines = text.splitlines()
+    expect(len(lines) <= 160, f"README.md: {len(lines)} lines, at most 160")
+    for paper in PAPERS:
+        for link in re.findall(r"\]\(([^)#:]+)\)", (SOURCE / paper).read_text()):
+            expect((SOURCE / link).exists(), f"{paper}: links {link}, which is not there")
+        for where, word in tree(paper):
+            expect(is_there(where, word), f"{paper}, the tree: no {word} in {where}")
+    expect(len(list(tree("README.md"))) > 20, "README.md: no table of the tree")
+    words = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]* ?\|$", (SOURCE / "DESIGN.md").read_text(), re.M)
+    expect(len(words) > 30, f"DESIGN.md: only {len(words)} words explained")
+    for word in set(words):
+        expect(words.count(word) == 1, f"DESIGN.md: explains '{word}' twice")
+    programs = re.findall(r"^```(c|c\+\+)\n(.*?)^```$", text, re.M | re.S)
+    expect([kind for kind, _ in programs] == ["c", "c++"], "README.md: not one in C and one in HIP")
+    with tempfile.TemporaryDirectory() as folder:
+        names, prints = ("sum.c", "greet.hip"), ("6", "PE 1 hears from PE 0")
+        for (kind, source), name, says in zip(programs, names, prints):
+            path = Path(folder, name)
+            path.write_text(source)
+            cpp = as_cpp(path, folder) if kind == "c++" and gpu() == "cpu" else path
+            program = path.with_suffix("")
+            run("oshcc" if kind == "c" else "oshc++", "-Wall", "-Wextra", cpp, "-o", program)
+            if kind == "c" or gpu() == "cpu":  # elsewhere there may be no GPU
+                out = run("oshrun", "-n", 4, program, cwd=folder)[0]
+                expect(says in out, f"README.md: {name} prints '{out}', not '{says}'")
 
 
 def code(text):

@@ -38,21 +38,21 @@ const char usage[] =
   --stdin PE    the PE that reads standard input, or all (default: none)
   -h, --help    this text
   --version     version of the library
-  --which       print the launcher that would be used, and end
+  --which       print the launcher that oshrun would use, and end
 
-Every other option goes to the launcher unchanged (--hostfile, --bind-to, ...).
-The launcher is the first of prterun, mpirun and srun --mpi=pmix that is found,
-or what SHMEM_LAUNCHER says: a name, a path, or a command with options.
-More PEs than cores are fine. When the PEs fit the cores, each is bound to one,
-unless its program is known to have threads: it asks for a thread level above
-SHMEM_THREAD_SINGLE, uses OpenMP, has threads before shmem_init, or a GPU.
-Then, and with more PEs, each may run on all cores of its NUMA node. Binding is
-the launcher's where you choose it: --bind-to none leaves all PEs free.
+oshrun passes every other option to the launcher (--hostfile, --bind-to, ...).
+The launcher is the first of prterun, mpirun and srun --mpi=pmix in PATH, or
+SHMEM_LAUNCHER: a name, a path, or a command with options.
+A job may have more PEs than cores. When the PEs fit the cores, each PE is bound
+to one core, unless the program is known to have threads: the program asks for a
+thread level above SHMEM_THREAD_SINGLE, uses OpenMP, has threads before
+shmem_init, or uses a GPU. Other PEs may run on all cores of their NUMA node.
+An option --bind-to has priority: --bind-to none leaves all PEs free.
 A PE has the environment, umask, limits and signals of the caller.
-When a PE fails, the others are ended, and a line names it; SHMEM_DEBUG=1 shows
-what the launcher says as well.
-The exit status is the launcher's: that of the first PE that failed, or the
-code given to shmem_global_exit; 127 for a program that is not there.
+When a PE fails, the launcher ends the other PEs, and the last line names the
+PE; SHMEM_DEBUG=1 shows the launcher's own lines as well.
+The exit status is that of the first PE that failed, or the argument of
+shmem_global_exit; 127 stands for a program that does not exist.
 )";
 
 std::string env(const char *name) {

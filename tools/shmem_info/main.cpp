@@ -28,15 +28,15 @@ const char help[] =
     "  -h, --help    this text\n"
     "  --version     version of the library\n"
     "\n"
-    "Says what the library was built as, what this machine and its GPUs offer it, which launcher\n"
-    "oshrun takes, and the environment variables with their values. Needs no launcher. The exit\n"
-    "status is 1 when a variable has a value that would end a program.\n"
+    "Shows the parts of the library, the machine and its GPUs, the launcher that oshrun takes, "
+    "and\n"
+    "the environment variables with their values, without a launcher. The exit status is 1 when a\n"
+    "variable has a value that would end a program.\n"
     "\n"
-    "doctor tries out what usually goes wrong, and says how to mend what does. The exit status is\n"
-    "1 when something does. With --amd it makes ten runs of at most N seconds each (900), and "
-    "writes\n"
-    "what they say into FILE (shmem-amd.txt): what we would like to have of GPUs that we have "
-    "not.\n";
+    "doctor tries out the usual causes of trouble, and names the remedies. The exit status is 1\n"
+    "when there is a fault. doctor --amd makes ten runs of at most N seconds each (900), and\n"
+    "writes their output into FILE (shmem-amd.txt): please send us that of GPUs that we do not "
+    "have.\n";
 
 void say_library() {
   const std::string specification =

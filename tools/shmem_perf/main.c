@@ -21,7 +21,8 @@ static const char help[] =
     "  --time SECONDS     for each row (default 0.05)\n"
     "  --repetitions N    batches a row, at most (default 101)\n"
 #ifdef HAVE_DEVICE
-    "  --device           measure what kernels call, on the GPUs (--sizes, --step, --repetitions)\n"
+    "  --device           measure the routines of kernels, on the GPUs (--sizes, --step, "
+    "--repetitions)\n"
     "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside "
     "them\n"
     "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
@@ -38,7 +39,7 @@ static const char help[] =
     "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
     "                     as many as PEs; for one node\n"
     "  --json             JSON instead of a table\n"
-    "  --plot FILE        draw what was measured: an SVG, written by PE 0 at the end\n"
+    "  --plot FILE        draw the results: PE 0 writes an SVG at the end\n"
     "  --list             name the tests and end\n"
     "Ratios to raw rows need the raw group in the same run. With more PEs than cores the numbers\n"
     "are those of the scheduler.\n";
