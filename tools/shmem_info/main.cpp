@@ -33,10 +33,9 @@ const char help[] =
     "status is 1 when a variable has a value that would end a program.\n"
     "\n"
     "doctor tries out what usually goes wrong, and says how to mend what does. The exit status is\n"
-    "1 when something does. With --amd it makes ten runs of at most N seconds each (900), and "
-    "writes\n"
-    "what they say into FILE (shmem-amd.txt): what we would like to have of GPUs that we have "
-    "not.\n";
+    "1 when something does. With --amd it runs all tools, for at most N seconds together (180),\n"
+    "and writes what they say into FILE (shmem-amd.txt): what we would like to have of GPUs that\n"
+    "we have not.\n";
 
 void say_library() {
   const std::string specification =
