@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How instructions that reach memory run. What each of them reaches is one line of access.def.
+#include "clock.hpp"
 #include "operands.hpp"
 #include "strict.hpp"
 
@@ -37,6 +38,11 @@ void each_access(Wave &w, const Op &op, Take take, Where where, Does) {
     });
     each_lane(w.mask(), [&](int i) { w.late->part(Does{}, space, i, bytes); });
     return;
+  }
+  if (w.timed) [[unlikely]] {
+    u64 at[lanes];
+    each_lane(w.mask(), [&](int i) { at[i] = where(i); });
+    w.timed->access(op, space, at, w.mask(), bytes);
   }
   each_lane(w.mask(), [&](int i) {
     u32 data[4];
@@ -217,6 +223,8 @@ template <int count> void scalar_load(Wave &w, const Op &op) {
   const u64 address = w.pair(op.operand[1].reg) + u64(i64(op.offset)) +
                       (more.kind == Operand::scalar ? w.s[more.reg] : u64(i64(i32(more.bits))));
   u32 value[count];
+  if (w.timed) [[unlikely]]
+    w.timed->access(op, Space::global, &address, 1, sizeof value);
   if (w.late) [[unlikely]]
     late_scalar(w, address & ~u64(3), value, sizeof value);
   else

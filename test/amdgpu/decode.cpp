@@ -202,6 +202,23 @@ bool modifier(std::string_view word, Op &op) {
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != text.npos;
 }
+// And what the clock does: which part of a unit it takes, for how long.
+void kind_of(std::string_view name, Op &op) {
+  int m, n, k;
+  if (op.effect == Effect::vm || op.effect == Effect::flat || op.effect == Effect::lgkm)
+    op.kind = has(name, "_store_") || has(name, "ds_write") ? Kind::store
+              : has(name, "_atomic_")                       ? Kind::atomic
+                                                            : Kind::load;
+  if (!op.vectors) return;
+  op.kind = Kind::vector;
+  for (std::string_view slow : {"v_rcp_", "v_rsq_", "v_sqrt_", "v_exp_", "v_log_", "v_sin_",
+                                "v_cos_", "v_mul_lo_u32", "v_mul_hi_", "v_mad_u64_u32"})
+    if (name.starts_with(slow)) op.kind = Kind::quarter;
+  if (sscanf(std::string(name).c_str(), "v_mfma_f32_%dx%dx%d", &m, &n, &k) != 3) return;
+  op.kind = Kind::matrix;
+  op.flops = 2.0f * float(m) * float(n) * float(k);
+  op.bytes_each = has(name, "f8") ? 1 : has(name, "f16") ? 2 : 4;
+}
 // What the strict machine asks of an instruction whose operands are known.
 void effect_of(std::string_view name, Op &op) {
   if (name == "s_endpgm") op.effect = Effect::end;
@@ -227,6 +244,7 @@ void effect_of(std::string_view name, Op &op) {
     const int data = stores || !op.returns ? 1 : 2;
     if (op.operand[data].count > 2) op.wide = int8_t(data);
   }
+  kind_of(name, op);
 }
 
 LLVMDisasmContextRef disassembler() {

@@ -42,8 +42,9 @@ uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64
 // One of a copy engine's: the indices count bytes and go on past the ring's end.
 uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
                      volatile uint64_t *doorbell);
-// Does a packet that begins at word, of which so many words are there. How many it has; 0: it has to wait.
-size_t run_sdma(const uint32_t *word, size_t words);
+// Does a packet that begins at word, of which so many words are there. How many it has; 0: it has to
+// wait. Where there is a clock, it moves the engine's time on.
+size_t run_sdma(const uint32_t *word, size_t words, int64_t *now = nullptr);
 bool destroy_queue(uint64_t id); // false: there is none
 
 // Code may have gone with memory that was freed; the machine forgets what it decoded, at its next turn.

@@ -153,7 +153,7 @@ HSAKMT_STATUS hsaKmtGetClockCounters(HSAuint32, HsaClockCounters *c) {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   const uint64_t ns = uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
-  *c = {ns / 10, ns, ns, 1000000000};
+  *c = {ns / 10, ns / 10 * 10, ns / 10 * 10, 1000000000}; // of which ROCr takes the ratio
   return HSAKMT_STATUS_SUCCESS;
 }
 HSAKMT_STATUS hsaKmtGetTileConfig(HSAuint32,

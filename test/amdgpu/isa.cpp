@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How instructions of each form run. What each of them computes is one line of isa.def.
+#include "clock.hpp"
 #include "operands.hpp"
 #include "strict.hpp"
 #include <limits>

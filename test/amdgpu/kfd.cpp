@@ -60,7 +60,8 @@ uint64_t add(const Buffer &buffer) {
   return handle;
 }
 Range range(const Buffer &b) {
-  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes, b.node, b.coarse};
+  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes, b.node, b.coarse,
+          b.place.bytes ? name_of(b.place.pid, b.place.at) : name_of(getpid(), int64_t(b.va))};
 }
 Buffer *find(uint64_t handle) {
   const auto at = buffers.find(handle);
@@ -381,7 +382,7 @@ int device_call(unsigned long request, void *p) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     auto &c = as<kfd_ioctl_get_clock_counters_args>(p);
     c.cpu_clock_counter = c.system_clock_counter =
-        uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
+        (uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec)) / 10 * 10; // ROCr takes the ratio
     c.gpu_clock_counter = c.cpu_clock_counter / 10;
     c.system_clock_freq = 1000000000;
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "machine.hpp"
+#include "clock.hpp"
 #include "decode.hpp"
 #include "driver.hpp"
 #include "strict.hpp"
@@ -64,6 +65,7 @@ void stop(const Wave *wave, const char *format, ...) {
 
 Machine::Machine(unsigned node, int units) : units_(size_t(units)) {
   if (strict_seed()) strict_ = std::make_shared<Strict>(node, units);
+  if (timed()) die_ = std::make_shared<TimedDie>(node, units);
 }
 
 Unit Unit::with(const Kernel &k, unsigned first, int more) const {
@@ -170,6 +172,16 @@ void Machine::place() {
       if (strict_)
         for (auto &wave : group->waves)
           wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]);
+      if (die_) {
+        const Ps freed = die_->unit[size_t(group->cu)].freed;
+        for (auto &wave : group->waves) {
+          const unsigned on = (simd + unsigned(&wave - group->waves.data())) % Unit::simds;
+          wave->timed = std::make_shared<Timed>(*wave, *die_, unsigned(group->cu), on,
+                                                std::max(k.begin, freed));
+          due_.emplace_back(wave->timed->now, wave.get());
+          std::push_heap(due_.begin(), due_.end(), std::greater<>());
+        }
+      }
       groups_.push_back(std::move(group));
       u = 0;
     }
@@ -202,7 +214,92 @@ void Machine::run(Wave &w) {
   }
 }
 
+void Machine::run_until(Wave &w, int64_t time) {
+  Timed &t = *w.timed;
+  w.yields = false;
+  current = &w;
+  while (w.state == Wave::running && !w.yields && t.now <= time) {
+    const Op &op = decoded(w);
+    w.at = w.pc;
+    w.pc += op.bytes;
+    op.run(w, op);
+    t.after(op);
+  }
+  current = nullptr;
+}
+
+// The wave whose time is least goes on, and a little further than the next one: what units, caches
+// and links serve is served in order. Waves that poll have their turns between, and no time of
+// their own until they see what they wait for.
+bool Machine::turn_by_time() {
+  constexpr int pops = 1024;
+  constexpr Ps ahead = 20000;
+  const auto due = [&](Wave &w) {
+    due_.emplace_back(w.timed->now, &w);
+    std::push_heap(due_.begin(), due_.end(), std::greater<>());
+  };
+  place();
+  bool worked = false;
+  const auto seen = [&](Wave &w) { // what it does next
+    Group &g = *w.group;
+    if (w.state == Wave::running)
+      return w.timed->polls && w.yields ? polling_.push_back(&w) : due(w);
+    g.waiting += w.state == Wave::barrier;
+    const size_t over = size_t(std::count_if(g.waves.begin(), g.waves.end(), [](const auto &other) {
+      return other->state == Wave::ended;
+    }));
+    if (!g.waiting || g.waiting + over < g.waves.size()) return;
+    Ps last = 0;
+    for (auto &other : g.waves) last = std::max(last, other->timed->now);
+    g.waiting = 0;
+    for (auto &other : g.waves) {
+      if (other->state != Wave::barrier) continue;
+      other->state = Wave::running;
+      other->timed->spent.meeting += last - other->timed->now;
+      other->timed->now = last;
+      due(*other);
+    }
+  };
+  std::vector<Wave *> polling;
+  polling.swap(polling_);
+  for (Wave *w : polling) {
+    run_until(*w, w->timed->now + ahead * 1000);
+    worked |= w->state != Wave::running || !w->yields;
+    seen(*w);
+  }
+  const auto next = [&] { return due_.empty() ? TimedDie::none : due_.front().first; };
+  const Ps most = die_->pace(next());
+  for (int n = 0; n < pops && next() <= most && !due_.empty(); n++) {
+    std::pop_heap(due_.begin(), due_.end(), std::greater<>());
+    Wave &w = *due_.back().second;
+    due_.pop_back();
+    run_until(w, (due_.empty() ? w.timed->now + 50 * ahead : due_.front().first) + ahead);
+    seen(w);
+    worked = true;
+  }
+  die_->pace(next());
+  for (auto &group : groups_)
+    if (std::all_of(group->waves.begin(), group->waves.end(),
+                    [](const auto &w) { return w->state == Wave::ended; })) {
+      Ps last = 0;
+      for (auto &w : group->waves) last = std::max(last, w->timed->now);
+      die_->unit[size_t(group->cu)].freed = std::max(die_->unit[size_t(group->cu)].freed, last);
+      group->kernel->end = std::max(group->kernel->end, last);
+      ended(group);
+    }
+  std::erase_if(groups_, [](const auto &group) { return !group; });
+  return worked;
+}
+
+void Machine::ended(std::unique_ptr<Group> &group) {
+  Unit &unit = units_[size_t(group->cu)];
+  unit = unit.with(*group->kernel, group->simd, -1);
+  group->kernel->left--;
+  group.reset();
+}
+
 bool Machine::turn() {
+  if (die_) return turn_by_time();
   if (strict_) strict_->turn();
   place();
   bool worked = false;
@@ -228,12 +325,7 @@ bool Machine::turn() {
       for (auto &w : group->waves)
         if (w->state == Wave::barrier) w->state = Wave::running;
     }
-    if (ended == group->waves.size()) {
-      Unit &unit = units_[size_t(group->cu)];
-      unit = unit.with(*group->kernel, group->simd, -1);
-      group->kernel->left--;
-      group.reset();
-    }
+    if (ended == group->waves.size()) this->ended(group);
   }
   std::erase_if(groups_, [](const auto &group) { return !group; });
   return worked;

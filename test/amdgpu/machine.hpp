@@ -68,6 +68,9 @@ enum class Effect : uint8_t {
   end
 };
 
+// What its time depends on.
+enum class Kind : uint8_t { scalar, vector, quarter, matrix, load, store, atomic };
+
 struct Op {
   Run run = nullptr;
   uint8_t bytes = 4;
@@ -93,9 +96,14 @@ struct Op {
   int8_t wide = -1;     // the operand that is stored, if it is of more than 8 bytes
   uint8_t idle = 0;     // wait states beyond its own
   uint8_t bits = 0;     // glc or sc0, sc1, and slc or nt: 1, 2 and 4
+  Kind kind = Kind::scalar;
+  uint8_t bytes_each = 4; // of a matrix's elements,
+  float flops = 0;        // and what multiplying it takes
 };
 
 struct Late;
+struct Timed;
+struct TimedDie;
 struct Cu;
 struct Strict;
 struct Kernel; // what a dispatch packet says, decoded once
@@ -123,7 +131,8 @@ struct Wave {
   int lane = 0; // that a memory access is for, and its address, for the report of a fault
   uint64_t address = 0;
   std::vector<uint8_t> scratch;
-  std::shared_ptr<Late> late; // in the strict machine
+  std::shared_ptr<Late> late;   // in the strict machine
+  std::shared_ptr<Timed> timed; // in the one that has a clock
 
   uint64_t pair(int reg) const {
     uint64_t both;
@@ -143,7 +152,14 @@ struct Group {
   std::vector<std::unique_ptr<Wave>> waves;
   std::vector<uint8_t> lds;
   int cu = 0;
-  unsigned simd = 0; // of its first wave
+  unsigned simd = 0;  // of its first wave
+  size_t waiting = 0; // for the others, where there is a clock
+};
+
+// What the time of a kernel's waves went to, in ps, all added up, where there is a clock.
+struct Spent {
+  int64_t issue = 0, matrix = 0, memory = 0, rest = 0, meeting = 0, polling = 0;
+  double own = 0, link[17] = {}; // bytes of own memory, and to and from each node
 };
 
 // A kernel under way.
@@ -155,6 +171,8 @@ struct Kernel {
   uint32_t lds = 0, scratch = 0, registers = 0;
   uint32_t most_waves = ~0u;              // at a time, which have scratch
   uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
+  int64_t begin = 0, end = 0;             // in ps, where there is a clock
+  Spent spent;
   unsigned waves() const {
     return (size[0] * size[1] * size[2] + unsigned(lanes) - 1) / unsigned(lanes);
   }
@@ -184,16 +202,23 @@ public:
   // Each wave has a turn. False if none did more than poll.
   bool turn();
   Strict *strict() const { return strict_.get(); }
+  TimedDie *die() const { return die_.get(); }
   bool busy() const { return !groups_.empty() || !kernels_.empty(); }
 
 private:
   void place();
   std::unique_ptr<Group> make(Kernel &kernel);
   void run(Wave &w);
+  bool turn_by_time();
+  void run_until(Wave &w, int64_t time);
+  void ended(std::unique_ptr<Group> &group);
   std::vector<Unit> units_;
   std::shared_ptr<Strict> strict_; // or NULL
   std::vector<Kernel *> kernels_;  // with groups that wait for room
   std::vector<std::unique_ptr<Group>> groups_;
+  std::shared_ptr<TimedDie> die_;               // or NULL
+  std::vector<std::pair<int64_t, Wave *>> due_; // a heap of the waves that run, by time,
+  std::vector<Wave *> polling_;                 // and those that only poll
 };
 
 // One line, with what the wave was doing, and the end of the process.

@@ -85,7 +85,8 @@ Range range_of(const void *address) {
   if (at == memory.end()) return {};
   const Memory &m = at->second;
   return {reinterpret_cast<const uint8_t *>(at->first), m.bytes, m.node,
-          m.flags.ui32.CoarseGrain != 0};
+          m.flags.ui32.CoarseGrain != 0,
+          name_of(m.from ? m.from : getpid(), m.place < 0 ? int64_t(at->first) : m.place)};
 }
 uint64_t memory_version() {
   return version;

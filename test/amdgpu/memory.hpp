@@ -15,8 +15,12 @@ struct Range {
   size_t bytes = 0;
   unsigned node = 0;   // whose memory it is
   bool coarse = false; // coherent only where kernels begin and end, or fences are
+  uint64_t name = 0;   // the same number in all processes that have it
 };
-Range range_of(const void *address);  // the allocation that holds it
+Range range_of(const void *address); // the allocation that holds it
+inline uint64_t name_of(int pid, int64_t place) {
+  return uint64_t(pid) << 42 ^ uint64_t(place);
+}
 uint64_t memory_version();            // which changes when an allocation does
 void memory_goes(const Range &range); // before it does: caches may have lines of it
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The description of the machine.
+#include "clock.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
 #include <cstdlib>
@@ -56,6 +57,7 @@ Nodes read() {
   if (n.name != "gfx90a" && n.name != "gfx942" && n.name != "gfx950")
     stop(nullptr, "%s: name %s: only gfx90a, gfx942 and gfx950 are known", path.c_str(),
          n.name.c_str());
+  if (time_asked()) n.units = unsigned(rates_of(n.name).units); // all that there are
   return n;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Queues and their packets. One thread of the process is the packet processor and the compute units
 // of all GPUs: where PEs outnumber the cores, more would only take them from each other.
+#include "clock.hpp"
 #include "decode.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -40,6 +42,7 @@ struct Queue {
   std::list<Dispatch> running;
   bool sdma = false;
   const Dispatch *launching = nullptr; // of these, the one with workgroups that have no place yet
+  Ps now = 0, end = 0; // where there is a clock: of the packet processor, and of what has ended
 };
 
 // What the calls below and the packet processor share; not destroyed when the process ends, because
@@ -75,12 +78,17 @@ template <class F> void change(amd_signal_t *signal, F f) {
     __atomic_store_n(reinterpret_cast<uint64_t *>(mailbox), uint64_t(id), __ATOMIC_SEQ_CST);
   set_event(id);
 }
-// The packet processor's end of a packet.
-void complete(uint64_t handle, uint64_t started) {
+Ps seen_to_end; // where there is a clock: the last end of a packet so far
+// The packet processor's end of a packet, which began then and ends now, or at that time of the clock.
+void complete(uint64_t handle, uint64_t started, Ps end = 0) {
   if (!handle) return;
   auto *signal = reinterpret_cast<amd_signal_t *>(handle);
   signal->start_ts = started;
-  signal->end_ts = ticks();
+  signal->end_ts = timed() ? ticks_at(end) : ticks();
+  if (timed()) {
+    seen_to_end = std::max(seen_to_end, end);
+    stamp_at(const_cast<int64_t *>(&signal->value), end);
+  }
   change(signal, [](int64_t *value) { __atomic_fetch_sub(value, 1, __ATOMIC_SEQ_CST); });
 }
 
@@ -134,6 +142,13 @@ std::string name_of(const uint8_t *descriptor) {
   return "?";
 }
 
+// Where there is a clock, the host's own time does not count: a packet comes when what has ended so far
+// has ended, which the host may have seen.
+void begin(Queue &q, uint16_t header) {
+  q.now = std::max(q.now, seen_to_end);
+  if (header & 256) q.now = std::max(q.now, q.end); // the barrier bit
+}
+
 void start(Queue &q, const uint8_t *packet) {
   Dispatch &k = q.running.emplace_back();
   memcpy(k.copy, packet, packet_bytes);
@@ -169,6 +184,12 @@ void start(Queue &q, const uint8_t *packet) {
     // Instructions and descriptors come by the L2.
     const Range code = range_of(k.descriptor);
     strict->forget(reinterpret_cast<uint64_t>(code.begin), code.bytes);
+  }
+  if (const Rates *rates = timed()) {
+    begin(q, field<uint16_t>(packet, 0));
+    q.now += Ps(rates->launch_ns * 1000);
+    k.begin = k.end = q.now;
+    machine.die()->acquire();
   }
   q.launching = &k;
   machine.start(&k);
@@ -225,10 +246,13 @@ void free_slot(Queue &q) {
 
 bool serve_sdma(Queue &q) {
   const uint64_t before = q.read, end = __atomic_load_n(q.doorbell, __ATOMIC_ACQUIRE);
+  if (timed() && q.read < end) q.now = std::max(q.now, seen_to_end);
   while (q.read < end) {
     const uint64_t at = q.read % q.bytes, there = std::min(end - q.read, q.bytes - at);
-    const size_t words = run_sdma(reinterpret_cast<const uint32_t *>(q.ring + at), there / 4);
+    const size_t words =
+        run_sdma(reinterpret_cast<const uint32_t *>(q.ring + at), there / 4, &q.now);
     if (!words) break;
+    if (timed()) seen_to_end = std::max(seen_to_end, q.now);
     q.read += 4 * words;
     __atomic_store_n(q.read_index, q.read, __ATOMIC_RELEASE);
   }
@@ -259,7 +283,14 @@ bool serve(Queue &q) {
       continue;
     }
     release(q, field<uint16_t>(k->copy, 0));
-    complete(k->signal, ticks());
+    if (const Rates *rates = timed()) {
+      k->end += Ps(rates->end_ns * 1000);
+      q.end = std::max(q.end, k->end);
+      complete(k->signal, ticks_at(k->begin), k->end);
+      report(*k);
+    } else {
+      complete(k->signal, ticks());
+    }
     if (k->scratch && described(q).queue_properties & AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE)
       ask(q, scratch_was_for_once);
     k = q.running.erase(k);
@@ -281,18 +312,33 @@ bool serve(Queue &q) {
       start(q, packet);
       return true;
     }
+    // A packet of the processor's own, which waits for so many signals.
+    const auto pass = [&](size_t signals) {
+      if (const Rates *rates = timed()) {
+        begin(q, header);
+        for (size_t i = 0; i < signals; i++)
+          if (const uint64_t handle = field<uint64_t>(packet, 8 + 8 * i))
+            q.now = std::max(q.now, stamped_at(const_cast<int64_t *>(
+                                        &reinterpret_cast<amd_signal_t *>(handle)->value)));
+        q.now += Ps(rates->packet_ns * 1000);
+        q.end = std::max(q.end, q.now);
+        complete(field<uint64_t>(packet, 56), ticks_at(q.now), q.now);
+      } else {
+        complete(field<uint64_t>(packet, 56), ticks());
+      }
+    };
     if (type == barrier_and || type == barrier_or) {
       if (!passed(packet, type == barrier_and)) break;
       acquire(q, header), release(q, header);
-      complete(field<uint64_t>(packet, 56), ticks());
+      pass(5);
     } else if (type == vendor && field<uint8_t>(packet, 2) == barrier_value) {
       if (!compares(packet)) break;
       acquire(q, header), release(q, header);
-      complete(field<uint64_t>(packet, 56), ticks());
+      pass(1);
     } else if (type == vendor && field<uint8_t>(packet, 2) == commands) {
       forget_code();
       acquire(q, 2 << 9);
-      complete(field<uint64_t>(packet, 56), ticks());
+      pass(0);
     } else {
       stop(nullptr, "unknown packet: header 0x%04x, format %u", header, field<uint8_t>(packet, 2));
     }

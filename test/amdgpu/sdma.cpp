@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copy engines: the packets of SDMA 4 (gfx9) that ROCr writes, of 32-bit words. The facts are of AMD's public headers of
 // these packets.
+#include "clock.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
 #include <algorithm>
@@ -8,7 +9,16 @@
 namespace amdgpu {
 namespace {
 
-enum : uint8_t { nop, copy, fence = 5, trap, poll = 8, atomic = 10, fill = 11, timestamp = 13 };
+enum : uint8_t {
+  nop,
+  copy_data,
+  fence = 5,
+  trap,
+  poll = 8,
+  atomic = 10,
+  fill = 11,
+  timestamp = 13
+};
 constexpr uint32_t add_64 = 47;
 
 // Words `at` and the next one.
@@ -61,7 +71,8 @@ bool holds(uint32_t function, uint32_t value, uint32_t wanted) {
 
 } // namespace
 
-size_t run_sdma(const uint32_t *word, size_t words) {
+size_t run_sdma(const uint32_t *word, size_t words, int64_t *time) {
+  Ps none = 0, &now = time ? *time : none;
   const uint8_t what = uint8_t(word[0]), kind = uint8_t(word[0] >> 8);
   // Of each: how long it is, which has to be there as a whole.
   const auto is = [&](uint8_t op, uint8_t sub, size_t length) {
@@ -71,11 +82,18 @@ size_t run_sdma(const uint32_t *word, size_t words) {
     return true;
   };
   if (is(nop, 0, 1)) return 1;
-  if (is(copy, 0, 7)) {
-    memmove(address(word, 5), address(word, 3), size_t(word[1] & 0x3fffffff) + 1);
+  if (is(copy_data, 0, 7)) {
+    const size_t bytes = size_t(word[1] & 0x3fffffff) + 1;
+    if (timed()) now = copied(address(word, 5), address(word, 3), bytes, now);
+    memmove(address(word, 5), address(word, 3), bytes);
     return 7;
   }
-  if (is(copy, 4, 13)) {
+  if (is(copy_data, 4, 13)) {
+    if (timed()) // as much as if it were in one piece
+      now = copied(address(word, 6), address(word, 1), size_t(word[11] & 0x3fff) + 1, now) +
+            Ps(double(word[11] >> 16 & 0x3fff) * double((word[11] & 0x3fff) + 1) *
+               double((word[12] & 0x7ff) + 1) * double(1u << (word[0] >> 29)) / timed()->sdma_gbs *
+               1000);
     copy_part(word);
     return 13;
   }
@@ -86,6 +104,7 @@ size_t run_sdma(const uint32_t *word, size_t words) {
     return 5;
   }
   if (is(fence, 0, 4)) {
+    if (timed()) stamp_at(address(word, 1), now);
     __atomic_store_n(reinterpret_cast<uint32_t *>(address(word, 1)), word[3], __ATOMIC_SEQ_CST);
     return 4;
   }
@@ -93,16 +112,20 @@ size_t run_sdma(const uint32_t *word, size_t words) {
     if (!(word[0] >> 31)) return 6;
     const uint32_t value =
         __atomic_load_n(reinterpret_cast<uint32_t *>(address(word, 1)), __ATOMIC_SEQ_CST);
-    return holds(word[0] >> 28 & 7, value & word[4], word[3]) ? 6 : 0;
+    if (!holds(word[0] >> 28 & 7, value & word[4], word[3])) return 0;
+    if (timed()) now = std::max(now, stamped_at(address(word, 1)));
+    return 6;
   }
   if (is(atomic, 0, 8)) {
     if (word[0] >> 25 != add_64) stop(nullptr, "SDMA: unknown atomic %u", word[0] >> 25);
+    if (timed()) stamp_at(address(word, 1), now);
     __atomic_fetch_add(reinterpret_cast<uint64_t *>(address(word, 1)), pair(word, 3),
                        __ATOMIC_SEQ_CST);
     return 8;
   }
   if (is(timestamp, 2, 3)) {
-    __atomic_store_n(reinterpret_cast<uint64_t *>(address(word, 1)), ticks(), __ATOMIC_SEQ_CST);
+    __atomic_store_n(reinterpret_cast<uint64_t *>(address(word, 1)),
+                     timed() ? ticks_at(now) : ticks(), __ATOMIC_SEQ_CST);
     return 3;
   }
   if (is(trap, 0, 2)) {

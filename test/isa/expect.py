@@ -7,6 +7,7 @@ gfx90a  A store goes through to where others look; a load passes by the L1 with 
         acquire: buffer_invl2 and buffer_wbinvl1_vol. glc of an atomic asks for the old value.
 """
 import re
+from pathlib import Path
 
 ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column below
 # What these are made of. The litmus tests of the GPU in software execute them, each alone and together, and must see
@@ -102,11 +103,13 @@ LEFT = (
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
 
 # What loops that move data need on the way, by Little's law: the rate of a GPU's links times the time until one answers.
-# GB/s of a link one way, and how many a GPU has: MI250X 25 GT/s, of its eight GCDs' links the four that leave a package (AMD's CDNA 2
-# and CDNA 3 white papers, MI355X's data sheet). 75 to 80% of that is reached (Iris, TransferBench).
-LINKS = {"gfx90a": (50, 4), "gfx942": (64, 7), "gfx950": (76.8, 7)}
-# Seconds. Of xGMI none was found published; a flag takes 1.27 us over NVLink, there and back (2 H100s, README).
-ROUND_TRIP = 1.5e-6
+# test/amdgpu/clock.txt has both, with where they are from.
+_rows = {words[0]: words[1:4] for words in map(str.split, (Path(__file__).parent.parent / "amdgpu/clock.txt").read_text().splitlines())}
+_columns = {gpu: {name: float(row[k]) for name, row in _rows.items() if name not in ("#", "name")} for k, gpu in enumerate(_rows["name"])}
+# GB/s of a link one way, and how many a GPU has.
+LINKS = {gpu: (rows["link_gbs"], int(rows["links"])) for gpu, rows in _columns.items()}
+# Seconds.
+ROUND_TRIP = {gpu: rows["loaded_ns"] * 1e-9 for gpu, rows in _columns.items()}
 # A kernel, the lanes that share the work where it is least, the links that they fill, and by what.
 FLIGHT = (
     (r"^put(|_nbi|_signal)_wg$", 1024, "one", "stores"),

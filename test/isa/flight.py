@@ -186,7 +186,7 @@ def too_little(arch, name, code):
     for row, lanes, links, what in FLIGHT:
         if re.search(row, name):
             rate, of_all = LINKS[arch]
-            needed = rate * 1e9 * (of_all if links == "all" else 1) * ROUND_TRIP / lanes
+            needed = rate * 1e9 * (of_all if links == "all" else 1) * ROUND_TRIP[arch] / lanes
             has = dict(zip(("loads", "stores"), most(code)))[what]
             if has < needed:
                 yield f"{has} bytes of {what} a lane, and {needed:.0f} are needed"

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -124,16 +125,19 @@ def leaks(oshcc, suppressions):
 
 
 def case_installed_amd():
-    """Ten runs, of which the long ones are stopped, and a file that says all of it."""
+    """Eleven runs, of which the long ones are stopped, all within the time, and a file that says all of it."""
     file, info = TMP / "amd.txt", installed() / "shmem_info"
-    done = subprocess.run([info, "doctor", "--amd", "--seconds", "5", file], env={**ENV, "SHMEM_CPU_DEVICES": "2"}, text=True,
+    began = time.monotonic()
+    done = subprocess.run([info, "doctor", "--amd", "--seconds", "50", file], env={**ENV, "SHMEM_CPU_DEVICES": "2"}, text=True,
                           capture_output=True)
     assert done.returncode == 1 and not done.stderr, f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert time.monotonic() - began < 60, time.monotonic() - began
     lines, text = done.stdout.splitlines(), file.read_text()
-    assert [line.split()[:4] for line in lines[:3]] == [["ok", str(i), "of", "10"] for i in (1, 2, 3)], done.stdout
-    assert len(lines) == 11 and re.fullmatch(r"FAIL +5 of 10 +kernels of 2 PEs +\d+ s, was stopped", lines[4]), done.stdout
-    assert text.startswith("libshmem ") and ", 2 GPUs\n" in text and text.endswith("\n== all\n" + "\n".join(lines[:10]) + "\n")
-    assert "all is well\n" in text and text.count("\n== ") == 11 and "-n 4 " in text, text
+    assert [line.split()[:4] for line in lines[:3]] == [["ok", str(i), "of", "11"] for i in (1, 2, 3)], done.stdout
+    assert len(lines) == 12 and re.fullmatch(r"(ok|FAIL) +6 of 11 +kernels of 2 PEs +\d+ s, .*", lines[5]), done.stdout
+    assert any(re.fullmatch(r"FAIL .* s, was stopped", line) for line in lines[3:9]), done.stdout
+    assert text.startswith("libshmem ") and ", 2 GPUs\n" in text and text.endswith("\n== all\n" + "\n".join(lines[:11]) + "\n")
+    assert "all is well\n" in text and text.count("\n== ") == 12 and "-n 4 " in text, text
     left = subprocess.run(["pgrep", "-f", str(TMP)], text=True, capture_output=True).stdout.split()
     assert not left, left
     for words in ["--seconds", "0"], ["--second"], ["a", "b"]:

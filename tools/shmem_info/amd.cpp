@@ -2,6 +2,7 @@
 // shmem_info doctor --amd: what the first person with such GPUs runs, and the file to send back.
 #include "built.h"
 #include "info.hpp"
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -33,17 +34,24 @@ std::vector<Run> runs(int gpus) {
     words.insert(words.begin(), {beside("oshrun"), "--oversubscribe", "-n", std::to_string(pes)});
     return words;
   };
+  // Few sizes and repetitions, because all of it ends within minutes.
+  const auto perf = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"shmem_perf", "--step", "8", "--repetitions", "5"});
+    return words;
+  };
   const int all = gpus > 2 ? gpus : 2;
   return {
       {"what is here", {beside("shmem_info"), "--json"}},
       {"what usually goes wrong", {beside("shmem_info"), "doctor"}},
       {"the kernel driver", {"/bin/sh", "-c", driver}},
-      {"the host alone, 2 PEs", job(2, {"shmem_perf", "--sizes", "8:4m", "--step", "8"})},
-      {"kernels of 2 PEs", job(2, {"shmem_perf", "--device"})},
-      {"kernels, a PE a GPU", job(all, {"shmem_perf", "--device"})},
-      {"kernels, two PEs a GPU", job(2 * all, {"shmem_perf", "--device", "--sizes", "8:64k"})},
-      {"collectives on streams", job(all, {"shmem_perf", "--stream", "--step", "8"})},
-      {"products of matrices", job(all, {"shmem_perf", "--gemm"})},
+      // What test/amdgpu/clock.txt has: the GPUs, their memory and their links.
+      {"GPUs and links alone", job(all, perf({"--machine", "--sizes", "8:256m"}))},
+      {"the host alone, 2 PEs", job(2, perf({"--sizes", "8:4m", "--time", "0.01"}))},
+      {"kernels of 2 PEs", job(2, perf({"--device", "--sizes", "8:16m"}))},
+      {"kernels, a PE a GPU", job(all, perf({"--device", "--sizes", "8:16m"}))},
+      {"kernels, two PEs a GPU", job(2 * all, perf({"--device", "--sizes", "8:64k"}))},
+      {"collectives on streams", job(all, perf({"--stream"}))},
+      {"products of matrices", job(all, perf({"--gemm"}))},
       {"the table of algorithms", job(all, {"shmem_tune", "-l", "16m"})},
   };
 }
@@ -64,17 +72,24 @@ int doctor_amd(const char *path, unsigned seconds) {
   fprintf(file, "libshmem %s, gpu %s, %s, %d GPUs\n", SHMEM_LIBRARY_VERSION, SHMEM_GPU, date, gpus);
   setenv("SHMEM_WAIT_LIMIT", "60", 0); // a PE that waits in vain says so
   std::string table;
-  for (const Run &r : runs(gpus)) {
+  const auto seconds_now = [] {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
+  };
+  const double start = seconds_now();
+  const auto list = runs(gpus);
+  for (const Run &r : list) {
     std::string output, command;
     for (const std::string &word : r.words) command += (command.empty() ? "" : " ") + word;
-    timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    const int status = run(r.words, &output, seconds);
-    clock_gettime(CLOCK_MONOTONIC, &to);
+    // Twice its share of what is left: most need less, and one that hangs leaves time for the others.
+    const double from = seconds_now(), left = start + double(seconds) - from,
+                 share = 2 * left / double(list.size() - size_t(number));
+    const int status = run(r.words, &output, unsigned(std::max(1.0, std::min(left, share))));
     char line[160];
     const std::string end = status < 0 ? "was stopped" : "status " + std::to_string(status);
-    snprintf(line, sizeof line, "%-5s %2d of 10  %-24s %5ld s, %s\n", status ? "FAIL" : "ok",
-             ++number, r.what, to.tv_sec - from.tv_sec, end.c_str());
+    snprintf(line, sizeof line, "%-5s %2d of %zu  %-24s %5.0f s, %s\n", status ? "FAIL" : "ok",
+             ++number, list.size(), r.what, seconds_now() - from, end.c_str());
     fputs(line, stdout);
     fflush(stdout);
     table += line;

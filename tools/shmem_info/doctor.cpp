@@ -469,7 +469,7 @@ int doctor(int argc, char **argv) {
            : !strcmp(argv[1], "buffers") ? be_pe_with_buffers()
                                          : be_pe_that_grows();
   if (argc > 0 && !strcmp(argv[0], "--amd")) {
-    unsigned seconds = 900;
+    unsigned seconds = 180;
     char rest;
     int at = 1;
     if (at + 1 < argc && !strcmp(argv[at], "--seconds") &&

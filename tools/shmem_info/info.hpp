@@ -28,7 +28,7 @@ int run(const std::vector<std::string> &words, std::string *output, unsigned sec
 
 void say_devices();
 int doctor(int argc, char **argv);
-// Ten runs of at most so many seconds, into this file.
+// Runs of all tools, which take at most so many seconds together, into this file.
 int doctor_amd(const char *path, unsigned seconds);
 
 } // namespace info

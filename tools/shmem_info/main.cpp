@@ -34,7 +34,8 @@ const char help[] =
     "variable has a value that would end a program.\n"
     "\n"
     "doctor tries out the usual causes of trouble, and names the remedies. The exit status is 1\n"
-    "when there is a fault. doctor --amd makes ten runs of at most N seconds each (900), and\n"
+    "when there is a fault. doctor --amd runs all tools, for at most N seconds together (180), "
+    "and\n"
     "writes their output into FILE (shmem-amd.txt): please send us that of GPUs that we do not "
     "have.\n";
 

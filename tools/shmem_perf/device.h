@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device, --stream and --gemm, which are HIP and C++, for the C program around them.
+// shmem_perf --device, --machine, --stream and --gemm, which are HIP and C++, for the C program around them.
 #ifndef SHMEM_PERF_DEVICE_H
 #define SHMEM_PERF_DEVICE_H
 
@@ -27,6 +27,7 @@ struct gemm_options {
 extern "C" {
 #endif
 void device_perf(const struct device_options *options);
+void machine_perf(const struct device_options *options);
 void stream_perf(const struct device_options *options);
 void gemm_perf(const struct gemm_options *options);
 #ifdef __cplusplus

@@ -23,6 +23,9 @@ static const char help[] =
 #ifdef HAVE_DEVICE
     "  --device           measure the routines of kernels, on the GPUs (--sizes, --step, "
     "--repetitions)\n"
+    "  --machine          measure the GPUs and their links without the library (--sizes: the "
+    "largest,\n"
+    "                     --repetitions)\n"
     "  --stream           measure collectives on a stream of the GPUs, and NCCL or RCCL beside "
     "them\n"
     "                     (--sizes, --step, --repetitions; SHMEM_PERF_NCCL: the library's file)\n"
@@ -126,6 +129,10 @@ static struct options parse(int argc, char **argv) {
     }
     if (IS("--device")) {
       o.device = true;
+      continue;
+    }
+    if (IS("--machine")) {
+      o.machine = true;
       continue;
     }
     if (IS("--scopes")) {
@@ -328,7 +335,7 @@ int main(int argc, char **argv) {
   }
   begin_plot(o.plot);
 #ifdef HAVE_DEVICE
-  if (o.device || o.stream) {
+  if (o.device || o.stream || o.machine) {
     const struct device_options d = {.smallest = o.smallest,
                                      .largest = o.largest,
                                      .step = o.step,
@@ -339,6 +346,7 @@ int main(int argc, char **argv) {
                                      .scopes = o.scopes,
                                      .buffers = o.buffers,
                                      .json = o.json};
+    if (o.machine) machine_perf(&d);
     if (o.device) device_perf(&d);
     if (o.stream) stream_perf(&d);
     end(&o, 0);
