@@ -198,7 +198,7 @@ SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
   [[maybe_unused]] bool kept = false;
   if (__builtin_expect(unsigned(delta) & (closer | many), 0)) {
     const uintptr_t asks = arch::keeps_peers && use == Use::atomic ? coarse : 0;
-    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta | asks);
+    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, untagged(delta) | asks);
     if constexpr (ring_built)
       if (delta & away) return not_here();
     if constexpr (arch::keeps_peers) {

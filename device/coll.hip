@@ -110,7 +110,7 @@ __global__ void quiet() {
   arch::fence_all();
 }
 __global__ void refresh() {
-  arch::fence_all();
+  arch::fence_release();
   arch::fence_acquire();
 }
 __global__ void meet(unsigned id) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Symmetric objects in device memory for tests: on the heap, or with TEST_OBJECTS=buffer in memory
-// of hipMalloc's that is registered, at another place on each PE; with TEST_OBJECTS=atomics in such
-// memory of which atomics are to be had.
+// of hipMalloc's that is registered, at another place on each PE. An object with
+// atomics of other PEs is in such memory as has them.
 #ifndef SHMEM_TEST_OBJECTS_HPP
 #define SHMEM_TEST_OBJECTS_HPP
 
@@ -44,13 +44,13 @@ struct Registered {
 inline std::vector<Registered> registered;
 
 // Null where there is no room.
-inline void *object_alloc(size_t bytes) {
+inline void *object_alloc(size_t bytes, bool atomics = false) {
   const char *how = getenv("TEST_OBJECTS");
   if (!how) return shmem_malloc_with_hints(bytes, SHMEMX_MALLOC_DEVICE);
   Registered r;
-  static const bool fine = !strcmp(how, "atomics") && !atomics_on_coarse();
+  static const bool all = atomics_on_coarse();
   const size_t before = 256 * size_t(shmem_my_pe()), room = std::max(bytes, size_t(1));
-  r.allocation = device_memory(before + room, fine);
+  r.allocation = device_memory(before + room, atomics && !all);
   if (!r.allocation) return nullptr;
   r.object = static_cast<char *>(r.allocation) + before;
   shmemx_buffer_register(r.object, room, &r.buffer);

@@ -156,6 +156,18 @@ void use(long *a, long *b) {
   shmem_barrier_all();
 }
 
+// Fine-grained memory has atomics everywhere.
+void use_fine(long *b, size_t bytes) {
+  auto *const fine = static_cast<long *>(device_memory(bytes, true));
+  CHECK(fine);
+  shmemx_buffer_t handle;
+  shmemx_buffer_register(fine, bytes, &handle);
+  use(fine, b);
+  use_atomics(fine);
+  shmemx_buffer_unregister(handle);
+  OK(hipFree(fine));
+}
+
 } // namespace
 
 int main() {
@@ -173,6 +185,7 @@ int main() {
   shmemx_buffer_register(other, bytes, &hc);
   use(a, b);
   use(other, a);
+  use_fine(a, bytes);
   shmemx_buffer_unregister(ha);
   CHECK(!shmem_addr_accessible(a, me));
   use(b, other); // its allocation is still open
@@ -190,14 +203,6 @@ int main() {
   shmemx_buffer_unregister(hc);
   OK(hipFree(other));
   use_in_team();
-  // Fine-grained memory has them everywhere.
-  auto *const fine = static_cast<long *>(device_memory(bytes, true));
-  CHECK(fine);
-  shmemx_buffer_register(fine, bytes, &hc);
-  use(fine, a);
-  use_atomics(fine);
-  shmemx_buffer_unregister(hc);
-  OK(hipFree(fine));
   shmem_finalize(); // unregisters the rest
   CHECK(one(a) == me);
   OK(hipFree(all));

@@ -101,6 +101,10 @@ LEFT = (
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
 
+# Of gfx90a, which releases what it has stored in coarse-grained memory of another GPU, and acquires before it loads there.
+KEEPS = {"p": 1, "p_short": 1, "g": 1, "put": 1, "putmem_wave": 1, "put_wg": 1, "get_wg": 1, "put_signal_wg": 1, "fence": 2, "quiet": 1,
+         "barrier_all": 1, "barrier_all_wg": 1}
+
 # What loops that move data need on the way, by Little's law: the rate of a GPU's links times the time until one answers.
 # GB/s of a link one way, and how many a GPU has: MI250X 25 GT/s, of its eight GCDs' links the four that leave a package (AMD's CDNA 2
 # and CDNA 3 white papers, MI355X's data sheet). 75 to 80% of that is reached (Iris, TransferBench).

@@ -9,7 +9,7 @@ namespace shmem::runtime {
 // 5.2, 2026-11-26). What is not known to be fine-grained may be coarse-grained.
 bool kept_by_peers(const void *p, int device) {
   hipDeviceProp_t prop;
-  if (hipGetDeviceProperties(&prop, device) != hipSuccess) return (void)hipGetLastError(), true;
+  if (hipGetDeviceProperties(&prop, device) != hipSuccess) return (void)hipGetLastError(), false;
   if (strncmp(prop.gcnArchName, "gfx90a", 6)) return false;
   hsa_amd_pointer_info_t info{};
   info.size = sizeof info;
