@@ -106,11 +106,6 @@ SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
   return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
 }
 
-// Of a buffer, to a PE that has it.
-template <class Delta> SHMEM_D_ Delta untagged(Delta delta) {
-  return arch::keeps_peers ? delta & ~Delta(coarse) : delta;
-}
-
 // A buffer, if at is in it; and the delta of pe. All that is loaded is loaded at once: an H100 waits 40
 // cycles for each load that has to know another (2026-11-23).
 struct Found {
@@ -128,12 +123,8 @@ SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
   return found.room ? found.there : outside;
 }
-// An atomic is to be looked at closer, and tells so by `coarse` in the heap's delta that it goes on
-// with: it cannot be done where the delta of the buffer, `there`, has that, too.
-SHMEM_D_ bool no_atomic(uintptr_t delta, uintptr_t there) {
-  return arch::keeps_peers && delta & there & coarse;
-}
-// The delta of pe for a call that has to be looked at, or the end of the kernel.
+// The delta of pe for a call that has to be looked at, or the end of the kernel. An atomic tells so by
+// `coarse` in the heap's delta that it goes on with: where `there` has that, too, none can be done.
 SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, size_t bytes,
                              size_t align, int pe, uintptr_t delta) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p), from = at - arch::load_anew(state.base),
@@ -145,17 +136,18 @@ SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, siz
   } else if (arch::load_anew(state.buffers)) {
     const Found found = find(at, unsigned(pe) < unsigned(state.n) ? pe : 0);
     room = found.room, there = found.there;
-    if (!SHMEM_CALLS_ && room && !((delta | there) & closer) && !no_atomic(delta, there))
+    if (!SHMEM_CALLS_ && room && !((delta | there) & closer) &&
+        !(arch::keeps_peers && delta & there & coarse))
       return there;
   }
-  const Report::Kind kind = unsigned(pe) >= unsigned(state.n) ? Report::bad_pe
-                            : bytes == 0                      ? Report::none
-                            : room == 0                       ? Report::not_symmetric
-                            : bytes > room                    ? Report::past_end
-                            : at % align                      ? Report::misaligned
-                            : there & closer                  ? Report::outside_team
-                            : no_atomic(delta, there)         ? Report::no_atomic
-                                                              : Report::none;
+  const Report::Kind kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
+                            : bytes == 0                                  ? Report::none
+                            : room == 0                                   ? Report::not_symmetric
+                            : bytes > room                                ? Report::past_end
+                            : at % align                                  ? Report::misaligned
+                            : there & closer                              ? Report::outside_team
+                            : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
+                                                                          : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;
 }
@@ -168,7 +160,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
   // Of no PE the word is another row's, and delta has the tag.
   uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
   if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer) &&
-      !no_atomic(delta, there))
+      !(arch::keeps_peers && delta & there & coarse))
     return there & ~many;
   if (SHMEM_CALLS_ && !(unsigned(delta) & closer)) {
     there = far_delta(reinterpret_cast<uintptr_t>(p), pe);
@@ -197,8 +189,9 @@ SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
   uintptr_t delta = state.heap_delta(pe);
   [[maybe_unused]] bool kept = false;
   if (__builtin_expect(unsigned(delta) & (closer | many), 0)) {
-    const uintptr_t asks = arch::keeps_peers && use == Use::atomic ? coarse : 0;
-    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, untagged(delta) | asks);
+    const uintptr_t asks =
+        arch::keeps_peers ? (delta & ~coarse) | (use == Use::atomic ? coarse : 0) : delta;
+    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, asks);
     if constexpr (ring_built)
       if (delta & away) return not_here();
     if constexpr (arch::keeps_peers) {

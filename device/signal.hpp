@@ -25,9 +25,10 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
   const int there = world_pe(c, pe);
   reach(
       fn, "sig_addr", sig_addr, 1, there,
-      sig_op == SHMEM_SIGNAL_ADD ? Use::atomic
-      : scope.rank() == 0        ? Use::stores
-                                 : Use::later,
+      !arch::keeps_peers           ? Use::later
+      : sig_op == SHMEM_SIGNAL_ADD ? Use::atomic
+      : scope.rank() == 0          ? Use::stores
+                                   : Use::later,
       [&](uint64_t *sig) {
         T *d = at(fn, "dest", dest, n, there);
         scope.sync();

@@ -10,7 +10,7 @@ SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t b
                         size_t align) {
   const uintptr_t delta = state.heap_delta(state.me);
   if (__builtin_expect(delta & closer, 0))
-    inspect(fn, arg, p, bytes, align, state.me, untagged(delta));
+    inspect(fn, arg, p, bytes, align, state.me, arch::keeps_peers ? delta & ~coarse : delta);
 }
 
 // Waits, and returns the value that satisfied the comparison.

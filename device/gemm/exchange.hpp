@@ -48,7 +48,9 @@ template <int = 0>
 __global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
   const int i = int(arch::thread().x);
   if (c.at && i < members.n)
-    members.own->c_delta[i] = device::untagged(arch::load_global(c.at + i * c.step));
+    members.own->c_delta[i] =
+        arch::keeps_peers ? arch::load_global(c.at + i * c.step) & ~ptrdiff_t(device::coarse)
+                          : arch::load_global(c.at + i * c.step);
   meet_members(members, first, second, over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
