@@ -123,27 +123,31 @@ SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
   return found.room ? found.there : outside;
 }
-// The delta of pe for a call that has to be looked at, or the end of the kernel.
+// The delta of pe for a call that has to be looked at, or the end of the kernel. An atomic tells so by
+// `coarse` in the heap's delta that it goes on with: where `there` has that, too, none can be done.
 SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, size_t bytes,
                              size_t align, int pe, uintptr_t delta) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p), from = at - arch::load_anew(state.base),
                   size = arch::load_anew(state.size);
-  uintptr_t there = delta & ~(closer | many);
+  uintptr_t there = delta & ~(closer | many | (arch::keeps_peers ? coarse : 0));
   size_t room = 0;
   if (from < size) {
     room = size - from;
   } else if (arch::load_anew(state.buffers)) {
     const Found found = find(at, unsigned(pe) < unsigned(state.n) ? pe : 0);
     room = found.room, there = found.there;
-    if (!SHMEM_CALLS_ && room && !((delta | there) & closer)) return there;
+    if (!SHMEM_CALLS_ && room && !((delta | there) & closer) &&
+        !(arch::keeps_peers && delta & there & coarse))
+      return there;
   }
-  const Report::Kind kind = unsigned(pe) >= unsigned(state.n) ? Report::bad_pe
-                            : bytes == 0                      ? Report::none
-                            : room == 0                       ? Report::not_symmetric
-                            : bytes > room                    ? Report::past_end
-                            : at % align                      ? Report::misaligned
-                            : there & closer                  ? Report::outside_team
-                                                              : Report::none;
+  const Report::Kind kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
+                            : bytes == 0                                  ? Report::none
+                            : room == 0                                   ? Report::not_symmetric
+                            : bytes > room                                ? Report::past_end
+                            : at % align                                  ? Report::misaligned
+                            : there & closer                              ? Report::outside_team
+                            : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
+                                                                          : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;
 }
@@ -155,7 +159,9 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
   const unsigned row = near_row(reinterpret_cast<uintptr_t>(p));
   // Of no PE the word is another row's, and delta has the tag.
   uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
-  if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer)) return there & ~many;
+  if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer) &&
+      !(arch::keeps_peers && delta & there & coarse))
+    return there & ~many;
   if (SHMEM_CALLS_ && !(unsigned(delta) & closer)) {
     there = far_delta(reinterpret_cast<uintptr_t>(p), pe);
     if (!(unsigned(there) & closer)) return there;
@@ -168,23 +174,44 @@ SHMEM_D_ bool is_away(int pe) {
   return ring_built && state.heap_delta(pe) & away;
 }
 
+// What is done at a peer's object. Of stores, those that a later call completes are Use::later.
+enum class Use { later, loads, stores, atomic };
+
 // Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(), where
 // that PE is not mapped.
+//
+// Where arch::keeps_peers is, coarse-grained memory of another GPU is in this one's L2: a load may
+// find an old line there, and what is stored goes on with the next release, for which a program
+// that waits for an answer would wait for ever.
 template <class T, class Here, class Away>
-SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe, Here here,
-                    [[maybe_unused]] Away not_here) {
+SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
+                    [[maybe_unused]] Use use, Here here, [[maybe_unused]] Away not_here) {
   uintptr_t delta = state.heap_delta(pe);
+  [[maybe_unused]] bool kept = false;
   if (__builtin_expect(unsigned(delta) & (closer | many), 0)) {
-    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, delta);
+    const uintptr_t asks =
+        arch::keeps_peers ? (delta & ~coarse) | (use == Use::atomic ? coarse : 0) : delta;
+    delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, asks);
     if constexpr (ring_built)
       if (delta & away) return not_here();
+    if constexpr (arch::keeps_peers) {
+      kept = delta & coarse;
+      delta &= ~coarse;
+      if (kept && use == Use::loads) arch::fence_acquire(); // before the loads of here
+    }
   }
-  return here(reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta));
+  T *const there = reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
+  if constexpr (arch::keeps_peers && std::is_void_v<decltype(here(there))>) {
+    here(there);
+    if (kept && use == Use::stores) arch::fence_release(); // what here stored, before all else
+  } else {
+    return here(there);
+  }
 }
 // The same for what is only to be checked, or known to be mapped.
 template <class T> SHMEM_D_ T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
   return reach(
-      fn, arg, p, n, pe, [](T *there) { return there; }, [p] { return p; });
+      fn, arg, p, n, pe, Use::later, [](T *there) { return there; }, [p] { return p; });
 }
 
 } // namespace shmem::device

@@ -34,6 +34,8 @@
 //   trap() stop()                 end the kernel; pause for ever
 //   thread()  threads()           the number of this one in the workgroup, and how many it has
 //   block()  blocks()             and the workgroup's in the grid
+//   keeps_peers                   coarse-grained memory of other GPUs is cached, with what is stored
+//                                 there, until a fence; no atomic is done where the memory is
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
@@ -143,6 +145,7 @@ template <class W> class Uniform;
 // What platforms have that bring nothing of their own: a name in arch itself hides one in usual.
 namespace shmem::arch {
 namespace usual {
+inline constexpr bool keeps_peers = false;
 SHMEM_D_ Index thread() {
   return {threadIdx.x, threadIdx.y, threadIdx.z};
 }

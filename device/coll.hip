@@ -109,6 +109,10 @@ __global__ void wait(uint64_t *sig, int cmp, uint64_t value) {
 __global__ void quiet() {
   arch::fence_all();
 }
+__global__ void refresh() {
+  arch::fence_release();
+  arch::fence_acquire();
+}
 __global__ void meet(unsigned id) {
   device::meet("a barrier on a stream", id, Workgroup{});
 }
@@ -165,6 +169,9 @@ hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t st
 }
 hipError_t quiet_on_stream(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);
+}
+hipError_t refresh_on_stream(hipStream_t stream) {
+  return shmem::launch(refresh, dim3(1), dim3(1), 0, stream);
 }
 hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
   return shmem::launch(meet, dim3(1), dim3(device::max_wave), 0, stream, id);

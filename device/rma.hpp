@@ -20,7 +20,7 @@ SHMEM_D_ void start_put(const char *fn, C c, T *dest, const T *source, size_t n,
                         Scope scope) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "dest", dest, n, there,
+      fn, "dest", dest, n, there, later ? Use::later : Use::stores,
       [&](T *d) {
         scope.sync();
         copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
@@ -36,7 +36,7 @@ SHMEM_D_ void start_get(const char *fn, C c, T *dest, const T *source, size_t n,
                         Scope scope) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "source", source, n, there,
+      fn, "source", source, n, there, Use::loads,
       [&](const T *s) {
         scope.sync();
         copy<Remote::source, unit_of<T>>(dest, s, n * sizeof(T), scope);
@@ -72,13 +72,13 @@ SHMEM_D_ void get(const char *fn, C c, T *dest, const T *source, size_t n, int p
 template <class C, class T> SHMEM_D_ void p(const char *fn, C c, T *dest, T value, int pe, Thread) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "dest", dest, 1, there, [&](T *d) { arch::store(d, value); },
+      fn, "dest", dest, 1, there, Use::stores, [&](T *d) { arch::store(d, value); },
       [&] { ring::amo(fn, Amo::set, dest, there, value); });
 }
 template <class C, class T> SHMEM_D_ T g(const char *fn, C c, const T *source, int pe, Thread) {
   const int there = world_pe(c, pe);
   return reach(
-      fn, "source", source, 1, there, [&](const T *s) { return arch::load(s); },
+      fn, "source", source, 1, there, Use::loads, [&](const T *s) { return arch::load(s); },
       [&] { return ring::fetch_amo(fn, Amo::fetch, source, there, T{}); });
 }
 
@@ -144,7 +144,7 @@ SHMEM_D_ void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst,
                    size_t n, int pe, Thread) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "dest", dest, extent(n, dst), there,
+      fn, "dest", dest, extent(n, dst), there, Use::stores,
       [&](T *d) { copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n); },
       [&] {
         ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
@@ -156,7 +156,7 @@ SHMEM_D_ void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst,
                    size_t n, int pe, Thread) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "source", source, extent(n, sst), there,
+      fn, "source", source, extent(n, sst), there, Use::loads,
       [&](const T *s) { copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n); },
       [&] {
         ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),
@@ -168,7 +168,7 @@ SHMEM_D_ void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst
                     size_t bsize, size_t nblocks, int pe, Thread) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, there,
+      fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, there, Use::stores,
       [&](T *d) { copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks); },
       [&] {
         ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
@@ -180,7 +180,7 @@ SHMEM_D_ void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst
                     size_t bsize, size_t nblocks, int pe, Thread) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, there,
+      fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, there, Use::loads,
       [&](const T *s) { copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks); },
       [&] {
         ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),

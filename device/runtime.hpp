@@ -43,6 +43,12 @@ inline hipError_t module_global(void **, size_t *, void *, const char *) {
 // A handle's memory is unmapped when it is closed.
 inline constexpr bool closes_handles = true;
 
+// Whether kernels of other GPUs have what they store at p, in memory of this device, in a cache of
+// theirs until a fence (arch::keeps_peers).
+inline bool kept_by_peers(const void *, int) {
+  return false;
+}
+
 // Memory that comes in chunks, is mapped where the caller wants it, and goes to other processes as a
 // descriptor. step: of addresses and sizes; 0: there is none that peers and the host see while
 // kernels run. HIP's before 7 is not (hipMemAllocationTypeUncached came with that, and nothing of

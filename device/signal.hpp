@@ -25,6 +25,10 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
   const int there = world_pe(c, pe);
   reach(
       fn, "sig_addr", sig_addr, 1, there,
+      !arch::keeps_peers           ? Use::later
+      : sig_op == SHMEM_SIGNAL_ADD ? Use::atomic
+      : scope.rank() == 0          ? Use::stores
+                                   : Use::later,
       [&](uint64_t *sig) {
         T *d = at(fn, "dest", dest, n, there);
         scope.sync();
@@ -63,7 +67,8 @@ SHMEM_D_ void send_signal(const char *fn, C c, uint64_t *sig_addr, uint64_t sign
                           int pe) {
   const int there = world_pe(c, pe);
   reach(
-      fn, "sig_addr", sig_addr, 1, there, [&](uint64_t *sig) { deliver(sig, signal, sig_op); },
+      fn, "sig_addr", sig_addr, 1, there, sig_op == SHMEM_SIGNAL_ADD ? Use::atomic : Use::stores,
+      [&](uint64_t *sig) { deliver(sig, signal, sig_op); },
       [&] { ring_signal(fn, sig_addr, signal, sig_op, there); });
 }
 template <class C>

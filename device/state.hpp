@@ -147,7 +147,8 @@ struct Report {
     misaligned,
     wait_limit,
     many_teams,
-    outside_team
+    outside_team,
+    no_atomic
   };
   uint32_t kind; // a Kind; stored last, with release
   uint32_t block[3], thread[3];
@@ -159,8 +160,10 @@ struct Report {
   char routine[64], argument[16];
 };
 
-// Bits of State::delta.
-inline constexpr uintptr_t closer = 1, away = 2, many = 4, tags = closer | away | many;
+// Bits of State::delta. A row of a buffer has `coarse` where arch::keeps_peers is for: what the buffer
+// has at that PE is coarse-grained memory of another GPU.
+inline constexpr uintptr_t closer = 1, away = 2, many = 4, coarse = 8,
+                           tags = closer | away | many | coarse;
 // The delta of a buffer to a PE that does not have it, because it is not in the buffer's team. Calls
 // find its tag; what looks for none, as collectives do, comes to where no address is.
 inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;

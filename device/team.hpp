@@ -21,7 +21,9 @@ SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   if (is_away(pe)) return nullptr;
   if (const unsigned row = row_of(dest); row != heap_row) {
     const uintptr_t delta = delta_in(row, unsigned(pe));
-    return delta & closer ? nullptr : reinterpret_cast<void *>(p + delta);
+    return delta & closer
+               ? nullptr
+               : reinterpret_cast<void *>(p + (arch::keeps_peers ? delta & ~coarse : delta));
   }
   return on_heap(dest) ? reinterpret_cast<void *>(p + (state.heap_delta(pe) & ~tags)) : nullptr;
 }

@@ -9,7 +9,8 @@ namespace shmem::device {
 SHMEM_D_ void check_own(const char *fn, const char *arg, const void *p, size_t bytes,
                         size_t align) {
   const uintptr_t delta = state.heap_delta(state.me);
-  if (__builtin_expect(delta & closer, 0)) inspect(fn, arg, p, bytes, align, state.me, delta);
+  if (__builtin_expect(delta & closer, 0))
+    inspect(fn, arg, p, bytes, align, state.me, arch::keeps_peers ? delta & ~coarse : delta);
 }
 
 // Waits, and returns the value that satisfied the comparison.

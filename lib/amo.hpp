@@ -13,7 +13,10 @@ template <class C, class T, class F>
 [[gnu::always_inline]] inline auto on(const char *fn, const char *arg, C c, T *dest, int pe, F f) {
   return access_word(fn, arg, c, dest, pe, [=](auto d, auto way) {
     if constexpr (std::is_same_v<decltype(d), T *>) {
-      if (way.careful() && gpu::is_far(d)) return f(gpu::Atomic<T>(d));
+      if (way.careful() && gpu::is_far(d)) {
+        buffer::check_atomic(fn, arg, dest, rank(fn, c, pe));
+        return f(gpu::Atomic<T>(d));
+      }
       return f(std::atomic_ref<T>(*d));
     } else {
       return f(net::Atomic<T>(d));
@@ -22,10 +25,13 @@ template <class C, class T, class F>
 }
 
 template <class C, class T> inline T atomic_fetch(const char *fn, C c, const T *source, int pe) {
-  return access_read(fn, "source", c, source, pe, [](auto s, auto way) {
+  return access_read(fn, "source", c, source, pe, [=](auto s, auto way) {
     if constexpr (std::is_same_v<decltype(s), const T *>) {
       auto *p = const_cast<T *>(s);
-      if (way.careful() && gpu::is_far(p)) return gpu::Atomic<T>(p).load();
+      if (way.careful() && gpu::is_far(p)) {
+        buffer::check_atomic(fn, "source", source, rank(fn, c, pe));
+        return gpu::Atomic<T>(p).load();
+      }
       return std::atomic_ref<T>(*p).load(std::memory_order_acquire);
     } else {
       return net::Atomic<T>({const_cast<T *>(s.p), s.pe}).load();

@@ -83,6 +83,14 @@ void check_at(const char *fn, const char *arg, const void *p, const Region &r, i
       fn, arg, p, r.size, pe);
 }
 
+bool is_coarse(const void *p, int pe) {
+  const Region *r = find_device(p);
+  return r && reinterpret_cast<const Buffer *>(r)->row[size_t(pe)] & device::coarse;
+}
+void check_atomic(const char *fn, const char *arg, const void *p, int pe) {
+  if (is_coarse(p, pe)) fatal("%s: %s = %p: " NO_ATOMIC, fn, arg, p, pe);
+}
+
 bool on_device(const void *p) {
   if (!on_devices.load(std::memory_order_relaxed)) return false;
   if (const Region *r = find(p)) return reinterpret_cast<const Buffer *>(r)->device;

@@ -40,6 +40,8 @@ const Team *team_of(const Region &r);
 // where a call names such a PE.
 bool is_at(const Region &r, int pe);
 void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe);
+// Whether what PE pe has of p is tagged as device::coarse.
+bool is_coarse(const void *p, int pe);
 // The place in `buffers` of the one that p lies in, or -1; and where kernels would find the deltas.
 int place_of(const void *p);
 const ptrdiff_t *deltas(const Region *r);

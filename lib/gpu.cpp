@@ -79,6 +79,11 @@ double usual_rate; // where the driver knows none; 0: a switch joins the GPUs
 bool same_gpu(const Gpu &a, const Gpu &b) {
   return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
 }
+} // namespace
+bool shares_gpu(int local) {
+  return same_gpu(seats[size_t(local)].gpu, seats[size_t(self.local)].gpu);
+}
+namespace {
 hipError_t identify(int device, Gpu &p) {
   p.device = device;
   if (!tried(hipDeviceGetUuid(&p.uuid, device))) p.uuid = {}; // then the bus address has to do

@@ -14,11 +14,18 @@
 #include <utility>
 #include <vector>
 
+// Why an atomic is refused, after the address; then the PE's number.
+#define NO_ATOMIC                                                                                  \
+  "PE %d has it in coarse-grained memory (hipMalloc's), which knows nothing of another gfx90a's "  \
+  "atomics: use shmem_malloc, or hipExtMallocWithFlags with hipDeviceMallocFinegrained"
+
 namespace shmem {
 
 namespace buffer {
 bool on_device(const void *p);
 const Region *find_device(const void *p);
+// Ends the program where no atomic can be done on what PE pe has of p.
+void check_atomic(const char *fn, const char *arg, const void *p, int pe);
 } // namespace buffer
 
 // Fills fast, word, careful and their like from what heaps there are and are in use.
@@ -66,6 +73,7 @@ bool has_pages(const void *p);
 struct Exported {
   std::byte handle[64];
   uintptr_t base;
+  bool coarse; // see device::coarse
 };
 // Whether p is such memory; if it is, and cannot be a buffer, the program ends.
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
@@ -82,6 +90,9 @@ struct BufferThere {
 void show_buffers(std::vector<BufferThere> ascending);
 const uintptr_t *row_of(const Region *r);
 void close_memory(int pe, uintptr_t base);
+
+// Whether the PE of that number on this node has its memory on the GPU of this one.
+bool shares_gpu(int local);
 
 // The region that p lies in of those that kernels and streams work on, or null.
 inline const Region *region(const void *p) {

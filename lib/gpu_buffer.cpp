@@ -43,6 +43,7 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
   if (bytes > room)
     fatal("%s: ptr = %p: %zu bytes from there, but its allocation on GPU %d ends after %zu", fn, p,
           bytes, chosen, room);
+  exported->coarse = runtime::kept_by_peers(p, chosen);
   if (self.n_local == 1) return true; // as for the heap: some systems refuse to share
   hipIpcMemHandle_t handle{};         // which is compared
   if (hipError_t error = hipIpcGetMemHandle(&handle, base); !tried(error))

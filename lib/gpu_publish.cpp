@@ -213,10 +213,13 @@ void show_buffers(std::vector<BufferThere> ascending) {
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
-  // A kernel may name a PE that does not have one, and then it has a line to say.
-  if (!state.report && std::any_of(ascending.begin(), ascending.end(), [](const BufferThere &b) {
-        return buffer::team_of(*b.region);
-      })) {
+  // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then it
+  // has a line to say.
+  const auto refuses = [](const BufferThere &b) {
+    return buffer::team_of(*b.region) ||
+           std::any_of(b.row, b.row + self.n, [](uintptr_t d) { return d & device::coarse; });
+  };
+  if (!state.report && std::any_of(ascending.begin(), ascending.end(), refuses)) {
     const OnDevice on;
     state.report = open_reports();
   }

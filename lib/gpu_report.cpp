@@ -46,6 +46,8 @@ const char *comparison(int cmp) {
     fatal("%s: %s = %p: in a buffer that PE %d does not have: it is not in the team that has "
           "registered it; %s",
           r.routine, r.argument, p, r.pe, where);
+  case device::Report::no_atomic:
+    fatal("%s: %s = %p: " NO_ATOMIC "; %s", r.routine, r.argument, p, r.pe, where);
   case device::Report::many_teams:
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",

@@ -36,7 +36,9 @@ inline Home home(const char *fn, long *lock) {
   }
   if constexpr (net::built)
     if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
-  return {reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe)), pe, true};
+  auto *const there = reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
+  if (self.careful && gpu::is_far(there)) buffer::check_atomic(fn, "lock", lock, pe);
+  return {there, pe, true};
 }
 
 // Calls f(one of the two).

@@ -280,7 +280,8 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     if (b.device) {
       const auto p = uintptr_t(gpu::open_memory(fn, pe, s.memory));
       delta = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
-      b.row[size_t(pe)] = uintptr_t(delta);
+      b.row[size_t(pe)] =
+          uintptr_t(delta) | (s.memory.coarse && !gpu::shares_gpu(local) ? device::coarse : 0);
       continue;
     }
     const uintptr_t from = s.base & ~(page - 1);

@@ -24,10 +24,13 @@ inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, in
   };
   access_word(fn, "sig_addr", c, sig_addr, pe, [=](auto sig, auto way) {
     if constexpr (std::is_same_v<decltype(sig), uint64_t *>) {
-      if (way.careful() && gpu::is_far(sig))
+      if (way.careful() && gpu::is_far(sig)) {
+        if (sig_op == SHMEM_SIGNAL_ADD)
+          buffer::check_atomic(fn, "sig_addr", sig_addr, rank(fn, c, pe));
         send(gpu::Atomic<uint64_t>(sig));
-      else
+      } else {
         send(std::atomic_ref<uint64_t>(*sig));
+      }
       ring({sig, false});
     } else {
       send(net::Atomic<uint64_t>(sig));

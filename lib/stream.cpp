@@ -67,6 +67,14 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));
 }
 
+// Before a get of what PE pe has of p, and after a put there, as a kernel's fences (device/address.hpp):
+// a kernel of a stream begins and ends with the caches of the one before.
+void refresh(const char *fn, const void *p, int pe, Stream s) {
+  if (!buffer::is_coarse(p, pe)) return;
+  OnDevice on;
+  MUST(kernels::refresh_on_stream(s), "%s", fn);
+}
+
 void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote remote, Stream s) {
   if (bytes == 0) return;
   OnDevice on;
@@ -131,14 +139,19 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
            "%s: %zu blocks of %zu elements", fn, n, b.block);
       return;
     }
+  const void *const own = remote == Remote::dest ? dest : source;
   if (remote == Remote::dest)
     dest = const_cast<void *>(object);
   else
     source = object;
-  if (one) return copy(fn, dest, source, n * b.block * b.unit, remote, s);
+  if (remote == Remote::source) refresh(fn, own, pe, s);
   OnDevice on;
-  MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, remote, s),
-       "%s: %zu blocks of %zu elements", fn, n, b.block);
+  if (one)
+    copy(fn, dest, source, n * b.block * b.unit, remote, s);
+  else
+    MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, remote, s),
+         "%s: %zu blocks of %zu elements", fn, n, b.block);
+  if (remote == Remote::dest) refresh(fn, own, pe, s);
 }
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
   void *p = there(fn, "dest", dest, bytes, bytes, pe);
@@ -149,6 +162,7 @@ void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Str
       return;
     }
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
+  refresh(fn, dest, pe, s);
 }
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
                 uint64_t *sig, uint64_t value, int op, int pe, Stream s) {
@@ -163,9 +177,11 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
       MUST(kernels::put_signal_away(dest, source, bytes, sig, value, op, pe, s), "%s", fn);
       return;
     }
+  if (op == SHMEM_SIGNAL_ADD) buffer::check_atomic(fn, "sig_addr", sig, pe);
   if (bytes > one_block) copy(fn, d, source, bytes, Remote::dest, s), bytes = 0;
   OnDevice on;
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op, s), "%s", fn);
+  refresh(fn, sig, pe, s);
 }
 void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
@@ -177,6 +193,7 @@ void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value,
       MUST(kernels::atomic_away(op, own, bytes, value, cond, fetch, pe, s), "%s", fn);
       return;
     }
+  buffer::check_atomic(fn, op == Amo::fetch ? "source" : "dest", own, pe);
   MUST(kernels::atomic_on_stream(op, object, bytes, value, cond, fetch, s), "%s", fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {

@@ -47,7 +47,10 @@ struct Deltas {
 template <int = 0>
 __global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
   const int i = int(arch::thread().x);
-  if (c.at && i < members.n) members.own->c_delta[i] = arch::load_global(c.at + i * c.step);
+  if (c.at && i < members.n)
+    members.own->c_delta[i] =
+        arch::keeps_peers ? arch::load_global(c.at + i * c.step) & ~ptrdiff_t(device::coarse)
+                          : arch::load_global(c.at + i * c.step);
   meet_members(members, first, second, over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
@@ -103,7 +106,7 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
         error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }
-    char *to = rows.to + (delta ? delta[copies.pe[i]] : copies.delta[i]);
+    char *to = rows.to + (delta ? delta[copies.pe[i]] & ~ptrdiff_t(device::tags) : copies.delta[i]);
     error =
         gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 copies.stream)

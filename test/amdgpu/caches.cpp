@@ -79,7 +79,51 @@ Keep L2::keep_of(uint64_t address) {
              : range.node == node_ && !several_ ? Keep::written
                                                 : Keep::lines;
   known_own_ = range.node == node_;
+  known_probed_ = range.probed;
   return known_;
+}
+
+namespace {
+// While it lives no other L2 compares or changes what is behind that word. One whose process has
+// been killed is not waited for.
+class Taken {
+  uint32_t *word_;
+
+public:
+  explicit Taken(uint32_t *word) : word_(word) {
+    for (int i = 0; word_ && i < 1 << 22 && __atomic_exchange_n(word_, 1, __ATOMIC_ACQUIRE); i++) {
+    }
+  }
+  ~Taken() {
+    if (word_) __atomic_store_n(word_, 0, __ATOMIC_RELEASE);
+  }
+  Taken(const Taken &) = delete;
+  Taken &operator=(const Taken &) = delete;
+};
+} // namespace
+
+void L2::know(uint64_t at, Line &line, Keep keep) {
+  line.keep = keep;
+  if (!known_probed_) return;
+  const uint64_t bytes = known_to_ - known_from_;
+  line.probed = known_probed_ + (at - known_from_);
+  line.taken = reinterpret_cast<uint32_t *>(known_probed_ + bytes);
+}
+void L2::touch(Line &line, uint64_t bytes) {
+  line.dirty |= bytes;
+  for (; line.probed && bytes; bytes &= bytes - 1) {
+    const int i = std::countr_zero(bytes);
+    line.seen[i] = __atomic_load_n(line.probed + i, __ATOMIC_ACQUIRE);
+  }
+}
+// A write of another GPU takes a line away, and what was dirty has gone to memory before that.
+void L2::probe(Line &line) {
+  if (!line.probed || line.keep != Keep::written) return;
+  for (uint64_t left = line.dirty; left; left &= left - 1) {
+    const int i = std::countr_zero(left);
+    if (line.seen[i] != __atomic_load_n(line.probed + i, __ATOMIC_ACQUIRE))
+      line.dirty &= ~(uint64_t(1) << i);
+  }
 }
 
 void L2::fill(uint64_t at, Line &line) {
@@ -91,10 +135,15 @@ void L2::fill(uint64_t at, Line &line) {
   line.filled = line.keep == Keep::lines; // others' writes take away a line of its own GPU's
 }
 void L2::clean(uint64_t at, Line &line) {
+  if (!line.dirty) return;
+  const Taken taken(line.taken);
+  probe(line);
   for (size_t i = 0; i < size;) {
     size_t n = 0;
     while (i + n < size && line.dirty >> (i + n) & 1) n++;
     if (n) copy_words<true>(memory_at(at + i), line.data + i, n);
+    for (size_t k = 0; k < n && line.probed && line.keep == Keep::lines; k++)
+      __atomic_fetch_add(line.probed + i + k, 1, __ATOMIC_RELEASE);
     i += n + 1;
   }
   line.dirty = 0;
@@ -109,8 +158,9 @@ void L2::read(uint64_t address, void *to, size_t bytes, bool fresh) {
     if (found == lines_.end() && (keep != Keep::lines || fresh))
       return copy_words<false>(out, memory_at(a), n);
     Line &line = found == lines_.end() ? lines_[at] : found->second;
-    line.keep = keep;
+    know(at, line, keep);
     if (fresh) line.filled = false;
+    probe(line);
     fill(at, line);
     memcpy(out, line.data + a % size, n);
   });
@@ -123,9 +173,9 @@ void L2::write(uint64_t address, const void *from, size_t bytes, bool through) {
     if (keep == Keep::nothing) return copy_words<true>(memory_at(a), in, n);
     const uint64_t at = a / size * size;
     Line &line = lines_[at];
-    line.keep = keep;
+    know(at, line, keep);
     memcpy(line.data + a % size, in, n);
-    line.dirty |= mask_of(a % size, n);
+    touch(line, mask_of(a % size, n));
     if (!through && !random_.one_in(early_)) return;
     clean(at, line);
     if (!line.filled) lines_.erase(at);
@@ -143,9 +193,10 @@ void *L2::word(uint64_t address, size_t bytes, bool system) {
     return nullptr;
   }
   Line &line = lines_[at];
-  line.keep = keep;
+  know(at, line, keep);
+  probe(line);
   fill(at, line);
-  line.dirty |= mask_of(address % size, bytes);
+  touch(line, mask_of(address % size, bytes));
   return line.data + address % size;
 }
 

@@ -49,6 +49,7 @@ HOST = Test("test/stream/test_stream", ["order"], "lib/kernels.o", "program's ow
 AWAY = Test("test/net/ring", [], "test/net/ring.o", "ring", env={"SHMEM_P2P": "0", "SHMEM_HEAP": "device"}) # in a build with UCX
 AWAY_STREAM = AWAY._replace(program="test/stream/test_stream", args=["order"], compiled="lib/away.o", only="stores and signals")
 PRODUCTS = Test("test/gemm/test_fused", [], "test/gemm/finish.o", "pool")
+COARSE = Test("test/buffer/buffer_coarse", [], "test/buffer/coarse.o")
 LIBRARY = "lib/libshmem.so.1.0.0"
 
 RELEASE = '  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");\n'
@@ -115,6 +116,13 @@ REMOVALS = {
     "products, direct: the wait": ("device/platform/amd/direct.hpp", "arch::wait_stores(); //", "//", PRODUCTS),
     "products, sums: settle": ("device/gemm/exchange.hpp", "device::settle(Workgroup{});", "arch::wg_sync();", PRODUCTS),
     "products, sums: the release": ("device/gemm/exchange.hpp", "arch::fence_release(); //", "//", PRODUCTS),
+    "nothing, of buffers": (ARCH, "", "", COARSE),
+    "buffers: the acquire": ("device/address.hpp", "if (kept && use == Use::loads) arch::fence_acquire();", "", COARSE),
+    "buffers: the release": ("device/address.hpp", "if (kept && use == Use::stores) arch::fence_release();", "", COARSE),
+    "buffers, streams: the release": ("device/coll.hip", "arch::fence_release();\n  arch::fence_acquire();", "arch::fence_acquire();",
+                                      COARSE._replace(compiled="lib/coll.o")),
+    "buffers, streams: the acquire": ("device/coll.hip", "arch::fence_release();\n  arch::fence_acquire();", "arch::fence_release();",
+                                      COARSE._replace(compiled="lib/coll.o")),
     "nothing, of other nodes": (ARCH, "", "", AWAY),
     "ring, await: the release": ("device/ring.hpp", "arch::store<Order::release, Range::device>(&t->seen", "arch::store<Order::relaxed, Range::device>(&t->seen", AWAY),
     "ring, get: the acquire": ("device/ring.hpp", "arch::fence_acquire();", "", AWAY),
@@ -152,9 +160,12 @@ TILES = "other waves' stores end at the loads of their next tile, and the pool w
 SAME = "the fence of 'channel, tell: the wait', where a test falls; here " + ENDS
 ONE_LINE = "a request, a reply and an errand are a line each, what a unit does to one line is in order, and loads of it pass by the caches"
 OF_HEAP = "what the host reads lies in the heap, which is fine-grained: no L2 holds it dirty"
+PACKETS = "HIP 5.2 seems to begin and end each kernel of a stream by the system's scope"
 STANDS = {
     "mi250x": {
         "Uniform: the scope of stores": "stores have none on gfx90a",
+        "buffers, streams: the release": PACKETS,
+        "buffers, streams: the acquire": PACKETS,
         "streams, channel, tell: the wait": SAME,
         "products, tiles: settle": TILES,
         "products, sums: settle": ENDS,
@@ -176,6 +187,10 @@ STANDS = {
         "products, sums: the release": "settle has waited; the rest is the write-back, and C is on the heap",
     },
     "mi300x": {
+        "buffers: the acquire": "only a gfx90a has it",
+        "buffers: the release": "only a gfx90a has it",
+        "buffers, streams: the release": "only a gfx90a asks for it",
+        "buffers, streams: the acquire": "only a gfx90a asks for it",
         "streams, channel, tell: the wait": SAME,
         "products, tiles: settle": TILES,
         "products, sums: settle": ENDS,

@@ -139,6 +139,11 @@ __global__ void readers(uint32_t *x, uint32_t *y, uint32_t *saw, uint32_t *count
   }
 }
 
+__global__ void count(uint32_t *p, int rounds) {
+  for (int r = 0; r < rounds; r++)
+    __hip_atomic_fetch_add(p, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+
 static int rounds = 60, failed;
 static hipStream_t streams[2];
 
@@ -183,6 +188,23 @@ static void message(const char *what, bool across, bool fine, int waves, int bef
   HIP(hipFree(m.flag));
   HIP(hipFree(m.data));
 }
+// Of two GPUs at one word: some are lost.
+static void atomics(const char *what, bool fine, bool wanted) {
+  bool lost = false;
+  for (int turn = 0; turn < (wanted ? 20 : 1) && !lost; turn++) { // where both are there at once
+    HIP(hipSetDevice(0));
+    uint32_t *p = room(1, fine), sum;
+    for (int d = 0; d < 2; d++) {
+      HIP(hipSetDevice(d));
+      hipLaunchKernelGGL(count, dim3(1), dim3(1), 0, streams[d], p, 10 * rounds);
+    }
+    finish();
+    HIP(hipMemcpy(&sum, p, 4, hipMemcpyDeviceToHost));
+    HIP(hipFree(p));
+    lost = sum != uint32_t(20 * rounds);
+  }
+  judge(what, lost, wanted);
+}
 static void race(const char *what, bool four, int how, bool wanted) {
   const int rounds = (four ? 100 : 10) * ::rounds; // all at once is rare
   HIP(hipSetDevice(0));
@@ -219,7 +241,7 @@ int main(int argc, char **argv) {
   HIP(hipGetDeviceProperties(&properties, 0));
   const bool seen = getenv("AMDGPU_STRICT") != nullptr, never = false;
   // The L2s of gfx942 keep fine-grained memory as well, and those of its dies know nothing of each other.
-  const bool kept = strncmp(properties.gcnArchName, "gfx90a", 6) ? seen : never;
+  const bool gfx90a = !strncmp(properties.gcnArchName, "gfx90a", 6), kept = gfx90a ? never : seen;
   message("one GPU: nothing", false, false, 1, no_release, no_release, no_acquire, seen);
   message("one GPU: wait for the stores", false, false, 1, no_release, wait, no_acquire, seen);
   message("one GPU: empty the L1", false, false, 1, no_release, no_release, empty_l1, seen);
@@ -239,6 +261,9 @@ int main(int argc, char **argv) {
           empty_l2, never);
   message("coarse-grained: the compiler's fences", true, false, 1, no_release, released, acquired,
           never);
+  // Those of gfx90a are done in the L2 of who asks, where that keeps the line.
+  atomics("fine-grained: atomics of two GPUs are lost", true, never);
+  atomics("coarse-grained: atomics of two GPUs are lost", false, gfx90a ? seen : never);
   // A barrier of the workgroup does not end what its other waves have stored.
   message("four waves: barrier, one releases", true, true, 4, no_release, released, acquired, seen);
   message("four waves: wait, barrier, one releases", true, true, 4, wait, released, acquired,

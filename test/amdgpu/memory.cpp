@@ -29,7 +29,8 @@ struct Memory {
   bool exported;
   void *user;
   std::vector<HSAuint32> mapped;
-  int from = 0, fd = -1; // of imported memory: the process, and a descriptor of its file
+  int from = 0, fd = -1;     // of imported memory: the process, and a descriptor of its file
+  uint8_t *probed = nullptr; // see Range
 };
 
 // Not destroyed when the process ends: threads of the runtime, and the processor, are still there.
@@ -68,6 +69,23 @@ void *map(void *at, size_t bytes, int fd, int64_t place) {
   return done == MAP_FAILED ? nullptr : done;
 }
 
+// On gfx90a a GPU's own coarse-grained memory is cached, and probed when others write. Behind such
+// memory the file has what they say of it, which takes memory where they do.
+bool is_probed(HSAuint32 node, HsaMemFlags flags) {
+  return strict_seed() && nodes().name == "gfx90a" && node && flags.ui32.CoarseGrain &&
+         !flags.ui32.Scratch;
+}
+uint8_t *map_probed(HSAuint32 node, HsaMemFlags flags, size_t bytes, int fd, int64_t place) {
+  if (!is_probed(node, flags)) return nullptr;
+  void *p = mmap(nullptr, bytes + probed_more, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                 fd, place + int64_t(bytes));
+  if (p == MAP_FAILED) stop(nullptr, "no address space for what probes say of %zu bytes", bytes);
+  return static_cast<uint8_t *>(p);
+}
+void unmap_probed(const Memory &m) {
+  if (m.probed) munmap(m.probed, m.bytes + probed_more);
+}
+
 struct Handle { // in 32 bytes
   int32_t pid, fd;
   int64_t place;
@@ -86,7 +104,8 @@ Range range_of(const void *address) {
   const Memory &m = at->second;
   return {reinterpret_cast<const uint8_t *>(at->first), m.bytes, m.node,
           m.flags.ui32.CoarseGrain != 0,
-          name_of(m.from ? m.from : getpid(), m.place < 0 ? int64_t(at->first) : m.place)};
+          name_of(m.from ? m.from : getpid(), m.place < 0 ? int64_t(at->first) : m.place),
+          m.probed};
 }
 uint64_t memory_version() {
   return version;
@@ -108,13 +127,16 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
   const bool counts = node && !flags.ui32.Scratch;
   if (counts && used[node] + bytes > nodes().memory_mib << 20) return HSAKMT_STATUS_NO_MEMORY;
   const int64_t place = file_end;
-  if (ftruncate(file, place + int64_t(bytes))) return HSAKMT_STATUS_NO_MEMORY;
+  const auto whole = int64_t(is_probed(node, flags) ? 2 * bytes + probed_more : bytes);
+  if (ftruncate(file, place + whole)) return HSAKMT_STATUS_NO_MEMORY;
   void *at = map(flags.ui32.FixedAddress ? *address : nullptr, bytes, file, place);
   if (!at) return HSAKMT_STATUS_NO_MEMORY;
-  file_end += int64_t(bytes);
+  file_end += whole;
   if (counts) used[node] += bytes;
   version++;
-  memory[uintptr_t(at)] = {HSA_POINTER_ALLOCATED, bytes, place, node, flags, false, nullptr, {}};
+  Memory &m = memory[uintptr_t(at)] = {
+      HSA_POINTER_ALLOCATED, bytes, place, node, flags, false, nullptr, {}};
+  m.probed = map_probed(node, flags, bytes, file, place);
   *address = at;
   return HSAKMT_STATUS_SUCCESS;
 }
@@ -127,13 +149,15 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
     return HSAKMT_STATUS_INVALID_PARAMETER;
   const Memory &m = at->second;
   munmap(address, m.bytes);
+  unmap_probed(m);
   // Another process that has it mapped keeps it, and uses it without a fault: the kernel's driver counts the references to a buffer, and
   // an import is one (amdgpu_amdkfd_gpuvm_import_dmabuf, and kfd_ipc_obj of its handle).
   const bool pinned = m.exported && (nodes().pins || marked(file, m.place, Mark::mapped));
   if (m.exported)
     mark(file, m.place, Mark::lives, false);
   else
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.place, int64_t(m.bytes));
+    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.place,
+              int64_t(m.probed ? 2 * m.bytes + probed_more : m.bytes));
   if (m.node && !m.flags.ui32.Scratch && !pinned) used[m.node] -= m.bytes;
   memory.erase(at);
   version++;
@@ -158,6 +182,7 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *address) {
   if (at == memory.end()) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
   if (at->second.type == HSA_POINTER_REGISTERED_SHARED) {
     munmap(address, at->second.bytes);
+    unmap_probed(at->second);
     close(at->second.fd);
   }
   if (at->second.type != HSA_POINTER_ALLOCATED) memory.erase(at);
@@ -208,7 +233,8 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
                            nullptr,
                            {},
                            h.pid,
-                           fd};
+                           fd,
+                           map_probed(h.node, flags, h.bytes, fd, h.place)};
   *address = at;
   *bytes = h.bytes;
   return HSAKMT_STATUS_SUCCESS;

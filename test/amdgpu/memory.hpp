@@ -13,10 +13,15 @@ inline constexpr uint64_t shared_base = uint64_t(1) << 48, private_base = uint64
 struct Range {
   const uint8_t *begin = nullptr;
   size_t bytes = 0;
-  unsigned node = 0;   // whose memory it is
-  bool coarse = false; // coherent only where kernels begin and end, or fences are
-  uint64_t name = 0;   // the same number in all processes that have it
+  unsigned node = 0;         // whose memory it is
+  bool coarse = false;       // coherent only where kernels begin and end, or fences are
+  uint64_t name = 0;         // the same number in all processes that have it
+  uint8_t *probed = nullptr; // of memory that others' writes probe, see below
 };
+// A byte for each, which every write of another GPU's changes, and a word, which is not 0 while
+// some L2 compares, or changes, both.
+inline constexpr size_t probed_more = 4096;
+
 Range range_of(const void *address); // the allocation that holds it
 inline uint64_t name_of(int pid, int64_t place) {
   return uint64_t(pid) << 42 ^ uint64_t(place);

@@ -62,8 +62,16 @@ private:
     bool filled = false;
     uint64_t dirty = 0; // a bit a byte
     alignas(8) uint8_t data[size];
+    // Of probed memory: what others' writes have changed, the word that is taken for it, and, of
+    // this GPU's own, how that was when a byte became dirty.
+    uint8_t *probed = nullptr;
+    uint32_t *taken = nullptr;
+    uint8_t seen[size];
   };
   Keep keep_of(uint64_t address);
+  void know(uint64_t at, Line &line, Keep keep); // which it was asked for last
+  void touch(Line &line, uint64_t bytes);        // they become dirty
+  void probe(Line &line);                        // what others have written since is not
   void fill(uint64_t at, Line &line);
   void clean(uint64_t at, Line &line);
   template <class F> void take(F gone);
@@ -75,6 +83,7 @@ private:
   uint64_t known_from_ = 1, known_to_ = 0, version_ = 0; // the allocation that was asked for last
   Keep known_ = Keep::nothing;
   bool known_own_ = false;
+  uint8_t *known_probed_ = nullptr;
 };
 
 struct Late;

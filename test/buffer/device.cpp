@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Pieces of memory of the program's own on the GPU that have been made symmetric: what the host's
 // routines can do there. The host may not reach it, so what is there is looked at by copies.
+#include "objects.hpp"
 #include <cstdio>
-#include <cstdlib>
-#include <hip/hip_runtime_api.h>
-#include <shmem.h>
-#include <shmemx.h>
-#include <vector>
 
 namespace {
 
 int me, npes;
+bool atomics; // can be done on what peers have of hipMalloc's
 
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
@@ -63,11 +60,13 @@ void use_in_team() {
   shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 7);
   CHECK(seen(a, n) == row(pe(mine - 1) * 100000L));
   shmem_team_sync(team);
-  shmem_long_atomic_add(a, 1, pe(0));
-  shmem_quiet();
-  shmem_team_sync(team);
-  CHECK(shmem_long_g(a, pe(0)) == pe(-1) * 100000L + count);
-  shmem_team_sync(team);
+  if (atomics) {
+    shmem_long_atomic_add(a, 1, pe(0));
+    shmem_quiet();
+    shmem_team_sync(team);
+    CHECK(shmem_long_g(a, pe(0)) == pe(-1) * 100000L + count);
+    shmem_team_sync(team);
+  }
   set(a, row(mine));
   shmem_team_sync(team);
   shmem_long_sum_reduce(team, a, a, n);
@@ -78,6 +77,19 @@ void use_in_team() {
   OK(hipFree(a));
   shmem_team_destroy(evens);
   shmem_team_destroy(odds);
+}
+
+void use_atomics(long *a) {
+  const int next = (me + 1) % npes;
+  set(a, {0, me, 7});
+  shmem_barrier_all();
+  for (int i = 0; i < 20; i++) shmem_long_atomic_inc(a, 0);
+  CHECK(shmem_long_atomic_swap(a + 1, -1, next) == next);
+  CHECK(shmem_long_atomic_fetch_add(a + 2, 5, me) == 7);
+  shmem_barrier_all();
+  CHECK(shmem_long_atomic_fetch(a, 0) == 20L * npes);
+  CHECK(one(a + 1) == -1);
+  shmem_barrier_all();
 }
 
 // a and b are two buffers, of `room` each.
@@ -109,16 +121,7 @@ void use(long *a, long *b) {
   const Longs strided = seen(a + 100, 150);
   for (size_t i = 0; i < 50; i++) CHECK(strided[3 * i] == last * 100000L + 2 * long(i));
 
-  set(a, {0, me});
-  shmem_barrier_all();
-  for (int i = 0; i < 20; i++) shmem_long_atomic_inc(a, 0);
-  CHECK(shmem_long_atomic_swap(a + 1, -1, next) == next);
-  CHECK(shmem_long_atomic_fetch_add(a + 2, 5, me) == 100000L * last + 2);
-  shmem_barrier_all();
-  CHECK(shmem_long_atomic_fetch(a, 0) == 20L * npes);
-  CHECK(one(a + 1) == -1);
-  shmem_barrier_all();
-
+  if (atomics) use_atomics(a);
   for (size_t count : {size_t(3), n}) {
     set(a, row(me));
     shmem_barrier_all();
@@ -153,11 +156,23 @@ void use(long *a, long *b) {
   shmem_barrier_all();
 }
 
+// Fine-grained memory has atomics everywhere.
+void use_fine(long *b, size_t bytes) {
+  auto *const fine = static_cast<long *>(device_memory(bytes, true));
+  CHECK(fine);
+  shmemx_buffer_t handle;
+  shmemx_buffer_register(fine, bytes, &handle);
+  use(fine, b);
+  use_atomics(fine);
+  shmemx_buffer_unregister(handle);
+  OK(hipFree(fine));
+}
+
 } // namespace
 
 int main() {
   shmem_init();
-  me = shmem_my_pe(), npes = shmem_n_pes();
+  me = shmem_my_pe(), npes = shmem_n_pes(), atomics = atomics_on_coarse();
   // Two pieces of one allocation, at other places on each PE, and one of another.
   long *all, *other;
   const size_t bytes = room * sizeof(long);
@@ -170,6 +185,7 @@ int main() {
   shmemx_buffer_register(other, bytes, &hc);
   use(a, b);
   use(other, a);
+  use_fine(a, bytes);
   shmemx_buffer_unregister(ha);
   CHECK(!shmem_addr_accessible(a, me));
   use(b, other); // its allocation is still open

@@ -45,7 +45,7 @@ void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size
   static shmem_team_t team;
   static shmem_ctx_t ctx;
   if (!words) {
-    words = static_cast<char *>(device_alloc(256, 0));
+    words = static_cast<char *>(device_alloc(256, 0, true));
     CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0,
           "split");
     CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");

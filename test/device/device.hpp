@@ -23,8 +23,8 @@ extern "C" {
 
 extern hipStream_t stream; // of the tests; not the default one
 
-// Device memory of the heap, the same on all PEs, filled with a byte.
-void *device_alloc(size_t bytes, int fill);
+// Device memory of the heap, the same on all PEs, filled with a byte; see object_alloc.
+void *device_alloc(size_t bytes, int fill, bool atomics = false);
 
 // Returns when it is there, which hipMemcpy does not promise of pageable memory.
 inline void to_device(void *dest, const void *source, size_t bytes) {

@@ -296,7 +296,7 @@ struct Buffers {
   unsigned *bad;
   Buffers() {
     words = static_cast<uint64_t *>(device_alloc(8 * line * 8, 0));
-    sig = static_cast<uint64_t *>(device_alloc(8, 0));
+    sig = static_cast<uint64_t *>(device_alloc(8, 0, true));
     // A collection of 1,500 words of each PE is the most.
     data = static_cast<uint32_t *>(device_alloc((8192 + size_t(npes) * 1500) * 4, 0));
     bad = static_cast<unsigned *>(device_alloc(4, 0));

@@ -22,7 +22,7 @@ void make_buffers() {
   if (source) return;
   source = static_cast<unsigned char *>(device_alloc(room, 0));
   dest = static_cast<unsigned char *>(device_alloc(room, 0));
-  sig = static_cast<uint64_t *>(device_alloc(64, 0));
+  sig = static_cast<uint64_t *>(device_alloc(64, 0, true));
   model = static_cast<unsigned char *>(malloc(room));
   seen = static_cast<unsigned char *>(malloc(room));
   for (size_t i = 0; i < room; i++) model[i] = byte_of(me, i);

@@ -6,8 +6,8 @@
 
 hipStream_t stream;
 
-void *device_alloc(size_t bytes, int fill) {
-  void *p = object_alloc(bytes);
+void *device_alloc(size_t bytes, int fill, bool atomics) {
+  void *p = object_alloc(bytes, atomics);
   CHECK(p, "no %zu bytes of device heap", bytes);
   HIP(hipMemsetAsync(p, fill, bytes, stream));
   finish_all();
@@ -216,7 +216,7 @@ void own_scopes(void) {
   constexpr size_t n = 1000;
   int *source = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0)),
       *dest = static_cast<int *>(device_alloc(3 * n * sizeof(int), 0));
-  uint64_t *sig = static_cast<uint64_t *>(device_alloc(8, 0));
+  uint64_t *sig = static_cast<uint64_t *>(device_alloc(8, 0, true));
   unsigned *counter = static_cast<unsigned *>(device_alloc(4, 0));
   static int host[3 * n];
   for (size_t i = 0; i < 3 * n; i++) host[i] = me * 10000 + int(i);
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(1024)
   dest[4] = shmem_atomic_fetch(dest + 3, right);
 }
 void generics(void) {
-  int *dest = static_cast<int *>(device_alloc(5 * sizeof(int), 0));
+  int *dest = static_cast<int *>(device_alloc(5 * sizeof(int), 0, true));
   double *d = static_cast<double *>(device_alloc(4 * sizeof(double), 0));
   uint64_t *sig = static_cast<uint64_t *>(device_alloc(8, 0));
   const int value = 900 + me;

@@ -102,6 +102,10 @@ LEFT = (
 # SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
 
+# Of gfx90a, which releases what it has stored in coarse-grained memory of another GPU, and acquires before it loads there.
+KEEPS = {"p": 1, "p_short": 1, "g": 1, "put": 1, "putmem_wave": 1, "put_wg": 1, "get_wg": 1, "put_signal_wg": 1, "fence": 2, "quiet": 1,
+         "barrier_all": 1, "barrier_all_wg": 1}
+
 # What loops that move data need on the way, by Little's law: the rate of a GPU's links times the time until one answers.
 # test/amdgpu/clock.txt has both, with where they are from.
 _rows = {words[0]: words[1:4] for words in map(str.split, (Path(__file__).parent.parent / "amdgpu/clock.txt").read_text().splitlines())}

@@ -156,7 +156,7 @@ void rma(void) {
   constexpr size_t large = 5 << 20;
   source = device_alloc(large, 0);
   dest = device_alloc(large, 0);
-  auto *words = reinterpret_cast<uint64_t *>(device_alloc(4096, 0));
+  auto *words = reinterpret_cast<uint64_t *>(device_alloc(4096, 0, true));
   uint64_t *sig = words, *counter = words + 8, *seen = words + 16, *out = words + 100;
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   std::vector<unsigned char> data(large);

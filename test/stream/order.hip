@@ -128,7 +128,7 @@ void graphs(void) {
       *sum = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0));
   int *other = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)),
       *gathered = reinterpret_cast<int *>(device_alloc(64 * sizeof(int), 0));
-  auto *sig = reinterpret_cast<uint64_t *>(device_alloc(8, 0));
+  auto *sig = reinterpret_cast<uint64_t *>(device_alloc(8, 0, true));
   start(x, few);
   hipGraph_t graph;
   hipGraphExec_t exec;
@@ -246,7 +246,7 @@ void tables(void) {
 void own_errors(void) {
   CHECK(hipPeekAtLastError() == hipSuccess, "init leaves an error: %s",
         hipGetErrorString(hipPeekAtLastError()));
-  int *x = reinterpret_cast<int *>(device_alloc(2 * sizeof(int), 0));
+  int *x = reinterpret_cast<int *>(device_alloc(2 * sizeof(int), 0, true));
   const hipError_t error = hipSetDevice(12345);
   CHECK(error != hipSuccess, "a device 12345");
   int device;

@@ -25,8 +25,8 @@ inline void finish_all() {
   HIP(hipDeviceSynchronize());
   shmem_barrier_all();
 }
-inline char *device_alloc(size_t bytes, int fill) {
-  void *p = object_alloc(bytes);
+inline char *device_alloc(size_t bytes, int fill, bool atomics = false) {
+  void *p = object_alloc(bytes, atomics);
   CHECK(p, "no %zu bytes of device heap", bytes);
   HIP(hipMemset(p, fill, bytes));
   finish_all();

@@ -19,6 +19,10 @@ namespace shmem::arch {
 #define SHMEM_LOAD_AUX_ 1
 #define SHMEM_STORE_AUX_ 0
 #endif
+#if defined __gfx90a__
+// By LLVM's guide and the kernel's driver, which maps such memory as MTYPE NC.
+inline constexpr bool keeps_peers = true;
+#endif
 template <class V> SHMEM_D_ void store_16(void *p, V v) {
 #if SHMEM_SC_BITS_
   // No vector instruction may write the registers of a store of more than 8 bytes within two wait

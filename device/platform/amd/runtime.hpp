@@ -40,6 +40,8 @@ inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
 }
 
+bool kept_by_peers(const void *p, int device); // memory.cpp
+
 inline hipError_t module_global(void **p, size_t *bytes, void *module, const char *name) {
   return hipModuleGetGlobal(p, bytes, static_cast<hipModule_t>(module), name);
 }
@@ -56,10 +58,21 @@ inline double link_rate(int device) {
 // HIP 5.2 asks ROCr for access to an allocation when such a copy first meets it. ROCr refuses this
 // for imported allocations, which have it already; the copy fails, HIP remembers that it has asked,
 // and the next copy works. There are two sides, so two copies may fail. (Seen 2026-11 with ROCm
-// 5.2.3; later versions of ROCr do not refuse.)
+// 5.2.3; later versions of ROCr do not refuse.) In a graph nobody tries again, and hipGraphLaunch
+// gives the error: there each row is a copy of its own, which asks for nothing.
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {
-  hipError_t error = hipErrorInvalidValue;
+  hipError_t error = hipSuccess;
+  hipStreamCaptureStatus captures = hipStreamCaptureStatusNone;
+  if (HIP_VERSION < 50300000) error = hipStreamIsCapturing(stream, &captures);
+  if (captures != hipStreamCaptureStatusNone) {
+    for (size_t row = 0; row < height && error == hipSuccess; row++)
+      error = hipMemcpyAsync(static_cast<char *>(dest) + row * dest_pitch,
+                             static_cast<const char *>(source) + row * source_pitch, width,
+                             hipMemcpyDefault, stream);
+    return error;
+  }
+  error = hipErrorInvalidValue;
   for (int tries = 0; tries < 3 && error == hipErrorInvalidValue; tries++) {
     error = hipMemcpy2DAsync(dest, dest_pitch, source, source_pitch, width, height,
                              hipMemcpyDefault, stream);
