@@ -99,6 +99,7 @@ std::optional<void *> slow_address(const Access &a) {
   const Region *r = region(a.p);
   if (!r) not_symmetric(a.fn, a.arg, a.p);
   buffer::check_at(a.fn, a.arg, a.p, *r, a.pe);
+  if (a.atomic) buffer::check_atomic(a.fn, a.arg, a.p, a.pe);
   return in(*r, a.p, a.pe);
 }
 

@@ -2,9 +2,8 @@
 // From a symmetric address here to the same object of a peer: a range check, a load, an add.
 #pragma once
 #include "log.hpp"
-#include "net.hpp"
+#include "object.hpp"
 #include "state.hpp"
-#include "sync.hpp"
 #include "team.hpp"
 #include <optional>
 
@@ -21,6 +20,7 @@ struct Access {
   size_t bytes, align;
   int pe;
   const void *other; // where as many bytes are read or written locally, or no_other
+  bool atomic;       // an atomic, which not all memory of a GPU has
 };
 inline const void *const no_other = reinterpret_cast<const void *>(~uintptr_t(0));
 
@@ -44,84 +44,80 @@ template <class T>
 [[gnu::always_inline]] inline T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
   if (self.fast.has(p) && is_near(pe)) [[likely]]
     return reinterpret_cast<T *>(uintptr_t(p) + heap_delta[pe]);
-  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other});
+  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), pe, no_other, false});
   if (!there) not_mapped(fn, pe);
   return static_cast<T *>(*there);
 }
 
-// The path that an access took. careful() tells whether the GPU may have to help, which it never
-// has to on the fast one.
-struct Fast {
-  static constexpr bool careful() { return false; }
-};
-struct Slow {
-  static bool careful() { return self.careful; }
-};
-
 // While it lives something is asked of another node, by a context if that was created.
 class Begins {
   Context *by;
+  void begun() const {
+    const std::atomic_ref last_of(by->begun);
+    const uint64_t last = net::last_begun();
+    uint64_t seen = last_of.load(std::memory_order_relaxed);
+    while (seen < last && !last_of.compare_exchange_weak(seen, last, std::memory_order_relaxed)) {
+    }
+  }
 
 public:
   explicit Begins(Context *by) : by(by) {}
   ~Begins() {
-    if (!by) return;
-    const std::atomic_ref begun(by->begun);
-    const uint64_t last = net::last_begun();
-    uint64_t seen = begun.load(std::memory_order_relaxed);
-    while (seen < last && !begun.compare_exchange_weak(seen, last, std::memory_order_relaxed)) {
-    }
+    if constexpr (net::built)
+      if (by) begun();
   }
   Begins(const Begins &) = delete;
   Begins &operator=(const Begins &) = delete;
 };
 
-// Calls f(the object at PE pe of the context's team, Fast or Slow). f also takes the net::Remote of
-// a PE that is not mapped. The slow path is a function of its own that ends with f, so that nothing
-// lives across a call in the fast one, which therefore needs no stack.
+// Calls f(the object at PE pe of the context's team), see object.hpp. The slow path is a function of
+// its own that ends with f, so that nothing lives across a call in the fast one, which therefore
+// needs no stack.
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
-                                   const void *other, F f) {
+                                   const void *other, bool atomic, F f) {
+  using Object = std::remove_const_t<T>;
   const int r = rank(fn, c, pe);
-  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other});
-  if constexpr (net::built)
-    if (!there) {
-      const Begins begins(created(c));
-      return f(net::Remote<T>{p, r}, Slow{});
-    }
-  return f(static_cast<T *>(*there), Slow{});
+  const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other, atomic});
+  const Begins begins(net::built && !there ? created(c) : nullptr);
+  return with_object(static_cast<Object *>(there.value_or(nullptr)), const_cast<Object *>(p), r, f);
 }
-template <class C, class T, class F>
+template <class C, class T, class F, class G>
 [[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
-                                             T *p, size_t n, int pe, const void *other, F f) {
+                                             T *p, size_t n, int pe, const void *other, bool atomic,
+                                             F fast, G slow) {
   if (span.has(p)) [[likely]] { // so nothing is to be checked, the context neither
     int r = plain_rank(c, pe);
-    if (is_near(r)) [[likely]]
-      return f(reinterpret_cast<T *>(uintptr_t(p) + heap_delta[r]), Fast{});
+    if (is_near(r)) [[likely]] {
+      using Object = std::remove_const_t<T>;
+      return fast(MappedObject<Object>(reinterpret_cast<Object *>(uintptr_t(p) + heap_delta[r])));
+    }
   }
-  return slow_access(fn, arg, c, p, n, pe, other, f);
+  return slow_access(fn, arg, c, p, n, pe, other, atomic, slow);
 }
 // For a transfer, whose other side may be anywhere.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access(const char *fn, const char *arg, C c, T *p, size_t n,
                                           int pe, const void *other, F f) {
-  return access_in(self.fast, fn, arg, c, p, n, pe, other, f);
+  return access_in(self.fast, fn, arg, c, p, n, pe, other, false, f, f);
 }
 // For one element, whose value is in a register.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_word(const char *fn, const char *arg, C c, T *p, int pe,
-                                               F f) {
-  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, f);
+                                               F f, bool atomic = false) {
+  return access_in(self.word, fn, arg, c, p, 1, pe, no_other, atomic, f, f);
 }
-
+template <class C, class T, class F>
+[[gnu::always_inline]] inline auto access_atomic(const char *fn, C c, T *dest, int pe, F f) {
+  return access_word(fn, "dest", c, dest, pe, f, true);
+}
 // The same for a read, which a program may do over and over until the value changes.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_read(const char *fn, const char *arg, C c, const T *p,
-                                               int pe, F f) {
-  return access_in(self.read, fn, arg, c, p, 1, pe, no_other, [=](auto s, auto way) {
-    const auto value = f(s, way);
-    if constexpr (std::is_same_v<decltype(s), const T *> && std::is_same_v<decltype(way), Slow>)
-      polled(s, &value, sizeof value);
+                                               int pe, F f, bool atomic = false) {
+  return access_in(self.read, fn, arg, c, p, 1, pe, no_other, atomic, f, [=](auto object) {
+    const auto value = f(object);
+    object.looked(value);
     return value;
   });
 }

@@ -144,31 +144,5 @@ void wait(shmemx_stream_t stream);
 // Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
 uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond);
 
-// The same with the names of std::atomic_ref.
-template <class T> class Atomic {
-  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  static_assert(sizeof(T) == sizeof(Word));
-  T *p;
-  T act(Amo op, T value = T{}, T cond = T{}) const {
-    return std::bit_cast<T>(
-        Word(atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
-  }
-
-public:
-  explicit Atomic(T *p) : p(p) {}
-  using order = std::memory_order;
-  T load(order = {}) const { return act(Amo::fetch); }
-  void store(T value, order = {}) const { act(Amo::set, value); }
-  T exchange(T value) const { return act(Amo::swap, value); }
-  bool compare_exchange_strong(T &seen, T value, order = {}) const {
-    const T old = std::exchange(seen, act(Amo::compare_swap, value, seen));
-    return !memcmp(&old, &seen, sizeof old);
-  }
-  T fetch_add(T value, order = {}) const { return act(Amo::add, value); }
-  T fetch_and(T value) const { return act(Amo::and_, value); }
-  T fetch_or(T value) const { return act(Amo::or_, value); }
-  T fetch_xor(T value) const { return act(Amo::xor_, value); }
-};
-
 } // namespace gpu
 } // namespace shmem

@@ -69,16 +69,16 @@ void serve_one(const Request &q) {
   char *const local = reinterpret_cast<char *>(self.device.base + q.move.local);
   switch (q.what) {
   case Request::put:
-    return net::put({at, q.pe}, local, {q.move.bytes, q.move.n, q.move.dst, q.move.sst}, true);
+    return net::put(at, q.pe, local, {q.move.bytes, q.move.n, q.move.dst, q.move.sst}, true);
   case Request::get:
-    return net::get(local, {at, q.pe}, {q.move.bytes, q.move.n, q.move.sst, q.move.dst}, true);
+    return net::get(local, at, q.pe, {q.move.bytes, q.move.n, q.move.sst, q.move.dst}, true);
   case Request::put_words:
     if (q.bytes > sizeof q.word) bad_request(q);
-    return net::put({at, q.pe}, q.word, {q.bytes}, true);
+    return net::put(at, q.pe, q.word, {q.bytes}, true);
   case Request::get_words: {
     uint64_t words[std::size(Reply{}.word)];
     if (q.bytes > sizeof words) bad_request(q);
-    net::get(words, {at, q.pe}, {q.bytes}, false);
+    net::get(words, at, q.pe, {q.bytes}, false);
     return answer(q, words, sizeof words);
   }
   case Request::flags: {

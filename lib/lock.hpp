@@ -6,7 +6,6 @@
 #pragma once
 #include "address.hpp"
 #include "buffer.hpp"
-#include "gpu.hpp"
 #include "order.hpp"
 #include "sync.hpp"
 
@@ -37,23 +36,20 @@ inline Home home(const char *fn, long *lock) {
   if constexpr (net::built)
     if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
   auto *const there = reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
-  if (self.careful && gpu::is_far(there)) buffer::check_atomic(fn, "lock", lock, pe);
+  if (self.careful) buffer::check_atomic(fn, "lock", lock, pe);
   return {there, pe, true};
 }
 
 // Calls f(one of the two).
 template <class F> auto with(const Home &h, uint32_t Counters::*which, F f) {
-  uint32_t &word = h.p->*which;
-  if constexpr (net::built)
-    if (!h.mapped) return f(net::Atomic<uint32_t>({&word, h.pe}));
-  if (self.careful && gpu::is_far(&word)) return f(gpu::Atomic<uint32_t>(&word));
-  return f(std::atomic_ref<uint32_t>(word));
+  uint32_t *const word = &(h.p->*which);
+  return with_object(h.mapped ? word : nullptr, word, h.pe, f);
 }
 inline uint32_t load(const Home &h, uint32_t Counters::*which) {
-  return with(h, which, [](auto a) { return a.load(std::memory_order_acquire); });
+  return with(h, which, [](auto a) { return a.fetch(std::memory_order_acquire); });
 }
 inline uint32_t next(const Home &h, uint32_t Counters::*which, std::memory_order order) {
-  return with(h, which, [=](auto a) { return a.fetch_add(1, order); });
+  return with(h, which, [=](auto a) { return a.template fetch_op<Amo::add>(1, order); });
 }
 
 inline void set_lock(const char *fn, long *lock) {
@@ -75,7 +71,7 @@ inline int test_lock(const char *fn, long *lock) {
   const uint32_t served = load(h, &Counters::served);
   const int failed = with(h, &Counters::given, [=](auto given) {
     uint32_t free = served;
-    return !given.compare_exchange_strong(free, served + 1, std::memory_order_acquire);
+    return !given.compare_swap(free, served + 1, std::memory_order_acquire);
   });
   if (failed) poll_failed();
   return failed;

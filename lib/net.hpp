@@ -38,27 +38,22 @@ void tell_exit(int status);
 
 int node_of(int pe); // nodes are numbered by their first PEs
 int nodes();
-// An object of a PE that is not mapped; p is where this PE has it.
-template <class T> struct Remote {
-  T *p;
-  int pe;
-};
-
 // n blocks of bytes, which start so many bytes from each other there and here.
 struct Blocks {
   size_t bytes, n = 1, there = 0, here = 0;
 };
 enum class Way : uint8_t { put, get };
-// later: done at the next quiet, else when it returns (of a put: here may change).
+// An object of PE pe is named by where this PE has it. later: done at the next quiet, else when it
+// returns (of a put: here may change).
 void move(Way way, void *there, int pe, void *here, const Blocks &blocks, bool later);
-inline void put(Remote<void> dest, const void *source, const Blocks &blocks, bool later) {
-  move(Way::put, dest.p, dest.pe, const_cast<void *>(source), blocks, later);
+inline void put(void *dest, int pe, const void *source, const Blocks &blocks, bool later) {
+  move(Way::put, dest, pe, const_cast<void *>(source), blocks, later);
 }
-inline void get(void *dest, Remote<const void> source, const Blocks &blocks, bool later) {
-  move(Way::get, const_cast<void *>(source.p), source.pe, dest, blocks, later);
+inline void get(void *dest, const void *source, int pe, const Blocks &blocks, bool later) {
+  move(Way::get, const_cast<void *>(source), pe, dest, blocks, later);
 }
 // Done there before the atomics that are asked of that PE after it.
-void put_in_order(Remote<void> dest, const void *source, size_t bytes);
+void put_in_order(void *dest, int pe, const void *source, size_t bytes);
 // Whether small stores of this thread to one PE in a row go together: when as many have come as a
 // message takes, and at the latest by send_gathered or quiet.
 void gather_stores(bool on);
@@ -95,46 +90,5 @@ uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t 
 // must not wait; without `then` the next quiet completes it.
 void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
                   void (*then)(void *, uint64_t) = nullptr, void *arg = nullptr);
-
-template <class T> class Atomic {
-  Remote<T> at;
-  using Bits = std::conditional_t<
-      sizeof(T) == 1, uint8_t,
-      std::conditional_t<sizeof(T) == 2, uint16_t,
-                         std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
-  static_assert(sizeof(T) <= 8);
-  static uint64_t bits(T value) {
-    Bits b;
-    __builtin_memcpy(&b, &value, sizeof b);
-    return b;
-  }
-  T of(uint64_t word) const {
-    const Bits b = Bits(word);
-    T value;
-    __builtin_memcpy(&value, &b, sizeof value);
-    return value;
-  }
-  T ask(Amo op, T value, T cond = T{}) {
-    return of(atomic(at.p, at.pe, op, sizeof(T), bits(value), bits(cond)));
-  }
-
-public:
-  explicit Atomic(Remote<T> at) : at(at) {}
-  T load(std::memory_order = {}) { return ask(Amo::fetch, T{}); }
-  void later(Amo op, T value) { // done at the next quiet
-    atomic_later(at.p, at.pe, op, sizeof(T), bits(value), 0);
-  }
-  void store(T value, std::memory_order = {}) { later(Amo::set, value); }
-  T exchange(T value) { return ask(Amo::swap, value); }
-  bool compare_exchange_strong(T &seen, T value, std::memory_order = {}) {
-    const uint64_t before = bits(seen);
-    seen = ask(Amo::compare_swap, value, seen);
-    return bits(seen) == before;
-  }
-  T fetch_add(T value, std::memory_order = {}) { return ask(Amo::add, value); }
-  T fetch_and(T value) { return ask(Amo::and_, value); }
-  T fetch_or(T value) { return ask(Amo::or_, value); }
-  T fetch_xor(T value) { return ask(Amo::xor_, value); }
-};
 
 } // namespace shmem::net

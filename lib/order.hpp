@@ -3,27 +3,10 @@
 // user has synchronized with.
 #pragma once
 #include "address.hpp"
-#include "gpu.hpp"
 #include "log.hpp"
 #include <vector>
 
 namespace shmem {
-
-// Of what is begun at other nodes the last number that this context waits for.
-inline uint64_t last_begun(Context *only) {
-  return only ? std::atomic_ref(only->begun).load(std::memory_order_relaxed) : net::last_begun();
-}
-// What kernels have asked for, and copies by the GPU, are of any context.
-inline void finish_gpu() {
-  if constexpr (net::built) gpu::finish_ring();
-  gpu::finish();
-}
-// Waits for every operation that is on its way, by the GPU or to another node, or for what this
-// context has asked of another node.
-inline void finish(Context *only = nullptr) {
-  finish_gpu();
-  if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
-}
 
 namespace api {
 
@@ -73,9 +56,7 @@ template <class C>
       fatal("%s: target_pes[%zu] = %d: PEs are 0 to %d", fn, i, pes[i], size - 1);
     if (const int pe = plain_rank(c, pes[i]); local_of(pe) < 0) far.push_back(pe);
   }
-  finish_gpu();
-  if constexpr (net::built)
-    if (!far.empty()) net::quiet_at(far.data(), far.size(), last_begun(created(c)));
+  finish_at(far.data(), far.size(), created(c));
   full_fence();
 }
 template <class C> inline void pe_quiet(const char *fn, C c, const int *target_pes, size_t npes) {

@@ -3,8 +3,6 @@
 // the non-blocking forms are the blocking ones, except for copies by the GPU.
 #pragma once
 #include "address.hpp"
-#include "copy.hpp"
-#include "gpu.hpp"
 
 namespace shmem {
 
@@ -20,49 +18,18 @@ inline size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
                                                 ptrdiff_t dst, ptrdiff_t sst, size_t least,
                                                 size_t n);
 
-template <class T>
-inline void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
-                        size_t nblocks) {
-  if (self.far && (gpu::is_far(d) || gpu::is_far(s))) [[unlikely]]
-    return gpu::copy_2d(d, size_t(dst) * sizeof(T), s, size_t(sst) * sizeof(T), bsize * sizeof(T),
-                        nblocks);
-  for (size_t i = 0; i < nblocks; i++, d += dst, s += sst)
-    if (bsize == 1)
-      copy_one(d, s);
-    else
-      copy(d, s, bsize * sizeof(T));
-}
-
 namespace api {
 
-// One side is a peer's. later: it only has to be done by the next quiet.
-template <class T>
-[[gnu::always_inline]] inline void move(T *d, const T *s, size_t n, auto way, bool later) {
-  if (way.careful() && later && (gpu::is_far(d) || gpu::is_far(s)))
-    gpu::start_copy(d, s, n * sizeof(T));
-  else if (n == 1 && !way.careful())
-    copy_one(d, s);
-  else
-    copy(d, s, n * sizeof(T));
-}
-
-template <class T> inline void move(net::Remote<T> d, const T *s, size_t n, auto, bool later) {
-  net::put({d.p, d.pe}, s, {n * sizeof(T)}, later);
-}
-template <class T> inline void move(T *d, net::Remote<const T> s, size_t n, auto, bool later) {
-  net::get(d, {s.p, s.pe}, {n * sizeof(T)}, later);
-}
-
-#define TRANSFER(put, get, later)                                                                  \
+#define TRANSFER(to, from, later)                                                                  \
   template <class C, class T>                                                                      \
-  inline void put(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+  inline void to(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {           \
     access(fn, "dest", c, dest, nelems, pe, source,                                                \
-           [=](auto d, auto way) { move(d, source, nelems, way, later); });                        \
+           [=](auto d) { d.put(source, nelems, later); });                                         \
   }                                                                                                \
   template <class C, class T>                                                                      \
-  inline void get(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {          \
+  inline void from(const char *fn, C c, T *dest, const T *source, size_t nelems, int pe) {         \
     access(fn, "source", c, source, nelems, pe, dest,                                              \
-           [=](auto s, auto way) { move(dest, s, nelems, way, later); });                          \
+           [=](auto s) { s.get(dest, nelems, later); });                                           \
   }
 TRANSFER(put, get, false)
 TRANSFER(put_nbi, get_nbi, true)
@@ -70,39 +37,10 @@ TRANSFER(put_nbi, get_nbi, true)
 
 // One element goes in one store, so that a waiter on it never sees half of it.
 template <class C, class T> inline void p(const char *fn, C c, T *dest, T value, int pe) {
-  access_word(fn, "dest", c, dest, pe, [=](auto d, auto way) mutable {
-    if constexpr (!std::is_same_v<decltype(d), T *>) {
-      if constexpr (sizeof(T) <= 8)
-        net::Atomic<T>(d).store(value);
-      else
-        net::put({d.p, d.pe}, &value, {sizeof value}, false);
-    } else {
-      if (way.careful() && gpu::is_far(d)) return gpu::copy(d, &value, sizeof(T));
-      if constexpr (sizeof(T) <= 8)
-        __atomic_store(d, &value, __ATOMIC_RELAXED);
-      else
-        *d = value;
-    }
-  });
+  access_word(fn, "dest", c, dest, pe, [=](auto d) { d.store(value); });
 }
-
 template <class C, class T> inline T g(const char *fn, C c, const T *source, int pe) {
-  return access_read(fn, "source", c, source, pe, [](auto s, auto way) {
-    T value;
-    if constexpr (!std::is_same_v<decltype(s), const T *>) {
-      net::get(&value, {s.p, s.pe}, {sizeof value}, false);
-    } else {
-      if (way.careful() && gpu::is_far(s)) {
-        gpu::copy(&value, s, sizeof(T));
-        return value;
-      }
-      if constexpr (sizeof(T) <= 8)
-        __atomic_load(const_cast<T *>(s), &value, __ATOMIC_RELAXED);
-      else
-        value = *s;
-    }
-    return value;
-  });
+  return access_read(fn, "source", c, source, pe, [](auto s) { return s.load(); });
 }
 
 template <class C, class T>
@@ -110,26 +48,14 @@ inline void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, 
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "source", source, dst, sst, bsize, nblocks);
   access(fn, "dest", c, dest, bsize ? extent(nblocks, dst, bsize) : 0, pe, no_other,
-         [=](auto d, auto) {
-           if constexpr (std::is_same_v<decltype(d), T *>)
-             copy_blocks(d, source, dst, sst, bsize, nblocks);
-           else
-             net::put({d.p, d.pe}, source,
-                      {bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)}, false);
-         });
+         [=](auto d) { d.put_blocks(source, dst, sst, bsize, nblocks); });
 }
 template <class C, class T>
 inline void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                   size_t bsize, size_t nblocks, int pe) {
   if (self.check) check_strided(fn, "dest", dest, dst, sst, bsize, nblocks);
   access(fn, "source", c, source, bsize ? extent(nblocks, sst, bsize) : 0, pe, no_other,
-         [=](auto s, auto) {
-           if constexpr (std::is_same_v<decltype(s), const T *>)
-             copy_blocks(dest, s, dst, sst, bsize, nblocks);
-           else
-             net::get(dest, {s.p, s.pe},
-                      {bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)}, false);
-         });
+         [=](auto s) { s.get_blocks(dest, dst, sst, bsize, nblocks); });
 }
 
 // Elements are blocks of one.

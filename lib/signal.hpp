@@ -13,40 +13,22 @@ namespace shmem::api {
 // load of the sleepers.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  auto send = [=](auto flag) {
-    if (sig_op != SHMEM_SIGNAL_SET && sig_op != SHMEM_SIGNAL_ADD) bad_signal(fn, sig_op);
-    if constexpr (std::is_same_v<decltype(flag), net::Atomic<uint64_t>>)
-      flag.later(sig_op == SHMEM_SIGNAL_SET ? Amo::set : Amo::add, signal);
-    else if (sig_op == SHMEM_SIGNAL_SET)
-      flag.store(signal);
+  const auto send = [=](auto sig) {
+    if (sig_op == SHMEM_SIGNAL_SET)
+      sig.set(signal, std::memory_order_seq_cst);
+    else if (sig_op == SHMEM_SIGNAL_ADD)
+      sig.template update<Amo::add>(signal);
     else
-      flag.fetch_add(signal);
+      bad_signal(fn, sig_op);
+    sig.wake();
   };
-  access_word(fn, "sig_addr", c, sig_addr, pe, [=](auto sig, auto way) {
-    if constexpr (std::is_same_v<decltype(sig), uint64_t *>) {
-      if (way.careful() && gpu::is_far(sig)) {
-        if (sig_op == SHMEM_SIGNAL_ADD)
-          buffer::check_atomic(fn, "sig_addr", sig_addr, rank(fn, c, pe));
-        send(gpu::Atomic<uint64_t>(sig));
-      } else {
-        send(std::atomic_ref<uint64_t>(*sig));
-      }
-      ring({sig, false});
-    } else {
-      send(net::Atomic<uint64_t>(sig));
-    }
-  });
+  access_word(fn, "sig_addr", c, sig_addr, pe, send, sig_op == SHMEM_SIGNAL_ADD);
 }
 
 template <class C, class T>
 inline void put_signal(const char *fn, C c, T *dest, const T *source, size_t nelems,
                        uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
-  access(fn, "dest", c, dest, nelems, pe, source, [=](auto d, auto way) {
-    if constexpr (std::is_same_v<decltype(d), T *>)
-      move(d, source, nelems, way, false);
-    else
-      net::put_in_order({d.p, d.pe}, source, nelems * sizeof(T));
-  });
+  access(fn, "dest", c, dest, nelems, pe, source, [=](auto d) { d.put_first(source, nelems); });
   deliver(fn, c, sig_addr, signal, sig_op, pe);
 }
 template <class C, class T>

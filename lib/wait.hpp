@@ -3,7 +3,6 @@
 #pragma once
 #include "../device/op.hpp"
 #include "address.hpp"
-#include "gpu.hpp"
 #include "sync.hpp"
 
 namespace shmem::api {
@@ -39,7 +38,7 @@ public:
   Copied(const Copied &) = delete;
   Copied &operator=(const Copied &) = delete;
   T *refresh() {
-    gpu::copy(all, there, n * sizeof(T));
+    DeviceObject<T>(const_cast<T *>(there)).get(all, n, false);
     return all;
   }
   T *get() { return all; }
@@ -50,7 +49,7 @@ template <class T>
 [[gnu::cold, gnu::noinline]] bool prepare(const char *fn, const char *arg, const T *ivars,
                                           size_t n) {
   if (self.check) check_symmetric(fn, arg, ivars, n * sizeof(T), alignof(T));
-  return n && gpu::is_far(ivars);
+  return n && out_of_reach(ivars);
 }
 
 template <class T>

@@ -53,14 +53,10 @@ inline void arrive(Team &t) {
 inline void push_to_members(const char *fn, const Team &t, void *dest, const void *source,
                             size_t step, size_t bytes) {
   for (int k = 0; k < t.n; k++) {
-    const int i = pattern::peer(t.me, k, t.n), pe = t.pe(i);
+    const int i = pattern::peer(t.me, k, t.n);
     const auto *from = static_cast<const std::byte *>(source) + size_t(i) * step;
-    if constexpr (net::built)
-      if (local_of(pe) < 0) {
-        net::put({dest, pe}, from, {bytes}, true);
-        continue;
-      }
-    copy(at(fn, "dest", static_cast<std::byte *>(dest), bytes, pe), from, bytes);
+    access(fn, "dest", World{}, static_cast<std::byte *>(dest), bytes, t.pe(i), no_other,
+           [=](auto d) { d.push(from, bytes); });
   }
 }
 
@@ -88,15 +84,10 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
       return gpu::wait(own);
     }
   for (int k = 0; k < t.n; k++) {
-    int i = pattern::peer(t.me, k, t.n);
-    T *d = dest + ptrdiff_t(t.me * n) * dst;
+    const int i = pattern::peer(t.me, k, t.n);
     const T *s = source + ptrdiff_t(i * n) * sst;
-    if constexpr (net::built)
-      if (local_of(t.pe(i)) < 0) {
-        net::put({d, t.pe(i)}, s, {sizeof(T), n, dst * sizeof(T), sst * sizeof(T)}, false);
-        continue;
-      }
-    copy_blocks(at(fn, "dest", d, extent(n, dst), t.pe(i)), s, dst, sst, 1, n);
+    access(fn, "dest", World{}, dest + ptrdiff_t(t.me * n) * dst, extent(n, dst), t.pe(i), no_other,
+           [=](auto d) { d.put_blocks(s, dst, sst, 1, n); });
   }
   arrive(t);
 }

@@ -90,18 +90,18 @@ void quiet_at(int pe) {
   quiet_at(&pe, 1, last_begun());
 }
 
-void put_in_order(Remote<void> dest, const void *source, size_t bytes) {
+void put_in_order(void *dest, int pe, const void *source, size_t bytes) {
   for (size_t at = 0, n; at < bytes; at += n) { // once, but from one chunk of a heap into another
-    auto *const p = static_cast<char *>(dest.p) + at;
+    auto *const p = static_cast<char *>(dest) + at;
     const auto *const from = static_cast<const char *>(source) + at;
-    const Name name = name_of(p, dest.pe);
+    const Name name = name_of(p, pe);
     n = std::min(bytes - at, name.room);
     if (n <= small_block && !registered[name.region].far && !gpu::is_far(from)) {
-      put_message(name, dest.pe, from, n);
+      put_message(name, pe, from, n);
       continue;
     }
-    put({p, dest.pe}, from, {n}, false);
-    quiet_at(dest.pe);
+    put(p, pe, from, {n}, false);
+    quiet_at(pe);
   }
 }
 
