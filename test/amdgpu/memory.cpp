@@ -102,7 +102,9 @@ Range range_of(const void *address) {
   const auto at = find(address);
   if (at == memory.end()) return {};
   const Memory &m = at->second;
-  return {reinterpret_cast<const uint8_t *>(at->first), m.bytes, m.node,
+  return {reinterpret_cast<const uint8_t *>(at->first),
+          m.bytes,
+          m.node,
           m.flags.ui32.CoarseGrain != 0,
           name_of(m.from ? m.from : getpid(), m.place < 0 ? int64_t(at->first) : m.place),
           m.probed};
