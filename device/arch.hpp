@@ -10,6 +10,7 @@
 //   fence_stream                  what earlier kernels stored before what this one stores
 //   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory
 //   anew(n)                       n, the same in all lanes of a wave, as if nothing else were known
+//   is_known(v)                   v is a constant to the compiler, or anew would do nothing
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
@@ -160,6 +161,9 @@ SHMEM_D_ Index blocks() {
 }
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
+}
+template <class T> SHMEM_D_ bool is_known(T) {
+  return true;
 }
 template <class T> SHMEM_D_ T anew(T v) {
   return v;

@@ -168,14 +168,15 @@ template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
   using Byte = const __attribute__((address_space(4))) char;
   return *(const T *)((Byte *)__builtin_amdgcn_kernarg_segment_ptr() + at);
 }
+template <class T> SHMEM_D_ bool is_known(T v) {
+  return __builtin_constant_p(v);
+}
 SHMEM_D_ unsigned anew(unsigned v) {
-  if (__builtin_constant_p(v)) return v;
   v = __builtin_amdgcn_readfirstlane(v);
   asm volatile("" : "+s"(v));
   return v;
 }
 SHMEM_D_ uint64_t anew(uint64_t v) {
-  if (__builtin_constant_p(v)) return v;
   const unsigned low = __builtin_amdgcn_readfirstlane(unsigned(v)),
                  high = __builtin_amdgcn_readfirstlane(unsigned(v >> 32));
   v = low | uint64_t(high) << 32;
