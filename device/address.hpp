@@ -174,15 +174,15 @@ SHMEM_D_ bool is_away(int pe) {
   return ring_built && state.heap_delta(pe) & away;
 }
 
-// What is done at a peer's object. Of stores, those that a later call completes are Use::later.
+// A call's use of a peer's object. Use::later are stores that a later call completes.
 enum class Use { later, loads, stores, atomic };
 
 // Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(), where
 // that PE is not mapped.
 //
-// Where arch::keeps_peers is, coarse-grained memory of another GPU is in this one's L2: a load may
-// find an old line there, and what is stored goes on with the next release, for which a program
-// that waits for an answer would wait for ever.
+// Where arch::keeps_peers is true, this GPU's L2 keeps lines of another GPU's coarse-grained memory.
+// A load may find an old line. A store leaves the L2 at the next release, so a program that polls for
+// the answer to that store needs the release first.
 template <class T, class Here, class Away>
 SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
                     [[maybe_unused]] Use use, Here here, [[maybe_unused]] Away not_here) {

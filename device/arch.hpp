@@ -35,8 +35,8 @@
 //   trap() stop()                 end the kernel; pause for ever
 //   thread()  threads()           the number of this one in the workgroup, and how many it has
 //   block()  blocks()             and the workgroup's in the grid
-//   keeps_peers                   coarse-grained memory of other GPUs is cached, with what is stored
-//                                 there, until a fence; no atomic is done where the memory is
+//   keeps_peers                   this GPU caches loads and stores of other GPUs' coarse-grained memory
+//                                 until a fence, and does atomics on such memory in its own cache
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>

@@ -28,7 +28,7 @@ hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, ui
                                 uint64_t value, int sig_op, hipStream_t stream);
 hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream);
 hipError_t quiet_on_stream(hipStream_t stream);
-// What the stream has stored so far is where its peers see it, and what it loads from there is not older.
+// Writes back the stream's earlier stores, so peers see them, and drops old lines before later loads.
 hipError_t refresh_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 

@@ -43,8 +43,8 @@ inline hipError_t module_global(void **, size_t *, void *, const char *) {
 // A handle's memory is unmapped when it is closed.
 inline constexpr bool closes_handles = true;
 
-// Whether kernels of other GPUs have what they store at p, in memory of this device, in a cache of
-// theirs until a fence (arch::keeps_peers).
+// Whether other GPUs cache the memory of this device at p, with their own stores to that memory, until
+// a fence (arch::keeps_peers).
 inline bool kept_by_peers(const void *, int) {
   return false;
 }

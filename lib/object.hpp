@@ -25,8 +25,8 @@ namespace shmem {
 //   looked(value)                 a read on the slow path found this: a program may read again and
 //                                 again until the value changes
 //   wake()                        wakes those that sleep until the object changes
-// and the atomics. Each gives what was there before but `update`, which gives nothing back.
-// compare_swap tells whether it has stored, and what was there in `seen`.
+// and the atomics. Each atomic returns the old value, but `update` returns nothing, and compare_swap
+// returns whether it has stored, with the old value in `seen`.
 
 // Memory that only the GPU should read and write.
 inline bool out_of_reach(const void *p) {
@@ -215,7 +215,7 @@ public:
     return word(seen) == before;
   }
   template <Amo op> T fetch_op(T value, Order = {}) const { return ask(op, value); }
-  // What was there before does not come back when nobody asks for it: done at the next quiet.
+  // The other node sends no old value back. The next quiet completes the update.
   template <Amo op> void update(T value) const {
     net::atomic_later(p, pe, op, sizeof(T), word(value), 0);
   }
@@ -230,9 +230,9 @@ template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
   return f(MappedObject<T>(there));
 }
 
-// Completion of what was begun and is not done by this thread itself: copies by the GPU and what
-// kernels have asked for, of any context; and of other nodes what they were asked for, or what
-// `only`, a context that was created, has asked.
+// Completion of operations that this thread began and others carry out. The GPU's copies and the
+// requests of kernels count for all contexts. Operations at other nodes count for all contexts, or for
+// the created context `only`.
 inline void finish_gpu() {
   if constexpr (net::built) gpu::finish_ring();
   gpu::finish();

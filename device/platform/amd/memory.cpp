@@ -6,7 +6,7 @@
 namespace shmem::runtime {
 
 // hipPointerGetAttributes says 0 for the flags of any memory, and hipMemRangeGetAttribute dies (HIP
-// 5.2, 2026-11-26). What is not known to be fine-grained may be coarse-grained.
+// 5.2, 2026-11-26). Memory of an unknown kind may be coarse-grained.
 bool kept_by_peers(const void *p, int device) {
   hipDeviceProp_t prop;
   if (hipGetDeviceProperties(&prop, device) != hipSuccess) return (void)hipGetLastError(), false;
