@@ -171,7 +171,7 @@ void Machine::place() {
       unit = unit.with(k, simd);
       if (strict_)
         for (auto &wave : group->waves)
-          wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]);
+          wave->late = std::make_shared<Late>(*wave, *strict_->cus[size_t(group->cu)]), k.unread++;
       if (die_) {
         const Ps freed = die_->unit[size_t(group->cu)].freed;
         for (auto &wave : group->waves) {

@@ -171,7 +171,8 @@ struct Kernel {
   uint32_t lds = 0, scratch = 0, registers = 0;
   uint32_t most_waves = ~0u;              // at a time, which have scratch
   uint64_t next = 0, total = 0, left = 0; // groups: to start, all, not ended
-  int64_t begin = 0, end = 0;             // in ps, where there is a clock
+  uint64_t unread = 0;        // waves that may still load arguments, on a strict machine
+  int64_t begin = 0, end = 0; // in ps, where there is a clock
   Spent spent;
   unsigned waves() const {
     return (size[0] * size[1] * size[2] + unsigned(lanes) - 1) / unsigned(lanes);

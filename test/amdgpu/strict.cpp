@@ -239,6 +239,7 @@ void Late::after(const Op &op) {
     }
     if (!op.offset || !out_of_order(vm_)) retire(vm_, size_t(op.offset));
     if (!op.offset1 || !out_of_order(lgkm_)) retire(lgkm_, size_t(op.offset1));
+    if (!op.offset1) arguments_read();
     break;
   case Effect::invalidate_l1:
     cu.l1.clear();
@@ -252,6 +253,7 @@ void Late::after(const Op &op) {
     break;
   case Effect::end:
     retire(vm_, 0), retire(lgkm_, 0);
+    arguments_read();
     break;
   }
   if (cu.random.one_in(cu.early)) cu.some();

@@ -15,6 +15,7 @@
 #include <array>
 #include <deque>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace amdgpu {
@@ -143,6 +144,7 @@ private:
     uint8_t vector[2 * 256] = {}, scalar[128] = {}; // results to come, of each register
     unsigned results = 0;
   };
+  void arguments_read() { wave.group->kernel->unread -= !std::exchange(has_arguments_, true); }
   void use(const Op &op);
   void mark(Queue &queue, const Request &request, int by);
   void add(Queue &queue);
@@ -157,7 +159,8 @@ private:
   int stored_for_ = 0;
   bool new_m0_ = false; // written by the instruction before
   uint64_t stalled_for_ = 0;
-  uint64_t lds_; // in the place of a line
+  bool has_arguments_ = false; // it has waited for scalar loads once
+  uint64_t lds_;               // in the place of a line
 };
 
 // A die's, if the machine is strict.
