@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
-#include "buffer.hpp"
 #include "gpu.hpp"
-#include "heap.hpp"
+#include "memory/buffer.hpp"
+#include "memory/heap.hpp"
 #include "signal.hpp"
 
 namespace shmem {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
-#include "buffer.hpp"
 #include "built.h"
 #include "coll/coll.hpp"
 #include "gpu_hip.hpp"
 #include "gpu_topology.hpp"
-#include "heap.hpp"
 #include "log.hpp"
+#include "memory/buffer.hpp"
+#include "memory/heap.hpp"
 #include "order.hpp"
 #include "team.hpp"
 

@@ -3,8 +3,8 @@
 // of teams.
 #include "../device/runtime.hpp"
 #include "../device/state.hpp"
-#include "buffer.hpp"
 #include "gpu_hip.hpp"
+#include "memory/buffer.hpp"
 #include "net.hpp"
 #include "team.hpp"
 #include <algorithm>

@@ -5,7 +5,7 @@
 // has, over its members.
 #pragma once
 #include "address.hpp"
-#include "buffer.hpp"
+#include "memory/buffer.hpp"
 #include "order.hpp"
 #include "sync.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "address.hpp"
-#include "buffer.hpp"
+#include "memory/buffer.hpp"
 #include <cstring>
 
 namespace shmem::api {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
-#include "buffer.hpp"
 #include "gpu_hip.hpp"
+#include "memory/buffer.hpp"
 #include "rma.hpp"
 #include "signal.hpp"
 #include "tune.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sync.hpp"
-#include "buffer.hpp"
 #include "gpu.hpp"
 #include "log.hpp"
+#include "memory/buffer.hpp"
 #include "net.hpp"
 #include <algorithm>
 #include <climits>

@@ -8,7 +8,7 @@
 // filter), SIGURG stops the threads: calls such as poll or nanosleep end with EINTR then, as they
 // do by any handler.
 #include "stop.hpp"
-#include "log.hpp"
+#include "../log.hpp"
 #include <atomic>
 #include <cerrno>
 #include <csignal>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "segment.hpp"
-#include "../device/map_lazily.hpp"
-#include "exit.hpp"
-#include "log.hpp"
-#include "memory.hpp"
-#include "net.hpp"
-#include "rendezvous.hpp"
-#include "state.hpp"
-#include "team.hpp"
+#include "../exit.hpp"
+#include "../log.hpp"
+#include "../net.hpp"
+#include "../rendezvous.hpp"
+#include "../state.hpp"
+#include "../team.hpp"
+#include "limit.hpp"
+#include "map_lazily.hpp"
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

@@ -2,11 +2,11 @@
 // The executable's globals and statics are symmetric. At init their pages are copied to the segment
 // and the segment is mapped over them, in place, so that this PE goes on as before and the others
 // reach them by plain loads and stores.
-#include "../device/map_lazily.hpp"
-#include "log.hpp"
-#include "net.hpp"
+#include "../log.hpp"
+#include "../net.hpp"
+#include "../state.hpp"
+#include "map_lazily.hpp"
 #include "segment.hpp"
-#include "state.hpp"
 #include "stop.hpp"
 #include <algorithm>
 #include <cerrno>

@@ -2,13 +2,13 @@
 // The pages of a buffer in host memory are moved, in place, to a file that the other PEs map, as
 // those of static data are. In that file a page lies at its own address, so buffers that share a
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
-#include "../device/map_lazily.hpp"
-#include "address.hpp"
+#include "../address.hpp"
+#include "../descriptors.hpp"
+#include "../gpu.hpp"
+#include "../net.hpp"
+#include "../order.hpp"
 #include "buffer.hpp"
-#include "descriptors.hpp"
-#include "gpu.hpp"
-#include "net.hpp"
-#include "order.hpp"
+#include "map_lazily.hpp"
 #include "segment.hpp"
 #include <algorithm>
 #include <bitset>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "buffer.hpp"
-#include "log.hpp"
+#include "../log.hpp"
 #include <algorithm>
 
 namespace shmem::buffer {

@@ -3,7 +3,7 @@
 // It holds the Job, and the heap and static data of each PE. It has no name anywhere, so that
 // killed processes leave nothing behind.
 #pragma once
-#include "bootstrap.hpp"
+#include "../bootstrap.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <sys/stat.h>

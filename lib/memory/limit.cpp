@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "memory.hpp"
+#include "limit.hpp"
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

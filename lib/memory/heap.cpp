@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
+#include "../copy.hpp"
+#include "../gpu.hpp"
+#include "../log.hpp"
+#include "../net.hpp"
+#include "../order.hpp"
 #include "alloc.hpp"
 #include "chunks.hpp"
-#include "copy.hpp"
-#include "gpu.hpp"
-#include "log.hpp"
-#include "net.hpp"
-#include "order.hpp"
 #include "segment.hpp"
 #include <algorithm>
 #include <bit>

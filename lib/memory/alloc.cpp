@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "alloc.hpp"
-#include "state.hpp"
+#include "../state.hpp"
 #include <iterator>
 
 namespace shmem {
