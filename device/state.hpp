@@ -205,7 +205,7 @@ struct State {
   const Team *teams;   // by id, in device memory
   uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
   uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
-  Report *report;      // NULL while nothing is to be told, see fill in lib/gpu_publish.cpp
+  Report *report;      // NULL while nothing is to be told, see fill in lib/gpu/publish.cpp
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;

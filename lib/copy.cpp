@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "copy.hpp"
-#include "gpu.hpp"
+#include "gpu/gpu.hpp"
 #include <cstdio>
 #if defined __x86_64__
 #include <cpuid.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fill.hpp"
 #include "../device/fill.hpp"
-#include "gpu_hip.hpp"
+#include "gpu/hip.hpp"
 
 namespace shmem::stream {
 

@@ -6,7 +6,7 @@
 // with_object chooses between them, once. A routine is then one line for all three.
 #pragma once
 #include "copy.hpp"
-#include "gpu.hpp"
+#include "gpu/gpu.hpp"
 #include "net.hpp"
 #include "sync.hpp"
 #include <atomic>

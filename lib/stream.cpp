@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
-#include "gpu_hip.hpp"
+#include "gpu/hip.hpp"
 #include "memory/buffer.hpp"
 #include "rma.hpp"
 #include "signal.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "sync.hpp"
-#include "gpu.hpp"
+#include "gpu/gpu.hpp"
 #include "log.hpp"
 #include "memory/buffer.hpp"
 #include "net.hpp"

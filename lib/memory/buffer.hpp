@@ -3,7 +3,7 @@
 // know nothing of it; what is not on the heap looks here, by a binary search. register.cpp makes it
 // so.
 #pragma once
-#include "../gpu.hpp"
+#include "../gpu/gpu.hpp"
 #include <vector>
 
 namespace shmem::buffer {

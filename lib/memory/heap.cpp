@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
 #include "../copy.hpp"
-#include "../gpu.hpp"
+#include "../gpu/gpu.hpp"
 #include "../log.hpp"
 #include "../net.hpp"
 #include "../order.hpp"

@@ -4,7 +4,7 @@
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
 #include "../address.hpp"
 #include "../descriptors.hpp"
-#include "../gpu.hpp"
+#include "../gpu/gpu.hpp"
 #include "../net.hpp"
 #include "../order.hpp"
 #include "buffer.hpp"

@@ -3,7 +3,7 @@
 // collectives.
 #include "../../device/pattern.hpp"
 #include "env.hpp"
-#include "gpu_topology.hpp"
+#include "gpu/topology.hpp"
 #include "memory/alloc.hpp"
 
 #include <csetjmp>

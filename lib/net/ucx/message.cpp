@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Active messages: what is asked of a PE and its answer; and messages of collectives.
 #include "../../copy.hpp"
-#include "../../gpu.hpp"
+#include "../../gpu/gpu.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <bit>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
+#include "../coll/coll.hpp"
+#include "../log.hpp"
+#include "../memory/buffer.hpp"
+#include "../memory/heap.hpp"
+#include "../order.hpp"
+#include "../team.hpp"
 #include "built.h"
-#include "coll/coll.hpp"
-#include "gpu_hip.hpp"
-#include "gpu_topology.hpp"
-#include "log.hpp"
-#include "memory/buffer.hpp"
-#include "memory/heap.hpp"
-#include "order.hpp"
-#include "team.hpp"
+#include "hip.hpp"
+#include "topology.hpp"
 
-#include "../device/gemm/matmul.hpp"
+#include "../../device/gemm/matmul.hpp"
 #include <algorithm>
 #include <new>
 #include <shmemx.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The symmetric heap in GPU memory, and what the GPU does for the host's routines on it. The only
-// users of HIP are the files gpu*.cpp.
+// users of HIP are the files of this folder.
 #pragma once
-#include "../device/kinds.hpp"
-#include "../device/state.hpp"
-#include "state.hpp"
+#include "../../device/kinds.hpp"
+#include "../../device/state.hpp"
+#include "../state.hpp"
 #include <atomic>
 #include <bit>
 #include <cstring>

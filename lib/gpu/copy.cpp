@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What the GPU does for host routines: copies and atomics, on one stream of the library's own.
-#include "../device/kernels.hpp"
-#include "../device/runtime.hpp"
-#include "copy.hpp"
-#include "gpu_hip.hpp"
-#include "sync.hpp"
+#include "../copy.hpp"
+#include "../../device/kernels.hpp"
+#include "../../device/runtime.hpp"
+#include "../sync.hpp"
+#include "hip.hpp"
 #include <atomic>
 #include <cstring>
 #include <mutex>

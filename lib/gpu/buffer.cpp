@@ -2,8 +2,8 @@
 // Memory of the program's own on this PE's GPU: what of it can be shared, and the peers' as mapped
 // here. Only whole allocations can be exported, and programs cut theirs into pieces, so several
 // buffers may lie in one, which is mapped once. Callers hold the registration's lock.
-#include "../device/runtime.hpp"
-#include "gpu_hip.hpp"
+#include "../../device/runtime.hpp"
+#include "hip.hpp"
 #include <cstring>
 
 namespace shmem::gpu {

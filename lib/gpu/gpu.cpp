@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
-#include "../device/kernels.hpp"
-#include "../device/runtime.hpp"
-#include "copy.hpp"
-#include "env.hpp"
-#include "gpu_hip.hpp"
-#include "gpu_topology.hpp"
-#include "net.hpp"
-#include "team.hpp"
-#include "tune.hpp"
+#include "../../device/kernels.hpp"
+#include "../../device/runtime.hpp"
+#include "../copy.hpp"
+#include "../env.hpp"
+#include "../net.hpp"
+#include "../team.hpp"
+#include "../tune.hpp"
+#include "hip.hpp"
+#include "topology.hpp"
 #include <algorithm>
 #include <bit>
 #include <cstdarg>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What kernels know: one State, filled here and given to every module of device code, and the table
 // of teams.
-#include "../device/runtime.hpp"
-#include "../device/state.hpp"
-#include "gpu_hip.hpp"
-#include "memory/buffer.hpp"
-#include "net.hpp"
-#include "team.hpp"
+#include "../../device/runtime.hpp"
+#include "../../device/state.hpp"
+#include "../memory/buffer.hpp"
+#include "../net.hpp"
+#include "../team.hpp"
+#include "hip.hpp"
 #include <algorithm>
 #include <bit>
 #include <mutex>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// HIP, for gpu*.cpp only: the library's handling of its errors and of the thread's device.
+// HIP, for this folder's files only: the library's handling of its errors and of the thread's device.
 #pragma once
+#include "../log.hpp"
 #include "gpu.hpp"
-#include "log.hpp"
 #include <hip/hip_runtime_api.h>
 
 namespace shmem::gpu {
@@ -58,7 +58,7 @@ void own_stream(Copier thread);
 void make_own_streams();
 void drop_streams(); // and those of teams
 
-// A heap that grows, see gpu_grow.cpp: so many bytes at the start, which may become some more, up to
+// A heap that grows, see grow.cpp: so many bytes at the start, which may become some more, up to
 // so many, and where each PE of the node has its own, here. `front`, which may become more, too, is
 // there before each heap. Gives what it may grow to; 0, on all PEs alike and with nothing left, where
 // it cannot.

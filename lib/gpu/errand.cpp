@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What other nodes ask of device memory that the host does not reach: see Task and device::Errand.
-#include "../device/kernels.hpp"
-#include "../device/runtime.hpp"
-#include "gpu_hip.hpp"
-#include "net.hpp"
-#include "sync.hpp"
-#include "thread.hpp"
+#include "../../device/kernels.hpp"
+#include "../../device/runtime.hpp"
+#include "../net.hpp"
+#include "../sync.hpp"
+#include "../thread.hpp"
+#include "hip.hpp"
 #include <bit>
 #include <condition_variable>
 #include <deque>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "gpu_topology.hpp"
+#include "topology.hpp"
 #include <cstdio>
 #include <cstring>
 #include <dirent.h>

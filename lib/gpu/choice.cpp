@@ -3,7 +3,7 @@
 // spread evenly. The runtime has already applied the variables that hide devices
 // (ROCR_VISIBLE_DEVICES and its like); where a launcher shows each PE one device, there is nothing
 // to choose.
-#include "gpu_hip.hpp"
+#include "hip.hpp"
 #include <algorithm>
 #include <hwloc.h>
 
