@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What HIP does not tell of memory, and the runtime below it does.
-#include "../../runtime.hpp"
+#include "../../../device/runtime.hpp"
 #include <hsa/hsa_ext_amd.h>
 
 namespace shmem::runtime {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory. Each allocation of a device is a memfd with a mapping, so another process of the user can
 // open it through /proc while this one has it, and nothing has a name that could be left behind.
-#include "../../../lib/memory/map_lazily.hpp"
+#include "../../memory/map_lazily.hpp"
 #include "internal.hpp"
 #include "sanitize.hpp"
 #include <cstdio>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A kernel on its way through a device.
 #pragma once
-#include "hip/hip_runtime.h"
 #include "internal.hpp"
 #include <deque>
+#include <hip/hip_runtime.h>
 
 namespace hip_cpu::impl {
 

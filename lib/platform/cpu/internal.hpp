@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the files of the cpu platform share. One lock guards everything that has no other.
 #pragma once
-#include "hip/hip_runtime_api.h"
 #include <atomic>
 #include <condition_variable>
+#include <hip/hip_runtime_api.h>
 #include <map>
 #include <mutex>
 #include <sched.h>

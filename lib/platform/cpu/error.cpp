@@ -15,7 +15,7 @@ struct Error {
 };
 constexpr Error errors[] = {
 #define HIP_ERROR(name, number, text) {name, #name, text},
-#include "hip/errors.def"
+#include <hip/errors.def>
 #undef HIP_ERROR
 };
 
