@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/heap.hpp"
 #include "memory/buffer.hpp"
 #include "memory/heap.hpp"
 #include "signal.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "copy.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/copy.hpp"
+#include "gpu/heap.hpp"
 #include <cstdio>
 #if defined __x86_64__
 #include <cpuid.h>

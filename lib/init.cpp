@@ -6,7 +6,7 @@
 #include "built.h"
 #include "copy.hpp"
 #include "exit.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/heap.hpp"
 #include "log.hpp"
 #include "memory/buffer.hpp"
 #include "memory/heap.hpp"

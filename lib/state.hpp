@@ -35,9 +35,17 @@ struct Span {
   bool has(const void *p) const { return uintptr_t(p) - base < size; }
 };
 
-// A symmetric region: what is in the span here is the same object of PE pe delta[pe] further.
+struct Team;
+
+// A symmetric region: what is in the span here is the same object of the i-th PE of this node delta[i]
+// further. All deltas of the library and of kernels are unsigned, and sums with them wrap.
 struct Region : Span {
-  const ptrdiff_t *delta;
+  const uintptr_t *delta;
+  // Of a buffer:
+  const Team *team = nullptr; // the PEs that have it; null: all
+  const uintptr_t *row =
+      nullptr; // in device memory: the deltas to all PEs, tagged, as kernels have them
+  int index = -1;
   using Span::has;
   bool has(const void *p, size_t bytes) const {
     return has(p) && bytes <= size - (uintptr_t(p) - base);
@@ -123,8 +131,6 @@ inline int member(int pe, int start, int stride, int n) {
   if (stride == 0) return d == 0 ? 0 : -1;
   return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
 }
-
-struct Team;
 
 // A communication context. On mapped PEs there is nothing to it but its team.
 struct Context {
@@ -216,6 +222,9 @@ inline int local_of(int pe) {
 // The deltas of the default heap again, where the data path finds them with one load less than
 // through a pointer. Only what the job has of it is ever touched.
 inline constexpr int max_pes = 1 << 20;
-extern ptrdiff_t heap_delta[max_pes];
+extern uintptr_t heap_delta[max_pes];
+
+// Fills fast, word, careful and their like from what heaps there are and are in use.
+void choose_spans();
 
 } // namespace shmem

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
+#include "gpu/heap.hpp"
 #include "gpu/hip.hpp"
+#include "gpu/ring.hpp"
+#include "gpu/teams.hpp"
 #include "memory/buffer.hpp"
 #include "rma.hpp"
 #include "signal.hpp"
@@ -47,7 +50,7 @@ void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_
                    const void *source, size_t source_bytes, size_t align, bool in_place) {
   const auto check = [&](const char *arg, const void *p, size_t bytes) {
     const Region *r = check_object(fn, arg, p, bytes, 1);
-    const Team *has = r ? buffer::team_of(*r) : nullptr;
+    const Team *has = r ? r->team : nullptr;
     for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
   };
   check("dest", dest, dest_bytes);
@@ -64,7 +67,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   if (r) buffer::check_at(fn, arg, p, *r, pe);
   const int local = local_of(pe);
   if (local < 0) return nullptr;
-  return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));
+  return reinterpret_cast<T *>(uintptr_t(p) + (r ? r->delta[local] : 0));
 }
 
 // Before a get of what PE pe has of p, and after a put there, as a kernel's fences (device/address.hpp):

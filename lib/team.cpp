@@ -2,7 +2,7 @@
 #include "team.hpp"
 #include "address.hpp"
 #include "coll/nodes.hpp"
-#include "gpu/gpu.hpp"
+#include "gpu/teams.hpp"
 #include "log.hpp"
 #include "order.hpp"
 #include <algorithm>

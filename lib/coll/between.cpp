@@ -2,7 +2,7 @@
 // Collectives of teams on several nodes: what goes between the nodes.
 #include "../../device/pattern.hpp"
 #include "../copy.hpp"
-#include "../gpu/gpu.hpp"
+#include "../gpu/heap.hpp"
 #include "../rma.hpp"
 #include "coll.hpp"
 #include <algorithm>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "coll.hpp"
 #include "../../device/pattern.hpp"
+#include "../gpu/heap.hpp"
+#include "../gpu/teams.hpp"
 #include "../log.hpp"
 #include <algorithm>
 #include <iterator>

@@ -7,6 +7,7 @@
 // PE has entered, so pulling needs an arrival first, and a departure after it.
 #pragma once
 #include "../../device/pattern.hpp"
+#include "../gpu/stream.hpp"
 #include "../order.hpp"
 #include "../rma.hpp"
 #include "../stream.hpp"

@@ -2,9 +2,12 @@
 // Memory of the program's own on this PE's GPU: what of it can be shared, and the peers' as mapped
 // here. Only whole allocations can be exported, and programs cut theirs into pieces, so several
 // buffers may lie in one, which is mapped once. Callers hold the registration's lock.
+#include "buffer.hpp"
 #include "../../device/runtime.hpp"
+#include "../state.hpp"
 #include "hip.hpp"
 #include <cstring>
+#include <vector>
 
 namespace shmem::gpu {
 
@@ -52,6 +55,13 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
           fn, p, chosen, hipGetErrorString(error));
   memcpy(exported->handle, &handle, sizeof handle);
   return true;
+}
+
+bool has_pages(const void *p) {
+  if (chosen < 0) return false;
+  const OnDevice on;
+  hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
+  return tried(hipPointerGetAttributes(&a, p)) && a.devicePointer;
 }
 
 char *open_memory(const char *fn, int pe, const Exported &theirs) {

@@ -4,7 +4,10 @@
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
 #include "../sync.hpp"
+#include "copy.hpp"
+#include "heap.hpp"
 #include "hip.hpp"
+#include "stream.hpp"
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -13,70 +16,13 @@ namespace shmem::gpu {
 
 namespace {
 
-std::mutex mutex; // guards what follows
-std::atomic<hipStream_t> own[int(Copier::count)];
-thread_local Copier thread = Copier::program;
-std::atomic<hipStream_t> of_team[max_teams];
-void *result, *result_there; // of an atomic: in host memory, and where the GPU sees it
-std::atomic<bool> started;   // copies that finish() has to wait for
+struct {
+  std::mutex mutex;        // guards the others
+  void *here, *there;      // in host memory, and where the GPU sees it
+} result;                  // of an atomic
+std::atomic<bool> started; // copies that finish() has to wait for
 
 } // namespace
-
-void *shared_memory(size_t bytes, void **there) {
-  void *p = nullptr;
-  MUST(hipHostMalloc(&p, bytes, hipHostMallocMapped), "hipHostMalloc of %zu bytes", bytes);
-  MUST(hipHostGetDevicePointer(there, p, 0), "hipHostGetDevicePointer");
-  return p;
-}
-
-bool has_pages(const void *p) {
-  if (chosen < 0) return false;
-  const OnDevice on;
-  hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
-  return tried(hipPointerGetAttributes(&a, p)) && a.devicePointer;
-}
-
-hipStream_t make_stream() {
-  int least, greatest;
-  MUST(hipDeviceGetStreamPriorityRange(&least, &greatest), "hipDeviceGetStreamPriorityRange");
-  hipStream_t s;
-  MUST(hipStreamCreateWithPriority(&s, hipStreamNonBlocking, greatest),
-       "hipStreamCreateWithPriority");
-  return s;
-}
-
-static hipStream_t made(std::atomic<hipStream_t> &s) {
-  if (hipStream_t found = s.load(std::memory_order_acquire)) return found;
-  std::lock_guard guard(mutex);
-  if (!s.load()) s.store(make_stream(), std::memory_order_release);
-  return s.load();
-}
-hipStream_t stream() {
-  return made(own[int(thread)]);
-}
-void make_own_streams() {
-  for (auto &s : own) made(s);
-}
-void own_stream(Copier t) {
-  thread = t;
-}
-shmemx_stream_t team_stream(int id) {
-  OnDevice on;
-  return made(of_team[id]);
-}
-void wait(hipStream_t s) {
-  MUST(hipStreamSynchronize(s), "hipStreamSynchronize");
-}
-
-void drop_streams() {
-  auto drop = [](std::atomic<hipStream_t> &s) {
-    if (hipStream_t found = s.exchange(nullptr)) MUST(hipStreamDestroy(found), "hipStreamDestroy");
-  };
-  for (auto &s : own) drop(s);
-  for (auto &s : of_team) drop(s);
-  if (result) MUST(hipHostFree(result), "hipHostFree");
-  result = nullptr;
-}
 
 // If somebody may wait for it, the last aligned word comes after all others, and in one store. An
 // engine stores what it copies in any order, so this word is a copy of its own, by an engine as
@@ -140,13 +86,18 @@ uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
-  std::lock_guard guard(mutex);
-  if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result_there, s),
+  std::lock_guard guard(result.mutex);
+  if (!result.here) result.here = shared_memory(line, &result.there);
+  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result.there, s),
        "an atomic of %zu bytes at %p", bytes, p);
   wait(s);
-  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result), __ATOMIC_ACQUIRE)
-                    : __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
+  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result.here), __ATOMIC_ACQUIRE)
+                    : __atomic_load_n(static_cast<uint64_t *>(result.here), __ATOMIC_ACQUIRE);
+}
+
+void close_copies() {
+  if (result.here) MUST(hipHostFree(result.here), "hipHostFree");
+  result.here = nullptr;
 }
 
 } // namespace shmem::gpu

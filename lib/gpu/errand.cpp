@@ -5,9 +5,13 @@
 #include "../net.hpp"
 #include "../sync.hpp"
 #include "../thread.hpp"
+#include "copy.hpp"
 #include "hip.hpp"
+#include "stream.hpp"
+#include "task.hpp"
 #include <bit>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <iterator>
 #include <mutex>

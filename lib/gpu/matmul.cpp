@@ -7,7 +7,11 @@
 #include "../order.hpp"
 #include "../team.hpp"
 #include "built.h"
+#include "choice.hpp"
+#include "copy.hpp"
+#include "heap.hpp"
 #include "hip.hpp"
+#include "publish.hpp"
 #include "topology.hpp"
 
 #include "../../device/gemm/matmul.hpp"
@@ -92,8 +96,8 @@ gemm::Matmul checked(const char *fn, gemm::Fused op, const shmemx_matmul_workspa
             fn, c.c, bytes);
     if (r != &self.device) {
       for (int i = 0; i < w->members.n; i++) buffer::check_at(fn, "c", c.c, *r, w->copies.pe[i]);
-      call.c_row = reinterpret_cast<const ptrdiff_t *>(gpu::row_of(r));
-      call.c_delta = buffer::deltas(r);
+      call.c_row = gpu::row_of(*r);
+      call.c_delta = r->row;
     }
   }
   return call;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 // What kernels know: one State, filled here and given to every module of device code, and the table
 // of teams.
+#include "publish.hpp"
 #include "../../device/runtime.hpp"
 #include "../../device/state.hpp"
 #include "../memory/buffer.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
+#include "copy.hpp"
 #include "hip.hpp"
+#include "report.hpp"
+#include "ring.hpp"
+#include "teams.hpp"
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -23,21 +28,24 @@ device::State state; // all zero while there is no device heap
 device::Team *teams;
 std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
 
-// The rows of all buffers, each at its place; and the tables, one behind the other and round again,
-// because a kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers, fits
-// in 46 times, and one of ten 3,000 times.
-std::vector<BufferThere> buffers, near(device::near_buffers); // those in the State; or no region
-uintptr_t *rows;
-std::byte *tables;
-size_t tables_used;
-size_t buffer_bytes() {
+// Buffers in device memory, for kernels.
+struct {
+  // The rows of all buffers, by index; and the tables, one behind the other and round again, because a
+  // kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers, fits in 46
+  // times, and one of ten 3,000 times.
+  uintptr_t *rows;
+  std::byte *at;
+  size_t used;
+  int near[device::near_buffers]; // the indices of those in the State, plus one; or 0
+} tables;
+size_t entry_bytes() {
   return sizeof(device::Buffer) + size_t(self.n) * sizeof(uintptr_t);
 }
 size_t tables_bytes() {
-  return std::max<size_t>(4 << 20, 16 * buffer::most * buffer_bytes());
+  return std::max<size_t>(4 << 20, 16 * buffer::most * entry_bytes());
 }
-size_t row(int place) {
-  return device::far_row + size_t(place) * size_t(self.n);
+size_t row(int index) {
+  return device::far_row + size_t(index) * size_t(self.n);
 }
 
 void check_module(size_t state_bytes, bool ring) {
@@ -108,7 +116,7 @@ size_t channels_at() {
   return at;
 }
 
-void fill(const Flags &flags) {
+void fill(const FlagMemory &flags) {
   state = {};
   state.base = self.device.base;
   state.size = self.device.size;
@@ -145,7 +153,7 @@ size_t flag_bytes() {
   return round_up(trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t), page);
 }
 
-void publish(const Flags &flags) {
+void publish(const FlagMemory &flags) {
   void *p = nullptr;
   const size_t bytes = device::max_teams * sizeof(device::Team);
   MUST(hipMalloc(&p, bytes), "hipMalloc of %zu bytes for the table of teams", bytes);
@@ -171,96 +179,96 @@ void unpublish() {
   }
   close_reports();
   MUST(hipFree(teams), "hipFree");
-  MUST(hipFree(rows), "hipFree");
-  teams = nullptr, rows = nullptr;
-  near.assign(near.size(), {});
+  MUST(hipFree(tables.rows), "hipFree");
+  teams = nullptr, tables = {};
 }
 
 namespace {
-bool is_in(const std::vector<BufferThere> &v, const BufferThere &b) {
-  return std::find(v.begin(), v.end(), b) != v.end();
-}
-// A kernel that runs may see half of this. So only a buffer that is new takes a place, since no such
+
+// A kernel that runs may see half of this. So only a buffer that is new takes a slot, since no such
 // kernel uses it, and none that this very call has made free.
-void show_near(const std::vector<BufferThere> &all, const BufferThere *come) {
+void show_near(const std::vector<int> &all, int come) {
   using Units = device::Near::Units;
   if (self.n > int(device::near_pes)) return;
-  auto units = [](const BufferThere &b) { return Units::of(b.region->base, b.region->size); };
-  auto meets = [&](const BufferThere &b) {
-    return come && b != *come && units(b).meets(units(*come));
+  const auto units = [](int index) {
+    const Region &r = buffer::buffers[index].region;
+    return Units::of(r.base, r.size);
   };
-  const auto place = std::find(near.begin(), near.end(), BufferThere{});
-  for (unsigned i = 0; i < near.size(); i++)
-    if (near[i].region && (!is_in(all, near[i]) || meets(near[i])))
-      near[i] = {}, state.near.of[i].count = 0;
-  if (place == near.end() || !come || std::any_of(all.begin(), all.end(), meets) ||
-      Units::of(state.base, state.size).meets(units(*come)))
+  const auto meets = [&](int index) {
+    return come >= 0 && index != come && units(index).meets(units(come));
+  };
+  int *const free = std::find(std::begin(tables.near), std::end(tables.near), 0);
+  for (int &slot : tables.near)
+    if (slot && (std::find(all.begin(), all.end(), slot - 1) == all.end() || meets(slot - 1)))
+      slot = 0, state.near.of[&slot - tables.near].count = 0;
+  if (free == std::end(tables.near) || come < 0 || std::any_of(all.begin(), all.end(), meets) ||
+      Units::of(state.base, state.size).meets(units(come)))
     return;
-  const auto i = size_t(place - near.begin());
-  *place = *come;
-  state.near.of[i] = units(*come);
-  std::copy_n(come->row, self.n, state.delta + i * device::near_pes);
+  const auto i = size_t(free - tables.near);
+  *free = come + 1;
+  state.near.of[i] = units(come);
+  std::copy_n(buffer::buffers[come].row.data(), self.n, state.delta + i * device::near_pes);
 }
+
+// The table of kernels: each entry is a device::Buffer with its deltas, word by word. A power of two.
+std::vector<uintptr_t> table_of(const std::vector<int> &ascending) {
+  std::vector<uintptr_t> words;
+  for (const int index : ascending) {
+    const buffer::Buffer &b = buffer::buffers[index];
+    words.insert(words.end(), {b.region.base, b.region.size, row(index)});
+    words.insert(words.end(), b.row.begin(), b.row.end());
+  }
+  for (size_t i = ascending.size(); i < std::bit_ceil(ascending.size()); i++) {
+    words.push_back(~uintptr_t(0)); // the base of nothing
+    words.resize(words.size() + entry_bytes() / sizeof words[0] - 1);
+  }
+  return words;
+}
+
 } // namespace
 
-void show_buffers(std::vector<BufferThere> ascending) {
+void show_buffers(const std::vector<int> &ascending, int come) {
   if (!self.device.size) return;
   std::lock_guard guard(modules_mutex);
-  if (!rows) {
-    const OnDevice on;
-    const size_t bytes = round_up(row(buffer::most) * sizeof *rows, device::line);
-    MUST(hipMalloc(reinterpret_cast<void **>(&rows), bytes + tables_bytes()),
+  const OnDevice on;
+  if (!tables.rows) {
+    const size_t bytes = round_up(row(buffer::most) * sizeof *tables.rows, device::line);
+    MUST(hipMalloc(reinterpret_cast<void **>(&tables.rows), bytes + tables_bytes()),
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
-    tables = reinterpret_cast<std::byte *>(rows) + bytes;
+    tables.at = reinterpret_cast<std::byte *>(tables.rows) + bytes;
   }
   // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then it
   // has a line to say.
-  const auto refuses = [](const BufferThere &b) {
-    return buffer::team_of(*b.region) ||
-           std::any_of(b.row, b.row + self.n, [](uintptr_t d) { return d & device::coarse; });
+  const auto refuses = [](int index) {
+    const buffer::Buffer &b = buffer::buffers[index];
+    return b.region.team ||
+           std::any_of(b.row.begin(), b.row.end(), [](uintptr_t d) { return d & device::coarse; });
   };
-  if (!state.report && std::any_of(ascending.begin(), ascending.end(), refuses)) {
-    const OnDevice on;
+  if (!state.report && std::any_of(ascending.begin(), ascending.end(), refuses))
     state.report = open_reports();
-  }
-  // Each a device::Buffer, word by word.
-  const size_t places = std::bit_ceil(ascending.size());
-  std::vector<uintptr_t> table;
-  const BufferThere *come = nullptr; // since the last time: one at a time
-  for (const BufferThere &b : ascending) {
-    const auto &[region, deltas, place] = b;
-    table.insert(table.end(), {region->base, region->size, row(place)});
-    table.insert(table.end(), deltas, deltas + self.n);
-    if (is_in(buffers, b)) continue;
-    come = &b;
-    copy(rows + row(place), deltas, size_t(self.n) * sizeof *rows);
-  }
-  for (size_t i = ascending.size(); i < places; i++) {
-    table.push_back(~uintptr_t(0)); // the base of nothing
-    table.resize(table.size() + buffer_bytes() / sizeof table[0] - 1);
-  }
+  if (come >= 0)
+    copy(tables.rows + row(come), buffer::buffers[come].row.data(),
+         size_t(self.n) * sizeof *tables.rows);
   show_near(ascending, come);
-  buffers = std::move(ascending);
-  state.buffers = 0, state.rows = rows;
-  if (!buffers.empty()) {
+  state.buffers = 0, state.rows = tables.rows;
+  if (!ascending.empty()) {
+    const std::vector<uintptr_t> table = table_of(ascending);
     const size_t bytes = table.size() * sizeof table[0];
-    if (bytes > tables_bytes() - tables_used) tables_used = 0;
-    std::byte *const at = tables + tables_used;
-    tables_used += round_up(bytes, device::line);
+    if (bytes > tables_bytes() - tables.used) tables.used = 0;
+    std::byte *const at = tables.at + tables.used;
+    tables.used += round_up(bytes, device::line);
     copy(at, table.data(), bytes);
-    state.buffers = uintptr_t(at) + unsigned(std::countr_zero(places)); // of whole lines
+    // The address is of whole lines, so the logarithm fits below it.
+    state.buffers = uintptr_t(at) + unsigned(std::countr_zero(std::bit_ceil(ascending.size())));
   }
   for (int pe = 0; pe < self.n; pe++) {
     uintptr_t &delta = state.delta[device::heap_row + unsigned(pe)];
-    delta = buffers.empty() ? delta & ~device::many : delta | device::many;
+    delta = ascending.empty() ? delta & ~device::many : delta | device::many;
   }
   publish_to_all();
 }
-const uintptr_t *row_of(const Region *r) {
-  std::lock_guard guard(modules_mutex);
-  for (const BufferThere &b : buffers)
-    if (b.region == r) return rows + row(b.place);
-  return nullptr;
+const uintptr_t *row_of(const Region &buffer) {
+  return tables.rows + row(buffer.index);
 }
 
 device::Team kernel_team(const Team &t) {

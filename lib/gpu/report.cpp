@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The last words of kernels: a thread of the library reads them, prints them and ends the job.
+#include "report.hpp"
+#include "../memory/buffer.hpp"
 #include "../thread.hpp"
 #include "hip.hpp"
 #include <atomic>

@@ -2,11 +2,15 @@
 // The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes nobody,
 // so the thread polls, and naps where nothing has come for a while, for longer the longer that is: what
 // comes after a pause waits for a fiftieth of it.
+#include "ring.hpp"
 #include "../../device/runtime.hpp"
 #include "../net.hpp"
 #include "../sync.hpp"
 #include "../thread.hpp"
+#include "copy.hpp"
+#include "heap.hpp"
 #include "hip.hpp"
+#include "task.hpp"
 #include <algorithm>
 #include <cstring>
 #include <ctime>

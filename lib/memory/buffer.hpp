@@ -3,8 +3,13 @@
 // know nothing of it; what is not on the heap looks here, by a binary search. register.cpp makes it
 // so.
 #pragma once
-#include "../gpu/gpu.hpp"
+#include "../state.hpp"
 #include <vector>
+
+// Why an atomic is refused, after the address; then the PE's number.
+#define NO_ATOMIC                                                                                  \
+  "PE %d has it in coarse-grained memory (hipMalloc's), which knows nothing of another gfx90a's "  \
+  "atomics: use shmem_malloc, or hipExtMallocWithFlags with hipDeviceMallocFinegrained"
 
 namespace shmem::buffer {
 
@@ -18,33 +23,34 @@ struct Range {
 struct Buffer {
   Region region;
   Team *team;                   // that has it
-  std::vector<ptrdiff_t> delta; // to each PE of the node; device::outside of others than the team's
+  std::vector<uintptr_t> delta; // to each PE of the node; device::outside of others than the team's
   std::vector<uintptr_t> row;   // of memory of the GPU: to each PE, as kernels have it
   std::vector<Range> mapped;    // the peers' pages, here
-  uint64_t handle;              // 0: this place is free
+  uint64_t handle;              // 0: this index is free
   bool device;                  // it is memory of the GPU
   std::vector<uintptr_t> bases; // then, of each member: its allocation
   Range bytes() const { return {region.base, region.base + region.size}; }
   Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
 };
 
-extern Buffer buffers[most];             // register.cpp changes them, and then calls
-std::vector<gpu::BufferThere> publish(); // those in device memory, ascending
+// The one table, by index. register.cpp changes it, and then calls index_addresses, which gives the
+// indices of those in device memory, ascending by address.
+extern Buffer buffers[most];
+std::vector<int> index_addresses();
 
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
 const Region *find_device(const void *p); // of those in device memory
-// The team whose PEs alone have what is in r; null: all have.
-const Team *team_of(const Region &r);
 // Whether PE pe has what is in r, which a PE outside of a buffer's team has not; and ends the program
 // where a call names such a PE.
 bool is_at(const Region &r, int pe);
 void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe);
-// Whether what PE pe has of p is tagged as device::coarse.
+// Whether what PE pe has of p is tagged as device::coarse; and ends the program where therefore no
+// atomic can be done on it.
 bool is_coarse(const void *p, int pe);
-// The place in `buffers` of the one that p lies in, or -1; and where kernels would find the deltas.
-int place_of(const void *p);
-const ptrdiff_t *deltas(const Region *r);
+void check_atomic(const char *fn, const char *arg, const void *p, int pe);
+// The index of the buffer that p lies in, or -1.
+int index_of(const void *p);
 // The name that p has on all PEs, in a buffer of this PE or of a peer as it is mapped here; 0 where
 // it is in none.
 uint64_t name(const void *p);

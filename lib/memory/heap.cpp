@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
 #include "../copy.hpp"
-#include "../gpu/gpu.hpp"
+#include "../gpu/copy.hpp"
+#include "../gpu/grow.hpp"
+#include "../gpu/heap.hpp"
 #include "../log.hpp"
 #include "../net.hpp"
 #include "../order.hpp"

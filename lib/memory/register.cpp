@@ -4,7 +4,10 @@
 // page share it there, too, and nothing is to be allocated: a file takes memory where it has pages.
 #include "../address.hpp"
 #include "../descriptors.hpp"
-#include "../gpu/gpu.hpp"
+#include "../gpu/buffer.hpp"
+#include "../gpu/choice.hpp"
+#include "../gpu/heap.hpp"
+#include "../gpu/publish.hpp"
 #include "../net.hpp"
 #include "../order.hpp"
 #include "buffer.hpp"
@@ -32,11 +35,21 @@ namespace shmem::buffer {
 
 namespace {
 
-std::mutex mutex;    // of all that registers; what searches reads `sorted` only
+std::mutex mutex;    // of all that registers; look-ups read `sorted` only
 uint64_t registered; // ever: handles are not used again
-int fd = -1;         // of the file
-struct stat file;    // which is still mapped when the program has closed that
-bool fork_seen;      // its handlers are there
+
+// A forked child gets a copy of its own, or it would store into the parent's pages: the edges of a
+// buffer hold the neighbours' memory, malloc's own included.
+struct Copied {
+  Range of;
+  char *at;
+};
+struct {
+  int fd = -1;
+  struct stat stat; // the file is still mapped when the program has closed the descriptor
+  bool fork_seen;   // the handlers are there
+  std::vector<Copied> copies;
+} file;
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
 // that meets `in`, ascending. Nothing is read of what lies above `in`, but for the page of text that
@@ -45,7 +58,7 @@ bool fork_seen;      // its handlers are there
 template <class F> void each_mapping(const Range &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
-  const bool any = fd >= 0;
+  const bool any = file.fd >= 0;
   char text[4608];
   while (fgets(text, sizeof text, maps)) {
     char *rest;
@@ -59,7 +72,7 @@ template <class F> void each_mapping(const Range &in, F f) {
     unsigned long inode;
     if (sscanf(rest, "%4s %*s %x:%x %lu %4095s", access, &major, &minor, &inode, path) < 4)
       continue;
-    const bool ours = any && inode == file.st_ino && makedev(major, minor) == file.st_dev;
+    const bool ours = any && inode == file.stat.st_ino && makedev(major, minor) == file.stat.st_dev;
     f(Range{std::max(r.from, in.from), std::min(r.to, in.to)}, access, ours, path);
   }
   fclose(maps);
@@ -99,14 +112,6 @@ void check_pages(const char *fn, const void *ptr, const Buffer &b) {
     fatal("%s: ptr = %p: there is no memory at 0x%" PRIxPTR ": freed already?", fn, ptr, next);
 }
 
-// A forked child gets a copy of its own, or it would store into the parent's pages: the edges of a
-// buffer hold the neighbours' memory, malloc's own included.
-struct Copy {
-  Range of;
-  char *at;
-};
-std::vector<Copy> copies;
-
 void before_fork() {
   mutex.lock();
   each_mapping({0, ~uintptr_t(0)}, [&](const Range &r, const char *, bool ours, const char *) {
@@ -116,39 +121,39 @@ void before_fork() {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
       return say("fork: no memory for a copy of a buffer: the child will share it");
-    if (data::same_file(fd, file))
-      data::read_pages(fd, off_t(r.from), static_cast<char *>(p), bytes);
+    if (data::same_file(file.fd, file.stat))
+      data::read_pages(file.fd, off_t(r.from), static_cast<char *>(p), bytes);
     else
       data::copy_pages(r.from, static_cast<char *>(p), bytes);
-    copies.push_back({r, static_cast<char *>(p)});
+    file.copies.push_back({r, static_cast<char *>(p)});
   });
 }
 void after_fork_parent() {
-  for (const Copy &c : copies) munmap(c.at, c.of.to - c.of.from);
-  copies.clear();
+  for (const Copied &c : file.copies) munmap(c.at, c.of.to - c.of.from);
+  file.copies.clear();
   mutex.unlock();
 }
 void after_fork_child() {
-  for (const Copy &c : copies)
+  for (const Copied &c : file.copies)
     syscall(SYS_mremap, c.at, c.of.to - c.of.from, c.of.to - c.of.from,
             MREMAP_MAYMOVE | MREMAP_FIXED, c.of.from);
-  copies.clear();
+  file.copies.clear();
   mutex.unlock();
 }
 
 void open_file(const char *fn) {
-  if (fd >= 0 && !data::same_file(fd, file))
+  if (file.fd >= 0 && !data::same_file(file.fd, file.stat))
     fatal("%s: the program has closed descriptor %d, which is the library's (by close_range?): no "
           "further buffers can be registered",
-          fn, fd);
-  if (fd >= 0) return;
-  fd = memfd_create("shmem_buffers", MFD_CLOEXEC);
+          fn, file.fd);
+  if (file.fd >= 0) return;
+  file.fd = memfd_create("shmem_buffers", MFD_CLOEXEC);
   // As long as there are addresses.
-  if (fd < 0 || ftruncate(fd, off_t(1) << 47) < 0)
+  if (file.fd < 0 || ftruncate(file.fd, off_t(1) << 47) < 0)
     fatal("making a file for the program's own buffers: %s", strerror(errno));
-  fstat(fd, &file);
-  if (!fork_seen) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-  fork_seen = true;
+  fstat(file.fd, &file.stat);
+  if (!file.fork_seen) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  file.fork_seen = true;
 }
 
 // Back to private memory, but for what the program has unmapped, and perhaps mapped anew, since.
@@ -157,14 +162,32 @@ void give_back(const Range &r) {
   each_mapping(r, [&](const Range &part, const char *, bool ours, const char *) {
     if (ours) left.push_back(part);
   });
-  for (const Range &part : left) data::move_back(fd, part.from, part.to);
-  fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from), off_t(r.to - r.from));
+  for (const Range &part : left) data::move_back(file.fd, part.from, part.to);
+  fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from),
+            off_t(r.to - r.from));
 }
 
-// To whom it concerns that it is there now, or is not any more.
-void show(const Buffer &b) {
-  std::vector<gpu::BufferThere> on_gpu = publish();
-  if (b.device) gpu::show_buffers(std::move(on_gpu));
+// Publishes a change to look-ups of the host, of the network and of kernels. The table is the truth.
+// All other copies of a buffer's range are made here, from it:
+//
+//   buffers[index].region --+-- index_addresses  sorted: base, end, index; read by find
+//     .delta, .row          |
+//                           +-- net              registered[index]: points to the region, has keys
+//                           |
+//                           +-- gpu::show_buffers, of those in device memory:
+//                                 rows     the deltas, by index; c_row of products points there
+//                                 tables   base, size and deltas, ascending; read by kernels
+//                                 State    units and deltas of the first four
+//
+// comes: the buffer is new, else it has no handle any more.
+void publish(const Buffer &b, bool comes) {
+  const int index = b.region.index;
+  if constexpr (net::built) {
+    if (!self.one_node() && comes) net::open_buffer(index, b.region, b.device);
+    if (!self.one_node() && !comes) net::close_buffer(index);
+  }
+  const std::vector<int> on_gpu = index_addresses();
+  if (b.device) gpu::show_buffers(on_gpu, comes ? index : -1);
 }
 
 void remove(Buffer &b) {
@@ -172,13 +195,11 @@ void remove(Buffer &b) {
   for (int i = 0; b.device && i < b.team->n; i++)
     if (i != b.team->me) gpu::close_memory(b.team->pe(i), b.bases[size_t(i)]);
   sync(*b.team); // nobody has it mapped
-  if constexpr (net::built)
-    if (!self.one_node()) net::close_buffer(int(&b - buffers));
-  if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
+  publish(b, false);
+  if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.team->buffers--;
   b.mapped.clear();
-  show(b);
 }
 
 // What was stored before is there, once all have met.
@@ -194,7 +215,7 @@ struct Seen {
   bool device;
   gpu::Exported memory; // of a buffer there
   uint64_t registered;
-  std::bitset<most> taken; // the places in `buffers`
+  std::bitset<most> taken; // the indices in `buffers`
 };
 std::vector<Seen> meet(const char *fn, const char *arg, Team &t, const Seen &mine) {
   std::vector<Seen> all(size_t(t.n));
@@ -206,15 +227,11 @@ std::vector<Seen> meet(const char *fn, const char *arg, Team &t, const Seen &min
   return all;
 }
 
-// The buffer has one place on all members, by which they name it to each other, and goes from there
-// in one order at finalize: of what is there then, all members come to the first one.
-void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
-  Team &t = need_team(fn, "team", team);
-  if (!handle) fatal("%s: handle = NULL", fn);
+// Ends the program where these bytes cannot become a buffer on this PE.
+void check_bytes(const char *fn, const void *ptr, size_t bytes) {
   if (!ptr) fatal("%s: ptr = NULL: not a buffer", fn);
   if (bytes == 0 || bytes > (size_t(1) << 47) - uintptr_t(ptr))
     fatal("%s: bytes = %zu: not the size of a buffer", fn, bytes);
-  std::lock_guard guard(mutex);
   const Range mine{uintptr_t(ptr), uintptr_t(ptr) + bytes};
   const auto meets = [&](uintptr_t base, size_t size) { return mine.meets({base, base + size}); };
   if (meets(uintptr_t(self.job), self.job_bytes) || meets(self.data.base, self.data.size) ||
@@ -222,95 +239,130 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     fatal("%s: ptr = %p: %zu bytes from there meet what is symmetric already, on the heap or as "
           "static data",
           fn, ptr, bytes);
-  Seen seen{bytes, mine.from, false, {}, registered, {}};
-  for (size_t i = 0; i < most; i++) {
-    const Range b = buffers[i].bytes();
-    seen.taken[i] = buffers[i].handle;
-    if (buffers[i].handle && mine.meets(b))
+  for (const Buffer &b : buffers)
+    if (b.handle && mine.meets(b.bytes()))
       fatal("%s: ptr = %p: %zu bytes from there overlap the buffer of %zu bytes at 0x%" PRIxPTR, fn,
-            ptr, bytes, b.to - b.from, b.from);
-  }
+            ptr, bytes, b.region.size, b.region.base);
+}
+
+// What this PE shows the others. Pages of the host are in the file then.
+Seen prepare(const char *fn, void *ptr, const Buffer &b) {
+  const size_t bytes = b.region.size;
+  Seen seen{bytes, b.region.base, false, {}, registered, {}};
+  for (size_t i = 0; i < most; i++) seen.taken[i] = buffers[i].handle;
   seen.device = gpu::has_memory(fn, ptr, bytes, &seen.memory);
-  // It would go on with pages that nobody else uses.
-  if (!seen.device && (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1)))
+  if (seen.device) return seen;
+  // The GPU would go on with pages that nobody else uses.
+  if (gpu::has_pages(ptr) || gpu::has_pages(static_cast<char *>(ptr) + bytes - 1))
     fatal(
         "%s: ptr = %p: a GPU has these pages of the host, by hipHostRegister, hipMallocManaged or "
         "their like: use shmem_malloc, or register first and pin then",
         fn, ptr);
-  Buffer b{};
-  b.region = {{mine.from, bytes}, nullptr};
-  b.team = &t;
-  b.device = seen.device;
-  if (!b.device) {
-    check_pages(fn, ptr, b);
-    open_file(fn);
-    if (const Range r = alone(b); r.from < r.to) data::move_pages(fd, off_t(r.from), r.from, r.to);
-  }
+  check_pages(fn, ptr, b);
+  open_file(fn);
+  if (const Range r = alone(b); r.from < r.to)
+    data::move_pages(file.fd, off_t(r.from), r.from, r.to);
+  return seen;
+}
 
-  const std::vector<Seen> all = meet(fn, "bytes", t, seen);
-  for (int i = 1; i < t.n; i++)
-    if (all[size_t(i)].device != all[0].device)
+// Ends the program where the members have different kinds of memory.
+void check_alike(const char *fn, const Team &t, const std::vector<Seen> &all) {
+  const Seen &first = all[0];
+  for (int i = 1; i < t.n; i++) {
+    const Seen &s = all[size_t(i)];
+    if (s.device != first.device)
       fatal_team(t.pe(0),
                  "%s: ptr is in %s memory on PE %d, but not on PE %d: all PEs must call it alike",
-                 fn, all[0].device ? "device" : "host", t.pe(0), t.pe(i));
-  // As the heap's objects do, which collectives of kernels and streams move by 16 bytes.
-  for (int i = 1; i < t.n && b.device; i++)
-    if ((all[size_t(i)].base ^ all[0].base) % 16)
+                 fn, first.device ? "device" : "host", t.pe(0), t.pe(i));
+    // As the heap's objects do, which collectives of kernels and streams move by 16 bytes.
+    if (s.device && (s.base ^ first.base) % 16)
       fatal_team(
           t.pe(0),
           "%s: ptr lies %zu bytes behind a multiple of 16 on PE %d, but %zu on PE %d: device "
           "memory has to lie alike",
-          fn, size_t(all[0].base % 16), t.pe(0), size_t(all[size_t(i)].base % 16), t.pe(i));
+          fn, size_t(first.base % 16), t.pe(0), size_t(s.base % 16), t.pe(i));
+  }
+}
+
+// Maps what a member on this node has: the delta to it, tagged as kernels have it.
+uintptr_t map_memory(const char *fn, int pe, const Seen &theirs, const Buffer &b) {
+  const auto at = uintptr_t(gpu::open_memory(fn, pe, theirs.memory));
+  const bool coarse = theirs.memory.coarse && !gpu::shares_gpu(local_of(pe));
+  return (at + (theirs.base - theirs.memory.base) - b.region.base) | (coarse ? device::coarse : 0);
+}
+uintptr_t map_pages(const char *fn, int pe, const Seen &theirs, int descriptor, Buffer &b) {
+  const size_t bytes = b.region.size;
+  const uintptr_t from = theirs.base & ~(page - 1);
+  const size_t size = round_up(theirs.base + bytes, page) - from;
+  if (descriptor < 0)
+    fatal("%s: the descriptor of PE %d's buffer has not come: is the limit of open files (ulimit "
+          "-n) reached?",
+          fn, pe);
+  void *p = map_lazily(nullptr, size, MAP_SHARED | MAP_NORESERVE, descriptor, off_t(from));
+  if (p == MAP_FAILED)
+    fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
+  close(descriptor);
+  b.mapped.push_back({uintptr_t(p), uintptr_t(p) + size});
+  return uintptr_t(p) + (theirs.base - from) - b.region.base;
+}
+
+// Fills what the buffer has of the members.
+void map_members(const char *fn, Team &t, const std::vector<Seen> &all, Buffer &b) {
   std::vector<int> files;
-  if (!b.device) files = exchange_descriptors(t, fd);
-  b.delta.assign(size_t(self.n_local), ptrdiff_t(device::outside));
+  if (!b.device) files = exchange_descriptors(t, file.fd);
+  b.delta.assign(size_t(self.n_local), device::outside);
   b.row.assign(b.device ? size_t(self.n) : 0, device::outside);
-  std::bitset<most> taken;
   for (int i = 0; i < t.n; i++) {
-    const Seen &s = all[size_t(i)];
-    b.bases.push_back(s.memory.base);
-    taken |= s.taken;
-    registered = std::max(registered, s.registered);
+    const Seen &theirs = all[size_t(i)];
     const int pe = t.pe(i), local = local_of(pe);
-    if (b.device) b.row[size_t(pe)] = local < 0 ? device::away : 0;
-    if (local < 0) continue;
-    ptrdiff_t &delta = b.delta[size_t(local)];
-    delta = 0;
-    if (i == t.me) continue;
-    if (b.device) {
-      const auto p = uintptr_t(gpu::open_memory(fn, pe, s.memory));
-      delta = ptrdiff_t(p + (s.base - s.memory.base) - mine.from);
-      b.row[size_t(pe)] =
-          uintptr_t(delta) | (s.memory.coarse && !gpu::shares_gpu(local) ? device::coarse : 0);
-      continue;
-    }
-    const uintptr_t from = s.base & ~(page - 1);
-    const size_t size = round_up(s.base + bytes, page) - from;
-    const int theirs = files[size_t(i)];
-    if (theirs < 0)
-      fatal("%s: the descriptor of PE %d's buffer has not come: is the limit of open files (ulimit "
-            "-n) reached?",
-            fn, pe);
-    void *p = map_lazily(nullptr, size, MAP_SHARED | MAP_NORESERVE, theirs, off_t(from));
-    if (p == MAP_FAILED)
-      fatal("%s: mapping the %zu bytes of PE %d: %s", fn, bytes, pe, strerror(errno));
-    close(theirs);
-    b.mapped.push_back({uintptr_t(p), uintptr_t(p) + size});
-    delta = ptrdiff_t(uintptr_t(p) + (s.base - from) - mine.from);
+    b.bases.push_back(theirs.memory.base);
+    uintptr_t delta = local < 0 ? device::away : 0;
+    if (local >= 0 && i != t.me)
+      delta =
+          b.device ? map_memory(fn, pe, theirs, b) : map_pages(fn, pe, theirs, files[size_t(i)], b);
+    if (b.device) b.row[size_t(pe)] = delta;
+    if (local >= 0) b.delta[size_t(local)] = delta & ~device::coarse;
   }
   b.region.delta = b.delta.data();
-  size_t place = 0;
-  while (place < most && taken[place]) place++;
-  if (place == most)
+  b.region.row = b.device ? b.row.data() : nullptr;
+  b.region.team = t.n == self.n ? nullptr : &t;
+}
+
+// The buffer has one index on all members, by which they name it to each other, and goes from there
+// in one order at finalize: of what is there then, all members come to the first one.
+int common_index(const char *fn, const Team &t, const std::vector<Seen> &all) {
+  std::bitset<most> taken;
+  for (const Seen &s : all) {
+    taken |= s.taken;
+    registered = std::max(registered, s.registered);
+  }
+  int index = 0;
+  while (index < most && taken[size_t(index)]) index++;
+  if (index == most)
     fatal_team(t.pe(0), "%s: %d buffers are registered, and there is room for no more", fn, most);
-  *handle = b.handle = ++registered << 16 | place;
-  Buffer &there = buffers[place];
+  return index;
+}
+
+void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
+  Team &t = need_team(fn, "team", team);
+  if (!handle) fatal("%s: handle = NULL", fn);
+  std::lock_guard guard(mutex);
+  check_bytes(fn, ptr, bytes);
+  Buffer b{};
+  b.region = {{uintptr_t(ptr), bytes}, nullptr};
+  b.team = &t;
+  const Seen mine = prepare(fn, ptr, b);
+  b.device = mine.device;
+  const std::vector<Seen> all = meet(fn, "bytes", t, mine);
+  check_alike(fn, t, all);
+  map_members(fn, t, all, b);
+  const int index = b.region.index = common_index(fn, t, all);
+  *handle = b.handle = ++registered << 16 | uint64_t(index);
+  Buffer &there = buffers[index];
   std::swap(there, b); // some reader may have found what was there: it goes when all have met
   t.buffers++;
-  if constexpr (net::built)
-    if (!self.one_node()) net::open_buffer(int(place), there.region, there.device);
   if (there.device) gpu::use();
-  show(there);
+  publish(there, true);
   finish_own();
   sync(t);
 }

@@ -191,12 +191,12 @@ void join(const bootstrap::Place &place) {
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.
-  auto *data_delta = new ptrdiff_t[size_t(n)], *heap_delta = new ptrdiff_t[size_t(n)];
+  auto *data_delta = new uintptr_t[size_t(n)], *heap_delta = new uintptr_t[size_t(n)];
   char *mine = window + mine_at;
   for (int i = 0; i < n; i++) {
-    ptrdiff_t step = (i - place.local) * ptrdiff_t(self.part_bytes);
-    heap_delta[i] = step;
-    data_delta[i] = i == place.local ? 0 : mine + heap + step - data.base;
+    heap_delta[i] = uintptr_t(i - place.local) * self.part_bytes;
+    data_delta[i] =
+        i == place.local ? 0 : uintptr_t(mine) + heap + heap_delta[i] - uintptr_t(data.base);
   }
   self.heap = {{uintptr_t(mine), heap}, heap_delta};
   self.data = {{uintptr_t(data.base), data.bytes}, data_delta};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Active messages: what is asked of a PE and its answer; and messages of collectives.
 #include "../../copy.hpp"
-#include "../../gpu/gpu.hpp"
+#include "../../gpu/copy.hpp"
+#include "../../gpu/heap.hpp"
+#include "../../gpu/task.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <bit>

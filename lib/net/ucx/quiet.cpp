@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What completes all that was begun at other nodes, or orders it.
-#include "../../gpu/gpu.hpp"
+#include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <utility>

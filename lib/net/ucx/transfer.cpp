@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Puts and gets.
-#include "../../gpu/gpu.hpp"
+#include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <cstdlib>

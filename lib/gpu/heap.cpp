@@ -1,49 +1,31 @@
 // SPDX-License-Identifier: MIT
 // The device heap: one allocation on each PE's GPU, exported once, mapped by all others, and tried
 // out before anyone uses it.
+#include "heap.hpp"
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
-#include "../copy.hpp"
-#include "../env.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
 #include "../tune.hpp"
+#include "choice.hpp"
+#include "copy.hpp"
+#include "grow.hpp"
 #include "hip.hpp"
-#include "topology.hpp"
+#include "publish.hpp"
+#include "ring.hpp"
+#include "teams.hpp"
+#include "trial.hpp"
 #include <algorithm>
-#include <bit>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <tuple>
-#include <vector>
 
-namespace shmem {
-
-// Host-only programs keep the short path on a machine with GPUs: the long way is taken from the
-// first block of device memory on, and only where the CPU cannot use that by itself.
-void choose_spans() {
-  const Region &main = self.device_main ? self.device : self.heap;
-  const Span all{main.base, main.size};
-  self.careful = self.check || self.far || !self.one_node();
-  self.word = self.check || (self.far && self.device_main) ? Span{} : all;
-  self.read = self.oversubscribed ? Span{} : self.word;
-  self.fast = self.check || self.far ? Span{} : all;
-  // On several nodes the data path finds those of this one where their numbers are in a row.
-  self.first = self.node_first;
-  self.near = self.node_stride == 1 ? self.n_local : 0;
-  for (int i = 0; i < self.near; i++) heap_delta[self.first + i] = main.delta[i];
-  self.stream_bytes = self.far ? 0 : stream_threshold();
-}
-
-namespace gpu {
+namespace shmem::gpu {
 
 namespace {
 
-// Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere,
-// and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic
-// is two transfers.
-bool near;
+constexpr int max_device_pes = device::max_pes; // what kernels have room for
 
 // An allocation of this PE, and where the others' are mapped here.
 struct Mapped {
@@ -54,60 +36,20 @@ struct Mapped {
 Mapped heap, flags;
 bool grows; // the heap: it is not an allocation
 
-// What PEs tell each other.
-struct Gpu {
-  char bus[16]; // which partitions of a GPU share (CPX of MI300X, MIG): they differ in their UUID
-  hipUUID uuid;
-  int device;
-  bool near;
-  size_t free, total;
-};
+// Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere,
+// and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic
+// is two transfers.
+bool near;
+
 struct Export {
   hipIpcMemHandle_t heap, flags;
   size_t start; // of the heap in its allocation
 };
 
-// Where each PE of the node has its heap, and how fast this PE's GPU reaches it in MB/s, once
-// somebody has asked.
-struct Seat {
-  Gpu gpu;
-  double rate;
-};
-std::vector<Seat> seats;
-double usual_rate; // where the driver knows none; 0: a switch joins the GPUs
-
-bool same_gpu(const Gpu &a, const Gpu &b) {
-  return !strcmp(a.bus, b.bus) && !memcmp(&a.uuid, &b.uuid, sizeof a.uuid);
-}
-} // namespace
-bool shares_gpu(int local) {
-  return same_gpu(seats[size_t(local)].gpu, seats[size_t(self.local)].gpu);
-}
-namespace {
-hipError_t identify(int device, Gpu &p) {
-  p.device = device;
-  if (!tried(hipDeviceGetUuid(&p.uuid, device))) p.uuid = {}; // then the bus address has to do
-  return hipDeviceGetPCIBusId(p.bus, sizeof p.bus, device);
-}
-// Another PE's device by its number here, or -1: this PE may not see it.
-int device_here(const Gpu &theirs) {
-  static const std::vector<Gpu> all = [] {
-    int n = 0;
-    if (!tried(hipGetDeviceCount(&n))) n = 0;
-    auto gpus = std::vector<Gpu>(size_t(n));
-    for (int i = 0; i < n; i++) tried(identify(i, gpus[size_t(i)]));
-    return gpus;
-  }();
-  for (size_t i = 0; i < all.size(); i++)
-    if (same_gpu(all[i], theirs)) return int(i);
-  return -1;
-}
-
 // Several PEs on one GPU share it, and the size is the same on all PEs. One that the user asked for
 // is taken or refused. upto: what it may grow to.
-size_t heap_bytes(const Gpu &mine, size_t &upto) {
-  seats.resize(size_t(self.n_local));
-  exchange_value(*self.shared, mine, [&](int i, const Gpu &p) { seats[i].gpu = p; });
+size_t heap_bytes(size_t &upto) {
+  const Gpu &mine = gpus[size_t(self.local)];
   near = true;
   exchange_value(*self.world, mine.near, [&](int, bool theirs) { near &= theirs; });
   self.device_main = self.env.heap == Env::device ||
@@ -118,8 +60,7 @@ size_t heap_bytes(const Gpu &mine, size_t &upto) {
     size_t bytes, upto, sharers;
     Gpu gpu;
   } share{0, 0, 0, mine}, least{};
-  share.sharers = size_t(std::count_if(seats.begin(), seats.end(),
-                                       [&](const Seat &s) { return same_gpu(s.gpu, mine); }));
+  share.sharers = size_t(std::count(gpus.begin(), gpus.end(), mine));
   share.bytes = mine.free / share.sharers;
   share.bytes -= std::min(share.bytes, max_align + flag_bytes());
   share.upto = mine.total / share.sharers;
@@ -178,7 +119,7 @@ void drop() {
     MUST(hipFree(m->raw), "hipFree");
     *m = {};
   }
-  seats.clear();
+  gpus.clear();
   self.far = self.device_main = false;
   chosen = -1;
   given_up = true;
@@ -199,7 +140,7 @@ void refuse(const char *format, ...) {
 
 // Maps what this PE of the node has exported; null if that is refused.
 char *map_export(int local, const hipIpcMemHandle_t &handle, const char *what) {
-  const Gpu &theirs = seats[local].gpu, &mine = seats[self.local].gpu;
+  const Gpu &theirs = gpus[size_t(local)], &mine = gpus[size_t(self.local)];
   const int pe = self.pe_of(local);
   const int peer = device_here(theirs);
   int can = 1;
@@ -272,98 +213,6 @@ bool exchange_handles() {
   return drop(), false;
 }
 
-// A mapping may be wrong without an error (MI300X with many handles, ROCm/mori#267). Each PE writes
-// a sign into the first and the last word of its own memory, the others look; then each leaves a
-// mark in all others'. Nobody uses this memory yet; of the flags it is a part that nobody uses.
-void copy_now(void *dest, const void *source, size_t n) {
-  MUST(hipMemcpy(dest, source, n, hipMemcpyDefault), "hipMemcpy of %zu bytes", n);
-}
-// From pageable memory hipMemcpy returns when it has read it all: 8 PEs on 4 H200s met marks that
-// had not arrived (2026-11).
-void copies_arrive() {
-  MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
-  sync(*self.world);
-}
-struct Trial {
-  const Mapped &m;
-  const char *what;
-  size_t first, last; // words; a mark for each PE of the node behind the first
-  uint64_t *word(int local, size_t i) const {
-    return reinterpret_cast<uint64_t *>(m.peer[local]) + i;
-  }
-};
-uint64_t sign(int local, uint64_t salt) {
-  return (uint64_t(local) + 1) * 0x9e3779b97f4a7c15 ^ salt;
-}
-void expect(const Trial &t, int local, size_t word, uint64_t want) {
-  uint64_t seen;
-  copy_now(&seen, t.word(local, word), 8);
-  if (seen != want)
-    fatal("the %s of PE %d is mapped wrongly for this PE's GPU %d: word %zu reads 0x%016lx, not "
-          "0x%016lx",
-          t.what, self.pe_of(local), chosen, word, seen, want);
-}
-
-void try_out(size_t heap_bytes) {
-  const Trial trials[] = {
-      {heap, "symmetric heap", 0, heap_bytes / 8 - 1},
-      {flags, "flags", trial_at() / 8, flag_bytes() / 8 - 1},
-  };
-  for (const Trial &t : trials)
-    for (size_t at : {t.first, t.last}) {
-      const uint64_t mine = sign(self.local, at);
-      copy_now(t.word(self.local, at), &mine, 8);
-    }
-  copies_arrive();
-  for (const Trial &t : trials)
-    for (int i = 0; i < self.n_local; i++) {
-      for (size_t at : {t.first, t.last}) expect(t, i, at, sign(i, at));
-      const uint64_t mark = sign(self.local, 3);
-      copy_now(t.word(i, t.first + 1 + size_t(self.local)), &mark, 8);
-    }
-  copies_arrive();
-  std::vector<uint64_t> marks(size_t(self.n_local));
-  for (const Trial &t : trials) {
-    copy_now(marks.data(), t.word(self.local, t.first + 1), marks.size() * 8);
-    for (int i = 0; i < self.n_local; i++)
-      if (marks[i] != sign(i, 3))
-        fatal("the %s of this PE, on GPU %d, is mapped wrongly for PE %d: its mark reads 0x%016lx",
-              t.what, chosen, self.pe_of(i), marks[i]);
-  }
-}
-
-// Chooses this PE's; false when some PE sees none. The first call of HIP opens every GPU, which takes a
-// second and a GiB of memory of each (2 H100s, 2026-11-25).
-bool choose() {
-  const bool none = self.env.gpu_choice == Env::gpu::none;
-  int count = 0;
-  hipError_t error = none ? hipSuccess : hipGetDeviceCount(&count);
-  if (!tried(error) || count < 0) count = 0;
-  const uint64_t mine = count ? nearest_devices(count) : 0;
-  int without = -1, turn = 0; // among the PEs to which the same devices are nearest
-  exchange_value(*self.world, mine, [&](int pe, uint64_t theirs) {
-    if (!theirs && without < 0) without = pe;
-    // With SHMEM_P2P=0 PEs of one machine are nodes of their own, and share its GPUs all the same.
-    const bool here = self.env.p2p == Env::network || local_of(pe) >= 0;
-    turn += pe < self.me && theirs == mine && here;
-  });
-  if (without >= 0) {
-    if (self.env.heap == Env::device)
-      fatal_all("SHMEM_HEAP = \"device\": PE %d sees no GPU (hipGetDeviceCount here: %s)", without,
-                none                  ? "not called: SHMEM_DEVICE = none"
-                : error == hipSuccess ? "no error"
-                                      : hipGetErrorString(error));
-    debug("no device heap: PE %d sees no GPU%s", without,
-          none ? ", by SHMEM_DEVICE = none here" : "");
-    return false;
-  }
-  uint64_t left = mine;
-  for (turn %= std::popcount(mine); turn; turn--) left &= left - 1;
-  chosen = std::countr_zero(left);
-  MUST(hipSetDevice(chosen), "hipSetDevice");
-  return true;
-}
-
 // All PEs choose alike: by the architecture of PE 0's GPU and the fewest workgroups that any holds.
 // Four collectives at a time, of other teams, are resident at once; a fifth may wait for one of
 // them that waits for it.
@@ -389,42 +238,25 @@ void open_tuning() {
 // heap.
 bool map(Region &device) {
   if (!choose()) return false;
-  Gpu mine{};
-  MUST(identify(chosen, mine), "hipDeviceGetPCIBusId");
-  mine.near = runtime::shares_memory(chosen);
-  MUST(hipMemGetInfo(&mine.free, &mine.total), "hipMemGetInfo");
+  exchange_gpus();
   size_t upto;
-  const size_t bytes = heap_bytes(mine, upto);
+  const size_t bytes = heap_bytes(upto);
   size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
   const size_t most = allocate(room, upto);
   if (!grows && !exchange_handles()) return false;
-  usual_rate = runtime::link_rate(chosen);
-  try_out(room);
-  auto *delta = new ptrdiff_t[size_t(self.n_local)];
-  for (int i = 0; i < self.n_local; i++) delta[i] = ptrdiff_t(heap.peer[i] - uintptr_t(heap.own));
+  try_out({{heap.peer.data(), "symmetric heap", 0, room / 8 - 1},
+           {flags.peer.data(), "flags", trial_at() / 8, flag_bytes() / 8 - 1}});
+  auto *delta = new uintptr_t[size_t(self.n_local)];
+  for (int i = 0; i < self.n_local; i++) delta[i] = heap.peer[i] - uintptr_t(heap.own);
   device = {{uintptr_t(heap.own), grows ? most : bytes}, delta};
   self.device_kept = grows ? room : bytes;
   debug("device heap of %zu bytes, up to %zu, at %p on GPU %d (%s)%s", self.device_kept,
-        device.size, static_cast<void *>(heap.own), chosen, mine.bus,
+        device.size, static_cast<void *>(heap.own), chosen, gpus[size_t(self.local)].bus,
         near ? ", as near as host memory" : "");
   return true;
 }
 
 } // namespace
-
-double rate_to(int pe) {
-  if (seats.empty() || usual_rate == 0 || local_of(pe) < 0) return 0;
-  Seat &there = seats[local_of(pe)];
-  const char *const bus = seats[self.local].gpu.bus;
-  // PEs on one GPU, or its partitions, share its memory: of an MI300X's 5,300 GB/s eight read and
-  // write 330 each.
-  if (!strcmp(bus, there.gpu.bus)) return 330e3;
-  if (there.rate == 0) {
-    const double told = link_rate(topology, bus, there.gpu.bus);
-    there.rate = told > 0 ? told : usual_rate;
-  }
-  return there.rate;
-}
 
 // The heap and the mappings live as long as the process. Memory that was exported stays pinned
 // after hipFree (ROCm 7.2), so that a job that inits again would have it twice; and what a peer
@@ -476,11 +308,11 @@ void close() {
   if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
+    close_copies();
     drop_streams();
   }
   self.far = self.device_main = false;
   self.device = {};
 }
 
-} // namespace gpu
-} // namespace shmem
+} // namespace shmem::gpu
