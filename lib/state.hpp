@@ -163,46 +163,48 @@ struct Team {
 };
 
 struct State {
-  // The hot line. fast and word are the default heap while plain access to it is allowed, fast for
-  // transfers, word for one element and atomics, see choose_spans. They are empty before init,
-  // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
+  // Hot: the data path reads it. fast and word are the default heap while plain access to it is
+  // allowed, fast for transfers, word for one element and atomics, see choose_spans. They are empty
+  // before init, after finalize and under SHMEM_CHECK, when every access takes the slow path, which
+  // checks.
   alignas(64) Span fast;
   Span word;
   int near, first;         // the data path finds PEs first to first + near - 1 in heap_delta
   std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
-  int n, me;
-  // The i-th PE of this node is PE node_first + i * node_stride of the world; this one is the
-  // `local`-th of n_local. Slots, shares and deltas have these numbers.
-  int local, n_local, node_first, node_stride;
-  // careful: check, or far, or PEs on other nodes.
-  bool careful, check, ready, oversubscribed;
+
+  // Place in the job. The i-th PE of this node is PE node_first + i * node_stride of the world; this
+  // one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
+  int n, me, local, n_local, node_first, node_stride;
   Job *job;
   Slot *slots;
-  Team *world;
+  Team *world, *shared;
   std::byte *shares; // of the teams, see team.hpp
   void *book;        // of addresses, see net.hpp
 
+  // Policy.
   size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
+  bool careful;        // check, or far, or PEs on other nodes
+  bool check, ready, oversubscribed;
+  bool far;         // a block of device memory is in use that the CPU reaches slowly or not at all
+  bool device_main; // shmem_malloc takes from the device heap
+  Env env;
+
+  // Regions.
   Region heap, data;
-  // What is freed behind so many bytes of a heap goes back to the system.
-  size_t heap_kept, device_kept;
   Region device; // the heap on the GPU; of size 0 where there is none
   Region flags;  // of kernels, beside it; has no delta: only kernels and the network go there
-  // A block of it is in use, and the GPU has to do there what the CPU would do slowly or not at
-  // all.
-  bool far;
-  bool device_main; // shmem_malloc takes from it
-  Team *shared;
-  Env env;
-  int inits, thread_level;
+  size_t heap_kept, device_kept; // what is freed behind so many bytes goes back to the system
   // The segment's extent, and where in it the PEs' parts start and how far apart they lie.
-  size_t job_bytes;
-  size_t part_start, part_bytes;
+  size_t job_bytes, part_start, part_bytes;
+
+  // Process.
+  int inits, thread_level;
   int segment_fd, pipe_read, pipe_write;
   int pid;
   bool exiting; // this process runs its exit handlers
+
   bool one_node() const { return n == n_local; }
   int pe_of(int local) const { return node_first + local * node_stride; }
   bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }

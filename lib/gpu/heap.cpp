@@ -33,13 +33,16 @@ struct Mapped {
   std::vector<uintptr_t> peer; // of each PE of the node: its aligned start
   std::vector<char *> opened;
 };
-Mapped heap, flags;
-bool grows; // the heap: it is not an allocation
-
-// Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere,
-// and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic
-// is two transfers.
-bool near;
+// What this process has, until it ends.
+struct {
+  Mapped heap, flags;
+  bool grows; // the heap: it is not an allocation
+  // Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere, and
+  // atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic is
+  // two transfers.
+  bool near;
+  bool given_up; // a later init does not try again
+} memory;
 
 struct Export {
   hipIpcMemHandle_t heap, flags;
@@ -50,10 +53,10 @@ struct Export {
 // is taken or refused. upto: what it may grow to.
 size_t heap_bytes(size_t &upto) {
   const Gpu &mine = gpus[size_t(self.local)];
-  near = true;
-  exchange_value(*self.world, mine.near, [&](int, bool theirs) { near &= theirs; });
+  memory.near = true;
+  exchange_value(*self.world, mine.near, [&](int, bool theirs) { memory.near &= theirs; });
   self.device_main = self.env.heap == Env::device ||
-                     (self.env.heap == Env::anywhere && runtime::heap_on_device(near));
+                     (self.env.heap == Env::anywhere && runtime::heap_on_device(memory.near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   struct Share {
@@ -83,46 +86,45 @@ size_t heap_bytes(size_t &upto) {
 size_t allocate(size_t &bytes, size_t upto) {
   size_t front = flag_bytes();
   const size_t most =
-      self.env.heap_grow != Env::none ? open_chunks(front, bytes, upto, heap.peer) : 0;
-  grows = most != 0;
-  if (grows) {
-    heap.own = reinterpret_cast<char *>(heap.peer[self.local]);
-    flags.own = heap.own - front;
-    for (const uintptr_t at : heap.peer) flags.peer.push_back(at - front);
+      self.env.heap_grow != Env::none ? open_chunks(front, bytes, upto, memory.heap.peer) : 0;
+  memory.grows = most != 0;
+  if (memory.grows) {
+    memory.heap.own = reinterpret_cast<char *>(memory.heap.peer[self.local]);
+    memory.flags.own = memory.heap.own - front;
+    for (const uintptr_t at : memory.heap.peer) memory.flags.peer.push_back(at - front);
   } else {
     void *p = nullptr;
     MUST(hipExtMallocWithFlags(&p, bytes + max_align, hipDeviceMallocFinegrained),
          "hipExtMallocWithFlags of %zu bytes for the symmetric heap", bytes + max_align);
-    heap.raw = static_cast<char *>(p);
-    heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
+    memory.heap.raw = static_cast<char *>(p);
+    memory.heap.own = reinterpret_cast<char *>(round_up(uintptr_t(p), max_align));
     MUST(runtime::malloc_flags(&p, flag_bytes(), chosen),
          "hipExtMallocWithFlags of %zu bytes for flags", flag_bytes());
-    flags.raw = flags.own = static_cast<char *>(p);
+    memory.flags.raw = memory.flags.own = static_cast<char *>(p);
   }
   // Without a GPU memory is new pages of a file: zero, and not there until they are touched.
-  if (runtime::hardware) MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");
+  if (runtime::hardware)
+    MUST(hipMemset(memory.flags.own, 0, flag_bytes()), "hipMemset of the flags");
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
-  return grows ? most : bytes;
+  return memory.grows ? most : bytes;
 }
 
 // Unmaps what the others share.
 void close_peers() {
-  for (Mapped *m : {&heap, &flags})
+  for (Mapped *m : {&memory.heap, &memory.flags})
     for (char *opened : m->opened)
       if (opened) MUST(hipIpcCloseMemHandle(opened), "hipIpcCloseMemHandle");
 }
-// Frees what this PE has, which nobody else has mapped: the job goes on without a device heap. A
-// later init does not try again.
-bool given_up;
+// Frees what this PE has, which nobody else has mapped: the job goes on without a device heap.
 void drop() {
-  for (Mapped *m : {&heap, &flags}) {
+  for (Mapped *m : {&memory.heap, &memory.flags}) {
     MUST(hipFree(m->raw), "hipFree");
     *m = {};
   }
   gpus.clear();
   self.far = self.device_main = false;
   chosen = -1;
-  given_up = true;
+  memory.given_up = true;
 }
 
 // The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls,
@@ -184,9 +186,9 @@ bool all_share() {
 // False, and nothing is left, where sharing is refused.
 bool exchange_handles() {
   Export mine{};
-  mine.start = size_t(heap.own - heap.raw);
-  for (auto [handle, m, what] : {std::tuple(&mine.heap, &heap, "symmetric heap"),
-                                 std::tuple(&mine.flags, &flags, "flags")}) {
+  mine.start = size_t(memory.heap.own - memory.heap.raw);
+  for (auto [handle, m, what] : {std::tuple(&mine.heap, &memory.heap, "symmetric heap"),
+                                 std::tuple(&mine.flags, &memory.flags, "flags")}) {
     // A PE alone shares nothing, and has its heap where the system refuses to share.
     hipError_t error = self.n_local > 1 ? hipIpcGetMemHandle(handle, m->raw) : hipSuccess;
     if (!tried(error) && !*refused)
@@ -201,11 +203,11 @@ bool exchange_handles() {
   exchange_value(*self.shared, mine, [&](int i, const Export &theirs) { all[i] = theirs; });
   for (int i = 0; i < self.n_local && !*refused; i++) {
     if (i == self.local) continue;
-    heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
-    heap.peer[i] = uintptr_t(heap.opened[i]) + all[i].start;
+    memory.heap.opened[i] = map_export(i, all[i].heap, "symmetric heap");
+    memory.heap.peer[i] = uintptr_t(memory.heap.opened[i]) + all[i].start;
     if (*refused) break;
-    flags.opened[i] = map_export(i, all[i].flags, "flags");
-    flags.peer[i] = uintptr_t(flags.opened[i]);
+    memory.flags.opened[i] = map_export(i, all[i].flags, "flags");
+    memory.flags.peer[i] = uintptr_t(memory.flags.opened[i]);
   }
   if (all_share()) return true;
   close_peers();
@@ -243,16 +245,17 @@ bool map(Region &device) {
   const size_t bytes = heap_bytes(upto);
   size_t room = std::max(bytes, (size_t(self.n_local) + 2) * 8); // for the trial
   const size_t most = allocate(room, upto);
-  if (!grows && !exchange_handles()) return false;
-  try_out({{heap.peer.data(), "symmetric heap", 0, room / 8 - 1},
-           {flags.peer.data(), "flags", trial_at() / 8, flag_bytes() / 8 - 1}});
+  if (!memory.grows && !exchange_handles()) return false;
+  try_out({{memory.heap.peer.data(), "symmetric heap", 0, room / 8 - 1},
+           {memory.flags.peer.data(), "flags", trial_at() / 8, flag_bytes() / 8 - 1}});
   auto *delta = new uintptr_t[size_t(self.n_local)];
-  for (int i = 0; i < self.n_local; i++) delta[i] = heap.peer[i] - uintptr_t(heap.own);
-  device = {{uintptr_t(heap.own), grows ? most : bytes}, delta};
-  self.device_kept = grows ? room : bytes;
+  for (int i = 0; i < self.n_local; i++)
+    delta[i] = memory.heap.peer[i] - uintptr_t(memory.heap.own);
+  device = {{uintptr_t(memory.heap.own), memory.grows ? most : bytes}, delta};
+  self.device_kept = memory.grows ? room : bytes;
   debug("device heap of %zu bytes, up to %zu, at %p on GPU %d (%s)%s", self.device_kept,
-        device.size, static_cast<void *>(heap.own), chosen, gpus[size_t(self.local)].bus,
-        near ? ", as near as host memory" : "");
+        device.size, static_cast<void *>(memory.heap.own), chosen, gpus[size_t(self.local)].bus,
+        memory.near ? ", as near as host memory" : "");
   return true;
 }
 
@@ -265,27 +268,27 @@ void open() {
   static Region mapped;
   static bool is_main;
   const bool main = self.env.heap == Env::device;
-  if (given_up || (!main && self.env.device_size == 0)) return;
+  if (memory.given_up || (!main && self.env.device_size == 0)) return;
   if (self.n > max_device_pes) {
     if (main)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
                 max_device_pes);
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
-  if (!heap.own) {
+  if (!memory.heap.own) {
     if (!map(mapped)) return;
     is_main = self.device_main;
     self.device = mapped;
-    self.flags = {{uintptr_t(flags.own), flag_bytes()}, nullptr};
-    if constexpr (net::built) net::open_device(near);
+    self.flags = {{uintptr_t(memory.flags.own), flag_bytes()}, nullptr};
+    if constexpr (net::built) net::open_device(memory.near);
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
-    MUST(hipMemset(flags.own, 0, flag_bytes()), "hipMemset of the flags");
+    MUST(hipMemset(memory.flags.own, 0, flag_bytes()), "hipMemset of the flags");
     copies_arrive();
     self.device_main = is_main;
   }
   self.device = mapped;
-  publish({flags.own, flags.peer.data()});
+  publish({memory.flags.own, memory.flags.peer.data()});
   open_tuning();
   if (self.device_main) use();
 }
@@ -295,7 +298,7 @@ bool has_threads() {
 }
 
 void use() {
-  if (near || self.far) return;
+  if (memory.near || self.far) return;
   self.far = true;
   choose_spans();
 }
