@@ -51,7 +51,7 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }
-SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
+SHMEM_STOPS_ SHMEM_D_ void fail(Report::Cause kind, const char *fn, const char *arg, const void *p,
                                 size_t bytes, size_t align, int pe, int cmp = 0,
                                 uint64_t wanted = 0, uint64_t seen = 0) {
   Report *r = arch::load_anew(state.report);
@@ -140,14 +140,14 @@ SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, siz
         !(arch::keeps_peers && delta & there & coarse))
       return there;
   }
-  const Report::Kind kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
-                            : bytes == 0                                  ? Report::none
-                            : room == 0                                   ? Report::not_symmetric
-                            : bytes > room                                ? Report::past_end
-                            : at % align                                  ? Report::misaligned
-                            : there & closer                              ? Report::outside_team
-                            : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
-                                                                          : Report::none;
+  const Report::Cause kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
+                             : bytes == 0                                  ? Report::none
+                             : room == 0                                   ? Report::not_symmetric
+                             : bytes > room                                ? Report::past_end
+                             : at % align                                  ? Report::misaligned
+                             : there & closer                              ? Report::outside_team
+                             : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
+                                                                           : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;
 }

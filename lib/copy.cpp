@@ -13,7 +13,7 @@ namespace shmem {
 namespace {
 
 using byte = unsigned char;
-struct Pack {
+struct Bytes16 {
   uint64_t word[2];
 };
 
@@ -48,7 +48,7 @@ template <class Wide>
   for (; left >= 4 * sizeof(Wide); left -= 4 * sizeof(Wide))
     for (int i = 0; i < 4; i++) step<Wide>(d, s);
   for (; left >= sizeof(Wide); left -= sizeof(Wide)) step<Wide>(d, s);
-  if (left & sizeof(Pack)) step<Pack>(d, s);
+  if (left & sizeof(Bytes16)) step<Bytes16>(d, s);
   if (left & 8) step<uint64_t>(d, s);
   step_down(d, s, n);
 }
@@ -145,7 +145,7 @@ void copy_once(void *dest, const void *source, size_t n) {
 #if defined __x86_64__
   if (can.words) return by_words(d, s, n);
 #endif
-  step_wide<Pack>(d, s, n);
+  step_wide<Bytes16>(d, s, n);
 }
 
 size_t stream_threshold() {

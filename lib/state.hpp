@@ -82,7 +82,7 @@ struct alignas(line) Arrival {
 // and then (tell_done in coll.cpp).
 struct alignas(line) Outbox {
   std::atomic<uint64_t> done; // this member looks at no broadcast up to this one any more
-  struct alignas(line) Flag {
+  struct alignas(line) CastFlag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
   } flags[64];

@@ -115,7 +115,7 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
   // Of members that are not mapped no source can be read; and only some channels have lines.
   const bool lines = c->team.away && what <= Collective::scan;
-  c->algorithm = lines ? Algorithm::lines : choice.algorithm;
+  c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
   c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
 }
@@ -257,8 +257,8 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
   return 0;
 }
 
-int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
-           const void *source, size_t n, size_t unit, size_t align, Stream s) {
+int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
+           void *dest, const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, n, s);
   check_objects(fn, *t, dest, n * unit, source,

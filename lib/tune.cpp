@@ -60,14 +60,14 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
     if (what && what != Collective::broadcast && what != Collective::reduce &&
         what != Collective::scan)
       return "between nodes only broadcast, reduce and scan have algorithms";
-    const auto way = find<Way>(name, ways);
+    const auto way = find<Route>(name, ways);
     if (!way) return "expected the algorithm \"tree\" or \"chain\"";
     if (pes < 1 || blocks < 1024 || blocks > 1l << 30 || threads < 2 || threads > 64)
       return "expected nodes from 1, segments from 1024 bytes to 1 GiB, in flight from 2 to 64";
     to->nodes.push_back({what, most_pes, bytes, {*way, size_t(blocks), unsigned(threads)}});
     return nullptr;
   }
-  const auto algorithm = find<Algorithm>(name, algorithms);
+  const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
   if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
   if (pes < 1 || blocks < 1 || blocks > long(device::max_channels) || threads < 1 ||
       threads > long(device::max_threads))
@@ -133,11 +133,11 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
 Choice choose(Collective what, int pes, size_t bytes) {
   std::lock_guard guard(mutex);
   const Choice *const found = first(table.streams, what, pes, bytes);
-  if (!found) return {Algorithm::direct, 1, device::max_wave};
+  if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
   // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
   // have lines for 8, wrote into the next team's part (2026-11-21).
-  const bool by_lines = c.algorithm == Algorithm::lines || what == Collective::collect;
+  const bool by_lines = c.algorithm == CollectiveAlgorithm::lines || what == Collective::collect;
   c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
   // No more than there are packs of 16 bytes; whole waves.
   const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;

@@ -111,18 +111,18 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
         ends[size_t(i)] = end += theirs.bytes;
         far |= theirs.far;
       });
-      const Blocks blocks{ends.data(), 0};
+      const NodeBlocks blocks{ends.data(), 0};
       if (!far) return collect_nodes(fn, t, dest, source, blocks);
       push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
       return arrive(t);
     }
   // Each shows its size, and a small block with it; if all blocks are small, that is all.
-  struct Shown {
+  struct ShownBlock {
     size_t bytes;
     bytes_t block[sizeof Stage::few - sizeof(size_t)];
   };
-  constexpr size_t small = sizeof Shown::block;
-  auto shown = [](Stage &s) { return reinterpret_cast<Shown *>(s.few); };
+  constexpr size_t small = sizeof ShownBlock::block;
+  auto shown = [](Stage &s) { return reinterpret_cast<ShownBlock *>(s.few); };
   size_t before = 0, total = 0;
   bool large = false;
   auto fill = [=](Stage &s) {

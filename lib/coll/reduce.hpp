@@ -123,7 +123,7 @@ void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) 
   const tune::Between by =
       tune::choose_between(shape == Shape::all ? Collective::reduce : Collective::scan, int(nodes),
                            size_t(t.n) * n * sizeof(T) / nodes);
-  if (by.way == tune::Way::chain || n * sizeof(T) > stage_bytes) {
+  if (by.way == tune::Route::chain || n * sizeof(T) > stage_bytes) {
     const T zero{};
     return combine_chain(fn, t, dest, source, n,
                          {sizeof(T),

@@ -15,11 +15,11 @@ namespace shmem::gpu {
 
 namespace {
 
-struct Range {
+struct Reserved {
   char *raw = nullptr, *at = nullptr; // as reserved; where the heap begins, behind the front
   size_t bytes = 0;
 };
-std::vector<Range> ranges;          // of each PE of the node, here
+std::vector<Reserved> ranges;       // of each PE of the node, here
 ptrdiff_t front_bytes, first_bytes; // of the heap's front, and of itself, there from the start
 
 // A program that captures a graph may allocate meanwhile.
@@ -83,12 +83,12 @@ Outcome add(ptrdiff_t from, ptrdiff_t to) {
   }
   const Outcome o = outcome_of(failed);
   if (o.pe >= 0)
-    for (const Range &r : ranges) tried(runtime::unmap_chunk(r.at + from, bytes));
+    for (const Reserved &r : ranges) tried(runtime::unmap_chunk(r.at + from, bytes));
   return o;
 }
 
 void close_chunks() {
-  for (const Range &r : ranges) {
+  for (const Reserved &r : ranges) {
     if (first_bytes)
       tried(runtime::unmap_chunk(r.at - front_bytes, size_t(front_bytes + first_bytes)));
     if (r.raw) tried(runtime::give_up(r.raw, r.bytes));
@@ -119,7 +119,7 @@ size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintpt
   if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
       space.rlim_cur / 2 / room < ranges.size())
     failed = hipErrorOutOfMemory;
-  for (Range &r : ranges) {
+  for (Reserved &r : ranges) {
     void *p = nullptr;
     const hipError_t error = failed ? hipError_t(failed) : runtime::reserve(&p, room);
     if (!tried(error)) {
@@ -137,7 +137,7 @@ size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintpt
   }
   front_bytes = ptrdiff_t(front = before);
   first_bytes = ptrdiff_t(first = start);
-  for (const Range &r : ranges) starts.push_back(uintptr_t(r.at));
+  for (const Reserved &r : ranges) starts.push_back(uintptr_t(r.at));
   return most;
 }
 
@@ -155,7 +155,7 @@ bool add_chunk(const char *fn, size_t from, size_t to) {
 void remove_chunk(size_t from, size_t to) {
   const OnDevice here;
   const Relaxed capture;
-  for (const Range &r : ranges)
+  for (const Reserved &r : ranges)
     MUST(runtime::unmap_chunk(r.at + from, to - from), "unmapping %zu bytes of the heap",
          to - from);
 }

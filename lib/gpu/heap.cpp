@@ -219,7 +219,7 @@ bool exchange_handles() {
 // Four collectives at a time, of other teams, are resident at once; a fifth may wait for one of
 // them that waits for it.
 void open_tuning() {
-  struct Kind {
+  struct Hardware {
     char name[256];
     unsigned blocks;
   } mine{}, all{};
@@ -228,7 +228,7 @@ void open_tuning() {
   snprintf(mine.name, sizeof mine.name, "%s", prop.gcnArchName);
   MUST(kernels::residents(chosen, device::max_threads, &mine.blocks),
        "the occupancy of the collectives' kernels");
-  exchange_value(*self.world, mine, [&](int pe, const Kind &k) {
+  exchange_value(*self.world, mine, [&](int pe, const Hardware &k) {
     if (pe == 0) all = k;
     all.blocks = std::min(all.blocks, k.blocks);
   });

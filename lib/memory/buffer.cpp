@@ -23,11 +23,11 @@ struct {
 
 // The buffer that has p, of this PE or of a peer as it is mapped here, and this PE's own address of the
 // same object. Of buffers in host memory the peers' are not looked at, unless `hosts`.
-struct Own {
+struct OwnAddress {
   const Region *region;
   uintptr_t at;
 };
-Own find_mapped(const void *p, bool hosts) {
+OwnAddress find_mapped(const void *p, bool hosts) {
   if (const Region *r = find(p)) return {r, uintptr_t(p)};
   for (int k = 0, n = sorted.count.load(); k < n; k++) {
     const Region &r = buffers[sorted.entry[k].index.load()].region;
@@ -50,7 +50,7 @@ std::vector<int> index_addresses() {
                [](int i) { return buffers[i].device; });
   sorted.version.fetch_add(1);
   for (size_t k = 0; k < order.size(); k++) {
-    const Range r = buffers[order[k]].bytes();
+    const Interval r = buffers[order[k]].bytes();
     auto &[base, end, index] = sorted.entry[k];
     base.store(r.from), end.store(r.to), index.store(order[k]);
   }
@@ -104,7 +104,7 @@ void check_atomic(const char *fn, const char *arg, const void *p, int pe) {
 
 bool on_device(const void *p) {
   if (!sorted.on_devices.load(std::memory_order_relaxed)) return false;
-  const Own own = find_mapped(p, false);
+  const OwnAddress own = find_mapped(p, false);
   return own.region && own.region->row;
 }
 

@@ -15,9 +15,9 @@ namespace shmem::buffer {
 
 inline constexpr int most = 1024;
 
-struct Range {
+struct Interval {
   uintptr_t from, to;
-  bool meets(const Range &r) const { return from < r.to && r.from < to; }
+  bool meets(const Interval &r) const { return from < r.to && r.from < to; }
 };
 
 struct Buffer {
@@ -25,12 +25,12 @@ struct Buffer {
   Team *team;                   // that has it
   std::vector<uintptr_t> delta; // to each PE of the node; device::outside of others than the team's
   std::vector<uintptr_t> row;   // of memory of the GPU: to each PE, as kernels have it
-  std::vector<Range> mapped;    // the peers' pages, here
+  std::vector<Interval> mapped; // the peers' pages, here
   uint64_t handle;              // 0: this index is free
   bool device;                  // it is memory of the GPU
   std::vector<uintptr_t> bases; // then, of each member: its allocation
-  Range bytes() const { return {region.base, region.base + region.size}; }
-  Range pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
+  Interval bytes() const { return {region.base, region.base + region.size}; }
+  Interval pages() const { return {region.base & ~(page - 1), round_up(bytes().to, page)}; }
 };
 
 // The one table, by index. register.cpp changes it, and then calls index_addresses, which gives the

@@ -136,7 +136,7 @@ void after_fork_child() {
 
 } // namespace
 
-Extent extent() {
+DataExtent extent() {
   if (!n_pieces) dl_iterate_phdr(find, nullptr);
   if (!n_pieces) return {nullptr, 0};
   return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};

@@ -22,7 +22,7 @@ namespace shmem {
 namespace {
 
 // One for host memory, one for device memory.
-struct Heap {
+struct OwnHeap {
   const Region &region;
   const size_t &kept; // all of it, where it does not grow
   const char *name;
@@ -30,12 +30,12 @@ struct Heap {
   Chunks chunks;
   char *at(size_t offset) const { return reinterpret_cast<char *>(region.base) + offset; }
 };
-Heap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}, {}};
-Heap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}, {}};
+OwnHeap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}, {}};
+OwnHeap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}, {}};
 std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
 
 // Where a block with these hints lies.
-Heap &heap_for(long hints) {
+OwnHeap &heap_for(long hints) {
   if (hints & SHMEMX_MALLOC_HOST) return host_heap;
   return hints & SHMEMX_MALLOC_DEVICE || self.device_main ? device_heap : host_heap;
 }
@@ -78,18 +78,18 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
 
 // Memory comes to the host heap as it is touched. To the GPU's it comes before it is used, in chunks,
 // and that is how a network hears of memory, too.
-bool in_chunks(const Heap &heap) {
+bool in_chunks(const OwnHeap &heap) {
   return &heap == &device_heap || !self.one_node();
 }
 // All PEs at once.
-bool add_chunk(const char *fn, const Heap &heap, size_t from, size_t to) {
+bool add_chunk(const char *fn, const OwnHeap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
   if (device && !gpu::add_chunk(fn, from, to)) return false;
   if constexpr (net::built)
     if (!self.one_node()) net::open_chunk(device, from, to);
   return true;
 }
-void remove_chunk(const Heap &heap, size_t from, size_t to) {
+void remove_chunk(const OwnHeap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
   if constexpr (net::built)
     if (!self.one_node()) net::close_chunk(device, from);
@@ -100,7 +100,7 @@ void remove_chunk(const Heap &heap, size_t from, size_t to) {
 }
 
 // Whether there is memory for these offsets now, on all PEs.
-bool fill(const char *fn, Heap &heap, size_t from, size_t to) {
+bool fill(const char *fn, OwnHeap &heap, size_t from, size_t to) {
   return !in_chunks(heap) ||
          heap.chunks.fill(from, to, heap.kept, heap.region.size,
                           [&](size_t from, size_t to) { return add_chunk(fn, heap, from, to); });
@@ -108,7 +108,7 @@ bool fill(const char *fn, Heap &heap, size_t from, size_t to) {
 
 // What has been freed between these offsets, behind what is kept, goes back; without chunks in steps
 // of a huge page: many small blocks are not many system calls.
-void give_back(Heap &heap, size_t from, size_t to) {
+void give_back(OwnHeap &heap, size_t from, size_t to) {
   constexpr size_t step = 2 << 20;
   if (to <= heap.kept) return;
   heap_mutex.lock();
@@ -123,7 +123,7 @@ void give_back(Heap &heap, size_t from, size_t to) {
   if (from < to) segment::drop_heap(from, to - from);
 }
 
-void release(Heap &heap, size_t offset) {
+void release(OwnHeap &heap, size_t offset) {
   heap_mutex.lock();
   const size_t end = offset + heap.alloc.find(offset)->size;
   heap.alloc.release(offset);
@@ -132,12 +132,12 @@ void release(Heap &heap, size_t offset) {
 }
 
 // The block that starts at ptr.
-struct Block {
-  Heap &heap;
+struct Allocated {
+  OwnHeap &heap;
   size_t offset;
 };
-Block block_of(const char *fn, const void *ptr) {
-  Heap &heap = self.device.has(ptr) ? device_heap : host_heap;
+Allocated block_of(const char *fn, const void *ptr) {
+  OwnHeap &heap = self.device.has(ptr) ? device_heap : host_heap;
   size_t offset = uintptr_t(ptr) - heap.region.base;
   if (!heap.region.has(ptr) || !heap.alloc.find(offset))
     fatal("%s: ptr = %p: %s", fn, ptr,
@@ -147,7 +147,7 @@ Block block_of(const char *fn, const void *ptr) {
 }
 
 // All PEs have the same full heap, so one line is enough.
-void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) {
+void heap_full(const char *fn, const OwnHeap &heap, size_t size, size_t alignment) {
   if (self.me != 0) return;
   static Note note;
   const size_t all = heap.region.size;
@@ -168,7 +168,7 @@ void heap_full(const char *fn, const Heap &heap, size_t size, size_t alignment) 
 }
 
 // Without the barrier.
-void *allocate(const char *fn, Heap &heap, size_t size, size_t alignment, long hints) {
+void *allocate(const char *fn, OwnHeap &heap, size_t size, size_t alignment, long hints) {
   size_t offset;
   {
     std::lock_guard guard(heap_mutex);
@@ -202,12 +202,12 @@ void *allocate_all(const char *fn, size_t size, size_t alignment, long hints) {
 } // namespace
 
 void reset_heaps() {
-  for (Heap *heap : {&host_heap, &device_heap}) heap->alloc.reset(heap->region.size);
+  for (OwnHeap *heap : {&host_heap, &device_heap}) heap->alloc.reset(heap->region.size);
 }
 
 size_t heap_room(const void *p) {
   std::lock_guard guard(heap_mutex);
-  const Heap &heap = self.device.has(p) ? device_heap : host_heap;
+  const OwnHeap &heap = self.device.has(p) ? device_heap : host_heap;
   return heap.alloc.room(uintptr_t(p) - heap.region.base);
 }
 

@@ -40,29 +40,29 @@ uint64_t registered; // ever: handles are not used again
 
 // A forked child gets a copy of its own, or it would store into the parent's pages: the edges of a
 // buffer hold the neighbours' memory, malloc's own included.
-struct Copied {
-  Range of;
+struct ForkCopy {
+  Interval of;
   char *at;
 };
 struct {
   int fd = -1;
   struct stat stat; // the file is still mapped when the program has closed the descriptor
   bool fork_seen;   // the handlers are there
-  std::vector<Copied> copies;
+  std::vector<ForkCopy> copies;
 } file;
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
 // that meets `in`, ascending. Nothing is read of what lies above `in`, but for the page of text that
 // the kernel writes at a time: the peers' pages are there, as a rule, 7,000 lines of them for 1,024
 // buffers of 8 PEs, which took 31 s to register, and 1.3 s since (on 4 cores, 2026-11-23).
-template <class F> void each_mapping(const Range &in, F f) {
+template <class F> void each_mapping(const Interval &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
   const bool any = file.fd >= 0;
   char text[4608];
   while (fgets(text, sizeof text, maps)) {
     char *rest;
-    Range r;
+    Interval r;
     r.from = strtoul(text, &rest, 16);
     if (r.from >= in.to) break;
     r.to = strtoul(rest + 1, &rest, 16);
@@ -73,17 +73,17 @@ template <class F> void each_mapping(const Range &in, F f) {
     if (sscanf(rest, "%4s %*s %x:%x %lu %4095s", access, &major, &minor, &inode, path) < 4)
       continue;
     const bool ours = any && inode == file.stat.st_ino && makedev(major, minor) == file.stat.st_dev;
-    f(Range{std::max(r.from, in.from), std::min(r.to, in.to)}, access, ours, path);
+    f(Interval{std::max(r.from, in.from), std::min(r.to, in.to)}, access, ours, path);
   }
   fclose(maps);
 }
 
 // The pages of b that no other buffer has: what has to be moved, or given back.
-Range alone(const Buffer &b) {
-  Range r = b.pages();
+Interval alone(const Buffer &b) {
+  Interval r = b.pages();
   for (const Buffer &other : buffers) {
     if (!other.handle || &other == &b) continue;
-    const Range o = other.pages();
+    const Interval o = other.pages();
     if (o.from <= r.from && r.from < o.to) r.from = o.to;
     if (o.from < r.to && r.to <= o.to) r.to = o.from;
   }
@@ -92,10 +92,10 @@ Range alone(const Buffer &b) {
 
 // Ends the program where the pages cannot be moved.
 void check_pages(const char *fn, const void *ptr, const Buffer &b) {
-  const Range all = b.pages();
+  const Interval all = b.pages();
   uintptr_t next = all.from;
   const int here = 0;
-  each_mapping(all, [&](const Range &r, const char *access, bool ours, const char *path) {
+  each_mapping(all, [&](const Interval &r, const char *access, bool ours, const char *path) {
     const auto refuse = [&](const char *why) {
       fatal("%s: ptr = %p: the memory at 0x%" PRIxPTR " %s", fn, ptr, r.from, why);
     };
@@ -114,7 +114,7 @@ void check_pages(const char *fn, const void *ptr, const Buffer &b) {
 
 void before_fork() {
   mutex.lock();
-  each_mapping({0, ~uintptr_t(0)}, [&](const Range &r, const char *, bool ours, const char *) {
+  each_mapping({0, ~uintptr_t(0)}, [&](const Interval &r, const char *, bool ours, const char *) {
     if (!ours) return;
     const size_t bytes = r.to - r.from;
     void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -129,12 +129,12 @@ void before_fork() {
   });
 }
 void after_fork_parent() {
-  for (const Copied &c : file.copies) munmap(c.at, c.of.to - c.of.from);
+  for (const ForkCopy &c : file.copies) munmap(c.at, c.of.to - c.of.from);
   file.copies.clear();
   mutex.unlock();
 }
 void after_fork_child() {
-  for (const Copied &c : file.copies)
+  for (const ForkCopy &c : file.copies)
     syscall(SYS_mremap, c.at, c.of.to - c.of.from, c.of.to - c.of.from,
             MREMAP_MAYMOVE | MREMAP_FIXED, c.of.from);
   file.copies.clear();
@@ -157,12 +157,12 @@ void open_file(const char *fn) {
 }
 
 // Back to private memory, but for what the program has unmapped, and perhaps mapped anew, since.
-void give_back(const Range &r) {
-  std::vector<Range> left;
-  each_mapping(r, [&](const Range &part, const char *, bool ours, const char *) {
+void give_back(const Interval &r) {
+  std::vector<Interval> left;
+  each_mapping(r, [&](const Interval &part, const char *, bool ours, const char *) {
     if (ours) left.push_back(part);
   });
-  for (const Range &part : left) data::move_back(file.fd, part.from, part.to);
+  for (const Interval &part : left) data::move_back(file.fd, part.from, part.to);
   fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from),
             off_t(r.to - r.from));
 }
@@ -191,13 +191,13 @@ void publish(const Buffer &b, bool comes) {
 }
 
 void remove(Buffer &b) {
-  for (const Range &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
+  for (const Interval &r : b.mapped) munmap(reinterpret_cast<void *>(r.from), r.to - r.from);
   for (int i = 0; b.device && i < b.team->n; i++)
     if (i != b.team->me) gpu::close_memory(b.team->pe(i), b.bases[size_t(i)]);
   sync(*b.team); // nobody has it mapped
   b.handle = 0;
   publish(b, false);
-  if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
+  if (const Interval r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.team->buffers--;
   b.mapped.clear();
 }
@@ -232,7 +232,7 @@ void check_bytes(const char *fn, const void *ptr, size_t bytes) {
   if (!ptr) fatal("%s: ptr = NULL: not a buffer", fn);
   if (bytes == 0 || bytes > (size_t(1) << 47) - uintptr_t(ptr))
     fatal("%s: bytes = %zu: not the size of a buffer", fn, bytes);
-  const Range mine{uintptr_t(ptr), uintptr_t(ptr) + bytes};
+  const Interval mine{uintptr_t(ptr), uintptr_t(ptr) + bytes};
   const auto meets = [&](uintptr_t base, size_t size) { return mine.meets({base, base + size}); };
   if (meets(uintptr_t(self.job), self.job_bytes) || meets(self.data.base, self.data.size) ||
       meets(self.device.base, self.device.size))
@@ -260,7 +260,7 @@ Seen prepare(const char *fn, void *ptr, const Buffer &b) {
         fn, ptr);
   check_pages(fn, ptr, b);
   open_file(fn);
-  if (const Range r = alone(b); r.from < r.to)
+  if (const Interval r = alone(b); r.from < r.to)
     data::move_pages(file.fd, off_t(r.from), r.from, r.to);
   return seen;
 }

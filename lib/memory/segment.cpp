@@ -141,7 +141,7 @@ void place_near(void *start, size_t bytes) {
 
 void join(const bootstrap::Place &place) {
   const int n = place.n_local;
-  data::Extent data = data::extent();
+  data::DataExtent data = data::extent();
   size_t slots_at = round_up(sizeof(Job), page);
   size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
   // The addresses of the PEs of all nodes, once for each node.

@@ -25,11 +25,11 @@ void dump_heap(size_t from, size_t to);
 namespace shmem::data {
 
 // The executable's globals and statics: the page range in which they lie.
-struct Extent {
+struct DataExtent {
   char *base;
   size_t bytes;
 };
-Extent extent();
+DataExtent extent();
 // Moves them onto the segment, in place, at this offset of it. Other threads may run.
 void move(int fd, size_t offset);
 

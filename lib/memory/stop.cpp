@@ -48,13 +48,13 @@ constexpr long patience_ns = 100'000'000;
 constexpr size_t stack_bytes = 64 << 10;
 constexpr int most_threads = 1 << 15;
 
-struct Thread {
+struct OtherThread {
   int id, signal;    // what the tracer has caught on its way to the thread
   bool stopped, out; // out: it has ended, or nothing can stop it
 };
 
 // Lies, with the tracer's stack, in memory that nobody registers.
-struct World {
+struct Stopping {
   int process, mover, n;
   std::atomic<int> go;
   int refused; // errno of ptrace
@@ -64,7 +64,7 @@ struct World {
   Alone work;
   std::atomic<int> parked;
   std::atomic<int> who[most_threads]; // has parked
-  Thread threads[most_threads];
+  OtherThread threads[most_threads];
 };
 
 SHMEM_PLAIN long now() {
@@ -92,7 +92,7 @@ SHMEM_PLAIN char *put(char *to, int number) {
   return to;
 }
 
-SHMEM_PLAIN long read_file(const World &w, int thread, const char *name, char *text, long room) {
+SHMEM_PLAIN long read_file(const Stopping &w, int thread, const char *name, char *text, long room) {
   char path[64];
   put(put(put(put(put(path, "/proc/"), w.process), "/task/"), thread), name);
   const int fd = int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
@@ -136,7 +136,7 @@ SHMEM_PLAIN uint64_t number(const char *text, unsigned base) {
     n = n * base + digit;
   }
 }
-SHMEM_PLAIN Condition condition(const World &w, int thread) {
+SHMEM_PLAIN Condition condition(const Stopping &w, int thread) {
   char text[4096];
   if (!read_file(w, thread, "/status", text, sizeof text)) return {};
   return {*after(text, "State:"), number(after(text, "SigBlk:"), 16),
@@ -147,13 +147,13 @@ SHMEM_PLAIN bool gone(char state) {
   return state == '\0' || state == 'Z' || state == 'X';
 }
 // The kernel's own threads for io_uring take neither a tracer nor a signal.
-SHMEM_PLAIN bool of_kernel(const World &w, int thread) {
+SHMEM_PLAIN bool of_kernel(const Stopping &w, int thread) {
   char name[32];
   return read_file(w, thread, "/comm", name, sizeof name) && begins(name, "iou-");
 }
 
 // Calls f for each other thread that is not in the table; how many there were, or -1.
-template <class F> SHMEM_PLAIN int each_new(World &w, F f) {
+template <class F> SHMEM_PLAIN int each_new(Stopping &w, F f) {
   char path[32];
   put(put(put(path, "/proc/"), w.process), "/task");
   const int fd = int(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -194,12 +194,12 @@ SHMEM_PLAIN void begin_again([[maybe_unused]] int thread) {
 #endif
 }
 
-SHMEM_PLAIN void wait_for_stops(World &w, int from) {
+SHMEM_PLAIN void wait_for_stops(Stopping &w, int from) {
   const long begun = now();
   for (;;) {
     bool missing = false;
     for (int i = from; i < w.n; i++) {
-      Thread &t = w.threads[i];
+      OtherThread &t = w.threads[i];
       if (t.stopped || t.out) continue;
       int status = 0;
       const long got = syscall(SYS_wait4, t.id, &status, __WALL | WNOHANG, nullptr);
@@ -223,11 +223,11 @@ SHMEM_PLAIN void wait_for_stops(World &w, int from) {
 }
 
 SHMEM_PLAIN int tracer(void *p) {
-  World &w = *static_cast<World *>(p);
+  Stopping &w = *static_cast<Stopping *>(p);
   while (!w.go.load(std::memory_order_acquire)) syscall(SYS_sched_yield);
   // Until all are stopped one of them may start another.
   for (int from = 0; !w.refused; from = w.n) {
-    const int found = each_new(w, [&](Thread &t) {
+    const int found = each_new(w, [&](OtherThread &t) {
       if (w.refused) return;
       if (trace(PTRACE_SEIZE, t.id, 0, 0) == 0 && trace(PTRACE_INTERRUPT, t.id, 0, 0) == 0) return;
       const int error = errno;
@@ -245,14 +245,14 @@ SHMEM_PLAIN int tracer(void *p) {
     w.error = error;
   }
   for (int i = 0; i < w.n; i++)
-    if (const Thread &t = w.threads[i]; t.stopped)
+    if (const OtherThread &t = w.threads[i]; t.stopped)
       trace(PTRACE_DETACH, t.id, 0, uintptr_t(t.signal));
   w.finished = true;
   return 0;
 }
 
 // Whether the work was done.
-SHMEM_PLAIN bool by_tracer(World &w, char *stack) {
+SHMEM_PLAIN bool by_tracer(Stopping &w, char *stack) {
   const int child =
       __clone(tracer, stack + stack_bytes, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, &w);
   if (child < 0) return false;
@@ -277,7 +277,7 @@ SHMEM_PLAIN bool by_tracer(World &w, char *stack) {
 // A handler of SIGURG parks its thread. As with Go, because a debugger lets this one pass, no
 // library has a use for it, and a program takes one too many for nothing.
 constexpr int parking_signal = SIGURG;
-std::atomic<World *> parking;
+std::atomic<Stopping *> parking;
 std::atomic<unsigned> moves; // a futex
 struct KernelAction {        // what rt_sigaction takes
   void (*handler)(int, siginfo_t *, void *);
@@ -289,7 +289,7 @@ KernelAction before;
 
 SHMEM_PLAIN void park(int signal, siginfo_t *info, void *context) {
   const unsigned at = moves.load();
-  World *w = parking.load();
+  Stopping *w = parking.load();
   if (w && info->si_code == SI_TKILL && info->si_pid == w->process) {
     const int error = errno;
     w->who[w->parked.fetch_add(1)].store(int(syscall(SYS_gettid)));
@@ -304,10 +304,10 @@ SHMEM_PLAIN void park(int signal, siginfo_t *info, void *context) {
 
 // What blocks the signal can only be watched: as long as it sleeps it stores nothing, and that it
 // has slept all the time its number of switches says.
-SHMEM_PLAIN uint64_t watched(World &w, const bool awake_too) {
+SHMEM_PLAIN uint64_t watched(Stopping &w, const bool awake_too) {
   uint64_t sum = 0;
   for (int i = 0; i < w.n; i++) {
-    Thread &t = w.threads[i];
+    OtherThread &t = w.threads[i];
     if (t.stopped || t.out) continue;
     const Condition c = condition(w, t.id);
     if (gone(c.state) || of_kernel(w, t.id)) {
@@ -320,7 +320,7 @@ SHMEM_PLAIN uint64_t watched(World &w, const bool awake_too) {
   return sum + 1;
 }
 
-SHMEM_PLAIN void by_signals(World &w) {
+SHMEM_PLAIN void by_signals(Stopping &w) {
   // The kernel's own call, because ThreadSanitizer's keeps a handler back until the thread calls
   // something; libc's comes first, for its restorer.
   constexpr unsigned long has_restorer = 0x0400'0000;
@@ -341,7 +341,7 @@ SHMEM_PLAIN void by_signals(World &w) {
   w.parked.store(0);
   parking.store(&w);
   syscall(SYS_rt_sigaction, parking_signal, &mine, nullptr, sizeof(uint64_t));
-  const auto call = [&w](Thread &t) {
+  const auto call = [&w](OtherThread &t) {
     const Condition c = condition(w, t.id);
     t.out = gone(c.state);
     t.signal = !t.out && !(c.blocked >> (parking_signal - 1) & 1);
@@ -354,7 +354,7 @@ SHMEM_PLAIN void by_signals(World &w) {
     for (;;) {
       bool missing = false;
       for (int i = from; i < w.n; i++) {
-        Thread &t = w.threads[i];
+        OtherThread &t = w.threads[i];
         if (t.stopped || t.out) continue;
         // It may be about to leave the handler of the move before, where all signals are blocked.
         if (!t.signal) {
@@ -394,16 +394,16 @@ int while_alone(const Alone &work) {
   // All signals, those of libc, too, which nobody may ask libc for.
   const uint64_t all = ~uint64_t(0);
   uint64_t masked = 0;
-  void *p = mmap(nullptr, sizeof(World) + stack_bytes, PROT_READ | PROT_WRITE,
+  void *p = mmap(nullptr, sizeof(Stopping) + stack_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (p == MAP_FAILED) return errno;
   char *const stack = static_cast<char *>(p);
-  World &w = *reinterpret_cast<World *>(stack + stack_bytes); // zeros
+  Stopping &w = *reinterpret_cast<Stopping *>(stack + stack_bytes); // zeros
   w.process = getpid();
   w.mover = int(syscall(SYS_gettid));
   w.work = work;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &masked, sizeof masked);
-  if (each_new(w, [](Thread &) {}) == 0) {
+  if (each_new(w, [](OtherThread &) {}) == 0) {
     w.error = work.prepare(work.with);
     if (!w.error) w.error = work.exchange(work.with);
   } else {
@@ -416,7 +416,7 @@ int while_alone(const Alone &work) {
           w.late);
   const int error = w.error;
   // A handler that is late may look there yet.
-  if (!w.late) munmap(p, sizeof(World) + stack_bytes);
+  if (!w.late) munmap(p, sizeof(Stopping) + stack_bytes);
   return error;
 }
 

@@ -30,14 +30,14 @@ constexpr size_t stack_bytes = 64 << 10;
 constexpr size_t guard_bytes = 4096;
 constexpr unsigned no_sync = 1; // of __tsan_switch_to_fiber
 
-struct Block;
+struct RunningBlock;
 
 } // namespace
 
 // A fiber, and the thread of the block that it runs.
-struct Lane {
-  Block *block;
-  Lane *next; // in the queue that it is in
+struct Fiber {
+  RunningBlock *block;
+  Fiber *next; // in the queue that it is in
   uint32_t number;
   uint3 index;
   context::fcontext_t context;
@@ -49,17 +49,17 @@ struct Lane {
 namespace {
 
 struct Queue {
-  Lane *head, *tail;
+  Fiber *head, *tail;
   int n;
 
-  HIP_CPU_NO_TSAN void push(Lane *l) {
+  HIP_CPU_NO_TSAN void push(Fiber *l) {
     l->next = nullptr;
     (head ? tail->next : head) = l;
     tail = l;
     n++;
   }
-  HIP_CPU_NO_TSAN Lane *pop() {
-    Lane *l = head;
+  HIP_CPU_NO_TSAN Fiber *pop() {
+    Fiber *l = head;
     if (!l) return nullptr;
     head = l->next;
     n--;
@@ -76,28 +76,28 @@ struct Queue {
 
 // Where all threads that have not ended come together. What they bring lies in two slots by turns,
 // because a fast one may come to the next meeting while others still read.
-struct Meeting {
+struct Gathering {
   int alive, arrived;
   unsigned turn;
   Queue waiting;
   char turns[2]; // for TSan, their addresses
 };
-struct Wave {
-  Meeting meeting;
+struct WaveThreads {
+  Gathering meeting;
   uint64_t values[2][impl::warp_size], present[2], votes[2];
 };
 
-struct Block {
+struct RunningBlock {
   // What belongs to the host's thread, on which the block stays; finding it costs a call.
-  Lane *&lane = hip_cpu::lane;
+  Fiber *&lane = hip_cpu::lane;
   uint3 &thread_index = threadIdx;
   const Launch *launch;
   uint32_t threads, begun;
-  Lane *current, main; // main is the thread itself, which waits for the end
+  Fiber *current, main; // main is the thread itself, which waits for the end
   Queue ready, polling, idle;
-  Meeting all;
+  Gathering all;
   int count[2], total[2];
-  Wave waves[impl::max_block / impl::warp_size];
+  WaveThreads waves[impl::max_block / impl::warp_size];
   int polled; // since anything but a poll happened
   int rounds; // of nothing but polls
   long since; // ns, when the first of those rounds ended
@@ -116,7 +116,7 @@ HIP_CPU_NO_TSAN long now_ns() {
 // then yields the core, then sleeps for an eighth of the time that has passed. This way 64 blocks
 // that wait in 8 processes leave 2 cores to others; with naps of at most 50 us they took both
 // (2026-11).
-HIP_CPU_NO_TSAN void back_off(Block &b) {
+HIP_CPU_NO_TSAN void back_off(RunningBlock &b) {
   constexpr int at_once = 32;
   constexpr long yields_ns = 50000, most_ns = 1000000;
   if (++b.rounds < at_once) return;
@@ -131,7 +131,7 @@ HIP_CPU_NO_TSAN void back_off(Block &b) {
   nanosleep(&t, nullptr);
 }
 
-HIP_CPU_NO_TSAN void goes_on(Block &b) {
+HIP_CPU_NO_TSAN void goes_on(RunningBlock &b) {
   b.polled = b.rounds = 0;
 }
 
@@ -140,9 +140,9 @@ HIP_CPU_NO_TSAN void goes_on(Block &b) {
   abort();
 }
 
-[[noreturn]] void deadlock(const Block &b) {
+[[noreturn]] void deadlock(const RunningBlock &b) {
   int waves = 0;
-  for (const Wave &w : b.waves) waves += w.meeting.waiting.n;
+  for (const WaveThreads &w : b.waves) waves += w.meeting.waiting.n;
   fprintf(stderr,
           "hip: deadlock in block (%u, %u, %u) of %u threads: %d wait in __syncthreads, %d in an "
           "operation of their wave, and the others have ended\n",
@@ -152,13 +152,13 @@ HIP_CPU_NO_TSAN void goes_on(Block &b) {
 
 void run_lane(context::transfer_t from);
 
-HIP_CPU_NO_TSAN Lane *make_lane(Block &b) {
+HIP_CPU_NO_TSAN Fiber *make_lane(RunningBlock &b) {
   void *p = mmap(nullptr, stack_bytes + guard_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (p == MAP_FAILED || mprotect(p, guard_bytes, PROT_NONE))
     fatal("no memory for a kernel's stacks");
   char *stack = static_cast<char *>(p) + guard_bytes;
-  Lane *l = new Lane{};
+  Fiber *l = new Fiber{};
   l->block = &b;
   l->stack = stack;
   l->bytes = stack_bytes;
@@ -168,21 +168,21 @@ HIP_CPU_NO_TSAN Lane *make_lane(Block &b) {
 }
 
 // The next thread of the block that has not begun, for that fiber.
-HIP_CPU_NO_TSAN void begin(Block &b, Lane *l) {
+HIP_CPU_NO_TSAN void begin(RunningBlock &b, Fiber *l) {
   const dim3 &d = b.launch->block;
   uint32_t n = l->number = b.begun++;
   l->index = {n % d.x, n / d.x % d.y, n / d.x / d.y};
 }
 
 // Who runs next, when the current one cannot.
-HIP_CPU_NO_TSAN Lane *pick(Block &b) {
-  if (Lane *l = b.ready.pop()) {
+HIP_CPU_NO_TSAN Fiber *pick(RunningBlock &b) {
+  if (Fiber *l = b.ready.pop()) {
     goes_on(b);
     return l;
   }
   if (b.begun < b.threads) {
     goes_on(b);
-    Lane *l = b.idle.pop();
+    Fiber *l = b.idle.pop();
     if (!l) l = make_lane(b);
     begin(b, l);
     return l;
@@ -197,7 +197,7 @@ HIP_CPU_NO_TSAN Lane *pick(Block &b) {
 
 // After each switch, on the new side.
 HIP_CPU_NO_TSAN void arrive(context::transfer_t from, void *fake_stack) {
-  auto *l = static_cast<Lane *>(from.data);
+  auto *l = static_cast<Fiber *>(from.data);
   l->context = from.fctx;
   // Only ASan knows where a thread's own stack lies.
   const bool main = l == &l->block->main;
@@ -206,8 +206,8 @@ HIP_CPU_NO_TSAN void arrive(context::transfer_t from, void *fake_stack) {
                                   main ? &l->bytes : nullptr);
 }
 
-HIP_CPU_NO_TSAN void switch_to(Block &b, Lane *to) {
-  Lane *from = b.current;
+HIP_CPU_NO_TSAN void switch_to(RunningBlock &b, Fiber *to) {
+  Fiber *from = b.current;
   b.thread_index = to->index; // may be the same fiber with another thread
   if (to == from) return;
   b.current = to;
@@ -217,13 +217,13 @@ HIP_CPU_NO_TSAN void switch_to(Block &b, Lane *to) {
   arrive(context::jump_fcontext(to->context, from), from->fake_stack);
 }
 
-HIP_CPU_NO_TSAN void release(Block &b, Meeting &m) {
+HIP_CPU_NO_TSAN void release(RunningBlock &b, Gathering &m) {
   m.arrived = 0;
   m.turn++;
   b.ready.take(m.waiting);
 }
 
-HIP_CPU_NO_TSAN void meet(Block &b, Meeting &m) {
+HIP_CPU_NO_TSAN void meet(RunningBlock &b, Gathering &m) {
   void *turn = &m.turns[m.turn & 1];
   __tsan_release(turn);
   if (++m.arrived == m.alive) {
@@ -236,12 +236,12 @@ HIP_CPU_NO_TSAN void meet(Block &b, Meeting &m) {
   __tsan_acquire(turn);
 }
 
-HIP_CPU_NO_TSAN void leave(Block &b, Meeting &m) {
+HIP_CPU_NO_TSAN void leave(RunningBlock &b, Gathering &m) {
   m.alive--;
   if (m.arrived && m.arrived == m.alive) release(b, m);
 }
 
-void run_thread(Block &b) {
+void run_thread(RunningBlock &b) {
   __tsan_acquire(&b.start);
   b.launch->kernel->run(b.launch->kernel);
   __tsan_release(&b.end);
@@ -249,8 +249,8 @@ void run_thread(Block &b) {
 
 HIP_CPU_NO_TSAN void run_lane(context::transfer_t from) {
   arrive(from, nullptr);
-  Lane *l = lane;
-  Block &b = *l->block;
+  Fiber *l = lane;
+  RunningBlock &b = *l->block;
   for (;;) {
     run_thread(b);
     leave(b, b.waves[l->number / impl::warp_size].meeting);
@@ -265,12 +265,12 @@ HIP_CPU_NO_TSAN void run_lane(context::transfer_t from) {
   }
 }
 
-HIP_CPU_NO_TSAN Wave &wave_of(const Lane *lane) {
+HIP_CPU_NO_TSAN WaveThreads &wave_of(const Fiber *lane) {
   return lane->block->waves[lane->number / impl::warp_size];
 }
 
 // Brings a value and a vote to the wave; returns the slot where the others' lie.
-HIP_CPU_NO_TSAN int meet_wave(Wave &w, const Lane *lane, uint64_t value, bool vote) {
+HIP_CPU_NO_TSAN int meet_wave(WaveThreads &w, const Fiber *lane, uint64_t value, bool vote) {
   const int slot = int(w.meeting.turn & 1);
   const uint32_t me = lane->number % impl::warp_size;
   if (!w.meeting.arrived) w.present[slot] = w.votes[slot] = 0;
@@ -283,7 +283,7 @@ HIP_CPU_NO_TSAN int meet_wave(Wave &w, const Lane *lane, uint64_t value, bool vo
 
 } // namespace
 
-__thread Lane *lane;
+__thread Fiber *lane;
 uint32_t fence_word;
 
 inline namespace names {
@@ -294,14 +294,14 @@ __thread dim3 blockDim, gridDim;
 namespace impl {
 
 HIP_CPU_NO_TSAN void run_block(const Launch &launch, uint64_t number) {
-  thread_local Block *mine; // its fibers and stacks stay
+  thread_local RunningBlock *mine; // its fibers and stacks stay
   if (!mine) {
-    mine = new Block{};
+    mine = new RunningBlock{};
     mine->main.block = mine;
     mine->main.tsan = __tsan_get_current_fiber();
     prctl(PR_SET_TIMERSLACK, 1000); // so that a short nap is one
   }
-  Block &b = *mine;
+  RunningBlock &b = *mine;
   b.launch = &launch;
   b.threads = launch.block.x * launch.block.y * launch.block.z;
   b.begun = 0;
@@ -331,17 +331,17 @@ HIP_CPU_NO_TSAN void run_block(const Launch &launch, uint64_t number) {
 } // namespace impl
 
 HIP_CPU_NO_TSAN void pause() {
-  Lane *l = lane;
+  Fiber *l = lane;
   if (!l) {
     sched_yield();
     return;
   }
-  Block &b = *l->block;
+  RunningBlock &b = *l->block;
   b.polling.push(l);
   switch_to(b, pick(b));
 }
 HIP_CPU_NO_TSAN void progress() {
-  if (const Lane *l = lane) goes_on(*l->block);
+  if (const Fiber *l = lane) goes_on(*l->block);
 }
 
 HIP_CPU_NO_TSAN void *dynamic_shared() {
@@ -349,7 +349,7 @@ HIP_CPU_NO_TSAN void *dynamic_shared() {
 }
 
 HIP_CPU_NO_TSAN Votes sync_block(bool vote) {
-  Block &b = *lane->block;
+  RunningBlock &b = *lane->block;
   const int slot = int(b.all.turn & 1);
   if (!b.all.arrived) b.count[slot] = b.total[slot] = 0;
   b.count[slot] += vote;
@@ -359,20 +359,20 @@ HIP_CPU_NO_TSAN Votes sync_block(bool vote) {
 }
 
 HIP_CPU_NO_TSAN uint64_t wave_values(uint64_t value, int from) {
-  Lane *l = lane;
-  Wave &w = wave_of(l);
+  Fiber *l = lane;
+  WaveThreads &w = wave_of(l);
   const int slot = meet_wave(w, l, value, false);
   return w.present[slot] >> from & 1 ? w.values[slot][from] : 0;
 }
 HIP_CPU_NO_TSAN uint64_t wave_votes(bool vote, uint64_t *present) {
-  Lane *l = lane;
-  Wave &w = wave_of(l);
+  Fiber *l = lane;
+  WaveThreads &w = wave_of(l);
   const int slot = meet_wave(w, l, 0, vote);
   if (present) *present = w.present[slot];
   return w.votes[slot];
 }
 HIP_CPU_NO_TSAN int lane_number() {
-  const Lane *l = lane;
+  const Fiber *l = lane;
   return l ? int(l->number % impl::warp_size) : 0;
 }
 

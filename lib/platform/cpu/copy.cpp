@@ -11,7 +11,7 @@ using impl::done, impl::find, impl::runtime, impl::submit, impl::work;
 namespace {
 
 // A copy of rows.
-struct Copy {
+struct RowCopy {
   char *to;
   const char *from;
   size_t to_pitch, from_pitch, width, height;
@@ -42,7 +42,7 @@ bool inside(const void *p, size_t bytes, bool *known) {
   return bytes <= entry->second.bytes - (uintptr_t(p) - entry->first);
 }
 
-hipError_t copy(Copy c, hipMemcpyKind kind, hipStream_t stream, bool wait) {
+hipError_t copy(RowCopy c, hipMemcpyKind kind, hipStream_t stream, bool wait) {
   if (c.width == 0 || c.height == 0) return hipSuccess;
   if (!c.to || !c.from) return hipErrorInvalidValue;
   if (kind < hipMemcpyHostToHost || kind > hipMemcpyDefault) return hipErrorInvalidMemcpyDirection;
@@ -57,9 +57,9 @@ hipError_t copy(Copy c, hipMemcpyKind kind, hipStream_t stream, bool wait) {
   if (wait || !c.to_known) return submit(stream, work([c] { c.run(); }), true);
   if (c.from_known) return submit(stream, work([c] { c.run(); }), false);
   std::vector<char> taken(c.width * c.height);
-  Copy{taken.data(), c.from, c.width, c.from_pitch, c.width, c.height, true, true}.run();
+  RowCopy{taken.data(), c.from, c.width, c.from_pitch, c.width, c.height, true, true}.run();
   return submit(stream, work([c, taken = std::move(taken)] {
-                  Copy from = c;
+                  RowCopy from = c;
                   from.from = taken.data();
                   from.from_pitch = c.width;
                   from.run();
@@ -67,7 +67,7 @@ hipError_t copy(Copy c, hipMemcpyKind kind, hipStream_t stream, bool wait) {
                 false);
 }
 
-Copy row(void *to, const void *from, size_t bytes) {
+RowCopy row(void *to, const void *from, size_t bytes) {
   return {static_cast<char *>(to),
           static_cast<const char *>(from),
           bytes,

@@ -10,7 +10,7 @@ using impl::Capture, impl::done, impl::runtime, impl::streams;
 
 namespace {
 
-struct Record : impl::Work {
+struct EventRecord : impl::Work {
   hipEvent_t event;
   impl::Point at;
 
@@ -79,7 +79,7 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
     event->nodes = s->nodes;
     return hipSuccess;
   }
-  auto *record = new Record;
+  auto *record = new EventRecord;
   record->event = event;
   record->at = event->at = impl::enqueue(s, record);
   event->capture = 0;

@@ -17,7 +17,13 @@ inline constexpr int compute_units = 4, blocks_per_unit = 2, warp_size = 64, max
 inline constexpr size_t shared_bytes = 65536;
 
 struct Allocation {
-  enum Kind { device, host, registered, imported, reserved } kind; // reserved: see virtual.cpp
+  enum MemoryKind {
+    device,
+    host,
+    registered,
+    imported,
+    reserved
+  } kind;               // reserved: see virtual.cpp
   size_t bytes, mapped; // as asked for; in pages, which is what lies there
   int on;               // the device
   unsigned flags;

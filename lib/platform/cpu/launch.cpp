@@ -76,8 +76,8 @@ void wake_threads(Device &d) {
 
 struct KernelWork : Work {
   Kernel *kernel;
-  Shape shape;
-  KernelWork(Kernel *kernel, const Shape &shape) : kernel(kernel), shape(shape) {}
+  LaunchShape shape;
+  KernelWork(Kernel *kernel, const LaunchShape &shape) : kernel(kernel), shape(shape) {}
   ~KernelWork() override { kernel->destroy(kernel); }
 
   // The thread of its stream runs blocks of this launch too, so that a launch of one block wakes no

@@ -7,7 +7,7 @@
 
 namespace hip_cpu::impl {
 
-struct Shape {
+struct LaunchShape {
   dim3 grid, block;
   size_t shared;
   bool cooperative;
@@ -15,12 +15,13 @@ struct Shape {
   uint64_t blocks;
 };
 // One run of it.
-struct Launch : Shape {
+struct Launch : LaunchShape {
   Kernel *kernel;
   uint64_t started = 0, left;
   std::condition_variable ended;
 
-  Launch(Kernel *kernel, const Shape &shape) : Shape(shape), kernel(kernel), left(blocks) {}
+  Launch(Kernel *kernel, const LaunchShape &shape)
+      : LaunchShape(shape), kernel(kernel), left(blocks) {}
 };
 
 // The threads of a device, one for each block that can be resident.

@@ -96,7 +96,7 @@ hipError_t allocate(void **p, size_t bytes, unsigned flags) {
 }
 
 // Takes an allocation of that kind out of the list; mapped is 0 if there is none.
-Allocation take(void *p, Allocation::Kind kind) {
+Allocation take(void *p, Allocation::MemoryKind kind) {
   std::lock_guard guard(runtime().mutex);
   auto &memory = runtime().memory;
   auto it = memory.find(uintptr_t(p));
