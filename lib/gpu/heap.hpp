@@ -27,9 +27,9 @@ inline int owner(const void *p) {
 inline const Region *region(const void *p) {
   return self.device.has(p) ? &self.device : buffer::find_device(p);
 }
-// Device memory, here or of a peer, that is for the GPU to read and write.
-inline bool is_device_only(const void *p) {
-  return self.device_only && (owner(p) >= 0 || buffer::on_device(p));
+// Whether any of these is device-only memory, here or of a peer.
+template <class... P> bool device_only(const P *...p) {
+  return self.device_only && (... || (owner(p) >= 0 || buffer::on_device(p)));
 }
 
 } // namespace shmem::gpu
