@@ -51,7 +51,7 @@ hipError_t stores_on_stream(device::Stores *stores, unsigned n, hipStream_t stre
 struct Call {
   device::Team team;
   unsigned id;
-  Algorithm algorithm;
+  CollectiveAlgorithm algorithm;
   unsigned blocks, threads;
   hipStream_t stream;
   char *dest;
@@ -61,7 +61,7 @@ struct Call {
 // One of those that combine nothing.
 hipError_t move(Collective what, const Call &c, int root, const Strides &strides);
 // and_, or_ and xor_ are of unsigned types; scans are sums.
-hipError_t reduce(Operator op, Type type, Shape shape, const Call &c);
+hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c);
 // The most workgroups of threads that the device holds at once of any of these kernels.
 hipError_t residents(int device, unsigned threads, unsigned *blocks);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What completes all that was begun at other nodes, or orders it.
-#include "../../gpu.hpp"
+#include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <utility>
@@ -96,7 +96,7 @@ void put_in_order(void *dest, int pe, const void *source, size_t bytes) {
     const auto *const from = static_cast<const char *>(source) + at;
     const Name name = name_of(p, pe);
     n = std::min(bytes - at, name.room);
-    if (n <= small_block && !registered[name.region].far && !gpu::is_far(from)) {
+    if (n <= small_block && !registered[name.region].far && !gpu::device_only(from)) {
       put_message(name, pe, from, n);
       continue;
     }

@@ -4,9 +4,9 @@
 // quiet.cpp completes, message.cpp asks other PEs, answers them, and passes the messages of
 // collectives. open.cpp brings all that up and down, with a thread that answers.
 #pragma once
-#include "../../buffer.hpp"
-#include "../../chunks.hpp"
 #include "../../log.hpp"
+#include "../../memory/buffer.hpp"
+#include "../../memory/chunks.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
 #include <algorithm>

@@ -44,7 +44,7 @@ Name name_of(const void *p, int pe) {
     return {r, offset, heap.kept.size - offset};
   }
   if (r == regions) {
-    const int place = buffer::place_of(p);
+    const int place = buffer::index_of(p);
     // The place is the buffer's name, which is another buffer's on PEs outside of its team.
     if (place >= 0)
       buffer::check_at("a call for another node", "an object", p, buffer::buffers[place].region,
@@ -55,7 +55,7 @@ Name name_of(const void *p, int pe) {
 }
 
 Entry *book() {
-  return static_cast<Entry *>(self.book);
+  return static_cast<Entry *>(self.address_table);
 }
 
 void wake() {
