@@ -294,6 +294,31 @@ void record(const Event &event) {
   mine().add(event);
 }
 
+void Call::begin() {
+  if (on.load(std::memory_order_relaxed)) event.begin = now();
+}
+void Call::end() {
+  if (!event.begin) return;
+  event.end = now();
+  record(event);
+}
+
+OnStream::OnStream(uint32_t name, uint64_t bytes, int peer, shmemx_stream_t stream)
+    : event{}, stream(stream), began(nullptr) {
+  if (!on.load(std::memory_order_relaxed)) return;
+  event = {now(), 0, bytes, peer, name};
+  began = begin_on(stream);
+}
+OnStream::~OnStream() {
+  if (began) end_on(stream, began, event);
+}
+
+int world(shmem_ctx_t ctx, int pe) {
+  shmem_team_t team;
+  if (ctx == SHMEM_CTX_DEFAULT || pshmem_ctx_get_team(ctx, &team) != 0) return pe;
+  return pshmem_team_translate_pe(team, pe, SHMEM_TEAM_WORLD);
+}
+
 int new_track(const std::string &name) {
   const std::lock_guard lock(file().mutex);
   const int number = file().threads++;
