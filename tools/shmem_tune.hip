@@ -158,7 +158,8 @@ bool is_new(const Candidate &c, int kind, size_t count) {
   const size_t bytes = count * 4;
   if (net) {
     const bool first = c.blocks == 4 << 10;
-    // All are told less than 8 KiB each, and in one piece. Others differ by what does not go at once.
+    // All are told less than 8 KiB each, and in one piece. Others differ by what does not go at
+    // once.
     if (kind != broadcast && !strcmp(c.algorithm, "tree")) return first && bytes < 8192;
     return (first || c.blocks / 4 < bytes) && (c.threads == 4 || size_t(c.blocks) * 4 < bytes);
   }

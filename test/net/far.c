@@ -2,11 +2,10 @@
 // What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
 // seconds while PE 0 gets from it; far ahead: PE 0 broadcasts while that node's PEs compute for a
-// second; far sleep: all wait to be killed; far talk: PE 0 counts there; far apart: at a signal, sent
-// when the link is down, PE 0 puts by one context, and does not wait for that in another one's quiet,
-// nor in that of its own node's PEs; far put: PE 0 puts; far early: it ends before shmem_init; far
-// late: it comes there three seconds after the others.
-// There are 4 PEs.
+// second; far sleep: all wait to be killed; far talk: PE 0 counts there; far apart: at a signal,
+// sent when the link is down, PE 0 puts by one context, and does not wait for that in another one's
+// quiet, nor in that of its own node's PEs; far put: PE 0 puts; far early: it ends before
+// shmem_init; far late: it comes there three seconds after the others. There are 4 PEs.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -187,9 +187,10 @@ public:
   }
 };
 
-// The time of PE 0's clock less this one's, and by how much it may be wrong: nothing on PE 0's node,
-// whose processes share a clock. Others ask PE 0 for its time, each when PE 0 says so, and take the
-// answer that came soonest; PE 0 looked at its clock at some time between question and answer.
+// The time of PE 0's clock less this one's, and by how much it may be wrong: nothing on PE 0's
+// node, whose processes share a clock. Others ask PE 0 for its time, each when PE 0 says so, and
+// take the answer that came soonest; PE 0 looked at its clock at some time between question and
+// answer.
 struct Offset {
   int64_t ns = 0, error = 0;
 };
