@@ -97,8 +97,8 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) int put_there(voi
              : 0;
 }
 
-// The program may have closed all descriptors that it does not know, by close_range, and have others
-// of these numbers: then pages are read where they are mapped, which allocates the holes.
+// The program may have closed all descriptors that it does not know, by close_range, and have
+// others of these numbers: then pages are read where they are mapped, which allocates the holes.
 struct stat file;
 
 // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is

@@ -332,8 +332,8 @@ void try_out(size_t heap_bytes) {
   }
 }
 
-// Chooses this PE's; false when some PE sees none. The first call of HIP opens every GPU, which takes a
-// second and a GiB of memory of each (2 H100s, 2026-11-25).
+// Chooses this PE's; false when some PE sees none. The first call of HIP opens every GPU, which
+// takes a second and a GiB of memory of each (2 H100s, 2026-11-25).
 bool choose() {
   const bool none = self.env.gpu_choice == Env::gpu::none;
   int count = 0;

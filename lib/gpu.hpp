@@ -43,8 +43,8 @@ void close();
 // look where they go.
 void use();
 
-// These offsets of a device heap that grows get memory, on all PEs at once; false where some GPU has
-// none, with a line. And they give it back, all that was added together.
+// These offsets of a device heap that grows get memory, on all PEs at once; false where some GPU
+// has none, with a line. And they give it back, all that was added together.
 bool add_chunk(const char *fn, size_t from, size_t to);
 void remove_chunk(size_t from, size_t to);
 
@@ -79,8 +79,8 @@ struct Exported {
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
 // Where the allocation of PE pe is here. It is open until each open has had its close.
 char *open_memory(const char *fn, int pe, const Exported &theirs);
-// Shows kernels all buffers that there are in this GPU's memory; and where they have the row of one,
-// which they find by themselves, but those of products get with their call. Null for the heap.
+// Shows kernels all buffers that there are in this GPU's memory; and where they have the row of
+// one, which they find by themselves, but those of products get with their call. Null for the heap.
 struct BufferThere {
   const Region *region = nullptr;
   const uintptr_t *row = nullptr; // its deltas, by PE

@@ -58,10 +58,10 @@ void own_stream(Copier thread);
 void make_own_streams();
 void drop_streams(); // and those of teams
 
-// A heap that grows, see gpu_grow.cpp: so many bytes at the start, which may become some more, up to
-// so many, and where each PE of the node has its own, here. `front`, which may become more, too, is
-// there before each heap. Gives what it may grow to; 0, on all PEs alike and with nothing left, where
-// it cannot.
+// A heap that grows, see gpu_grow.cpp: so many bytes at the start, which may become some more, up
+// to so many, and where each PE of the node has its own, here. `front`, which may become more, too,
+// is there before each heap. Gives what it may grow to; 0, on all PEs alike and with nothing left,
+// where it cannot.
 size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintptr_t> &starts);
 
 // MB/s one way from this PE's GPU to the one where PE pe has its device heap, or 0: all that leaves

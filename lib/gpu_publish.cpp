@@ -180,8 +180,8 @@ namespace {
 bool is_in(const std::vector<BufferThere> &v, const BufferThere &b) {
   return std::find(v.begin(), v.end(), b) != v.end();
 }
-// A kernel that runs may see half of this. So only a buffer that is new takes a place, since no such
-// kernel uses it, and none that this very call has made free.
+// A kernel that runs may see half of this. So only a buffer that is new takes a place, since no
+// such kernel uses it, and none that this very call has made free.
 void show_near(const std::vector<BufferThere> &all, const BufferThere *come) {
   using Units = device::Near::Units;
   if (self.n > int(device::near_pes)) return;
@@ -213,8 +213,8 @@ void show_buffers(std::vector<BufferThere> ascending) {
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables = reinterpret_cast<std::byte *>(rows) + bytes;
   }
-  // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then it
-  // has a line to say.
+  // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then
+  // it has a line to say.
   const auto refuses = [](const BufferThere &b) {
     return buffer::team_of(*b.region) ||
            std::any_of(b.row, b.row + self.n, [](uintptr_t d) { return d & device::coarse; });

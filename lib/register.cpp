@@ -39,9 +39,9 @@ struct stat file;    // which is still mapped when the program has closed that
 bool fork_seen;      // its handlers are there
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
-// that meets `in`, ascending. Nothing is read of what lies above `in`, but for the page of text that
-// the kernel writes at a time: the peers' pages are there, as a rule, 7,000 lines of them for 1,024
-// buffers of 8 PEs, which took 31 s to register, and 1.3 s since (on 4 cores, 2026-11-23).
+// that meets `in`, ascending. Nothing is read of what lies above `in`, but for the page of text
+// that the kernel writes at a time: the peers' pages are there, as a rule, 7,000 lines of them for
+// 1,024 buffers of 8 PEs, which took 31 s to register, and 1.3 s since (on 4 cores, 2026-11-23).
 template <class F> void each_mapping(const Range &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
