@@ -124,6 +124,18 @@ class Job:
                 print("     | " + line)
 
 
+def says(job, line, most=1):
+    """The library has ended the job, with one line, or most, that say so."""
+    job.expect(job.rc not in (0, 8, 9), f"status {job.rc}")
+    job.expect(0 < len(job.lines) <= most and all(re.search(line, said) for said in job.lines),
+               f"no single line with {line}: {job.lines}")
+
+
+def finish():
+    print(f"{len(failures)} failures")
+    return bool(failures)
+
+
 def death(phase):
     hows = ["exit0", "exit3", "_exit0", "_exit3", "abort", "segv", "kill9"]
     if phase not in ("init", "barrier", "compute"):

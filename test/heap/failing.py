@@ -96,8 +96,7 @@ def others():
 def main():
     others()
     faults.together(3, one, CALLS)
-    print(f"{len(faults.failures)} failures")
-    return bool(faults.failures)
+    return faults.finish()
 
 
 if __name__ == "__main__":

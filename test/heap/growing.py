@@ -105,5 +105,4 @@ if os.environ["NET"] != "none":
         job.expect(job.rc == status, f"{job.rc} {job.lines}")
         job.expect(not status or any("SHMEM_SYMMETRIC_MAX sets its size" in line
                                      for line in job.lines), f"{job.lines}")
-print(f"{len(faults.failures)} failures")
-sys.exit(bool(faults.failures))
+sys.exit(faults.finish())

@@ -43,5 +43,4 @@ def one(case):
 good = faults.Job(2, "none", env=CHECK | LIMIT)
 good.expect(good.rc == 0 and not good.lines, f"without a mistake: {good.rc} {good.lines}")
 faults.together(2, one, CASES)
-print(f"{len(faults.failures)} failures")
-sys.exit(bool(faults.failures))
+sys.exit(faults.finish())
