@@ -3,7 +3,9 @@
 in the environment. Cases without 'program' in their name need no library, only a launcher."""
 
 import json
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -509,124 +511,134 @@ def case_perf_gemm():
 
 
 def case_perf_plot():
-    """A point for each row printed, with the row's value, in each mode; a file that cannot be
-    written, before and after."""
+    """A point for each row printed, at the row's value, in each mode; a file that cannot be written,
+    before and after; a system without matplotlib."""
     perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
+    found = [subprocess.run([p, "-c", "import matplotlib"], capture_output=True).returncode == 0
+             for p in (sys.executable, "/usr/bin/python3")]
+    if not any(found):
+        print("no matplotlib")
+        sys.exit(77)
 
-    def points(*mode, n=2):
-        """The rows that were printed, and of each point its panel, its name, its bytes if it has
-        them, its value and unit."""
+    def plot(*mode, n=2):
+        """The rows that were printed, and what was drawn."""
         out = run(OSHRUN, "-n", n, perf, *mode, "--json", "--plot", svg)
         tree = xml.etree.ElementTree.parse(svg).getroot()
-        assert tree.tag == "{http://www.w3.org/2000/svg}svg" and f"{n} PEs" in "".join(
-            tree.itertext()), mode
-        inside(tree)
-        found = [(panel(g), *e[0].text.split(": ")) for g in of(tree, "panel")
-                 for e in of(g, "point")]
-        assert len(found) == len(of(tree, "point"))
-        return out, found
+        assert tree.tag == SVG + "svg" and f"{n} PEs" in "".join(tree.itertext()), mode
+        return out, drawn(tree)
 
     small = "--sizes", "8:512", "--step", 8, "--repetitions", 1
-    rows, drawn = points("--stream", *small)
+    rows, panels = plot("--stream", *small)
     rows = [json.loads(r) for r in rows.splitlines()]
     assert rows and all(r["link_gb_per_s"] > 0 for r in rows), rows
-    same([(f"{r['test']}: time of a call by size", "libshmem", f"{r['bytes']} bytes", r["us"], "us")
-          for r in rows], drawn)
-    rows, drawn = points("--gemm", "--shape", "64,32,16")
+    same([(f"{r['test']}: time of a call by size", "libshmem", r["bytes"], r["us"], "us")
+          for r in rows], panels)
+    rows, panels = plot("--gemm", "--shape", "64,32,16")
     rows = [json.loads(r) for r in rows.splitlines()]
-    same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], r["tflops"], "TFLOP/s")
-          for r in rows if r["algorithm"] == "best"], drawn)
-    rows, drawn = points("--coll-max", "64", "--time", 0.001, *small) # all groups
+    same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], 0, r["tflops"], "TFLOP/s")
+          for r in rows if r["algorithm"] == "best"], panels)
+    rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync",
                                           "memory", "signal", "coll"}, rows
-    sized = {r["test"] for r in rows if r["bytes"] > 8}
     # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside
     # what they are compared with.
-    value = lambda r: ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r
-                       else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
-                       else (r["ns"], "ns"))
-    where = {(d[0].split(":")[0], d[1]) for d in drawn}
     beside = {"raw copy to": "bandwidth", "raw store": "latency", "raw lock xadd": "amo",
               "raw ping-pong": "sync"}
-    assert all((panel, name) in where for name, panel in beside.items()), where
-    assert {d[0] for d in drawn if "bandwidth" in d[0]} == {"bandwidth: GB/s by size"}, drawn
-    for d in drawn:
-        what = d[0].split(": ")[1].removesuffix(" by size")
-        assert what == d[-1].split()[1] or (what == "time of a call"
-                                            and d[-1].split()[1] in ("ns", "us")), d
-    same([("raw " * (r["group"] == "raw") + r["test"],
-           *([f"{r['bytes']} bytes"] if r["test"] in sized else []), *value(r)) for r in rows],
-         [d[1:] for d in drawn])
-    # Ping-pongs of fibers take seconds
-    rows, drawn = points("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1)
-    rows = [json.loads(r) for r in rows.splitlines()]
-    assert len(rows) == len(drawn) > 11, (rows, drawn)
+    where = {(name, title.split(":")[0]): title for title in panels for name in panels[title]}
+    assert all(pair in where for pair in beside.items()), where
+    assert {t for t in panels if "bandwidth" in t} == {"bandwidth: GB/s by size"}, panels
+    sized = {r["test"] for r in rows if r["bytes"] > 8}
+    want = []
+    for r in rows:
+        name = "raw " * (r["group"] == "raw") + r["test"]
+        value, unit = ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r
+                       else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
+                       else (r["ns"], "ns"))
+        what = ("time of a call" if unit == "ns" else unit) + " by size" * (r["test"] in sized)
+        title = [t for (n, _), t in where.items() if n == name and t.endswith(f": {what}")]
+        assert len(title) == 1, (r, title)
+        want.append((title[0], name, r["bytes"] if r["test"] in sized else 0, value, unit))
+    same(want, panels)
+    # Ping-pongs of fibers take seconds.
+    rows, panels = plot("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1)
+    points = sum(len(at) for panel in panels.values() for _, at, _ in panel.values())
+    assert len(rows.splitlines()) == points > 11, (rows, panels)
+    p = "--tests", "p", "--time", 0.001, "--plot"
     for file, status in (TMP / "no folder" / "f.svg", 2), ("/dev/full", 1):
-        err = run(OSHRUN, "-n", 2, perf, "--tests", "p", "--time", 0.001, "--plot", file,
-                  status=status)
-        assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1 and err.count(
-            "--plot") == 1, err
+        err = run(OSHRUN, "-n", 2, perf, *p, file, status=status)
+        assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1, err
+        assert err.count("--plot") == 1, err
+    (TMP / "none").mkdir()
+    (TMP / "none/matplotlib.py").write_text("raise ImportError")
+    err = run(OSHRUN, "-n", 2, perf, *p, svg, status=2, PYTHONPATH=str(TMP / "none"))
+    assert err.count("error: PE 0: --plot: no matplotlib here") == 1, err
+    assert "Traceback" not in err, err
 
 
-def of(element, name):
-    """What is of this class in the element."""
-    return [e for e in element.iter() if name in (e.get("class") or "").split()]
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def panel(element):
-    return of(element, "name")[0].text
+def drawn(tree):
+    """{title of a panel: {name: (look, points, whether it is a bar)}}. A point of a line is where it
+    is; one of a bar is its length. At most 8 lines a panel, each of another colour and dash, and
+    with its name beside it; bars begin at the same place, and have their name and their value."""
+    found = {}
+    for g in tree.iter(SVG + "g"):
+        if not g.get("id", "").startswith("panel "):
+            continue
+        texts = [t.text for t in g.iter(SVG + "text")]
+        panel, left = {}, set()
+        for e in g.iter(SVG + "g"):
+            kind, _, name = e.get("id", "").partition(" ")
+            if kind not in ("line", "bar"):
+                continue
+            path = e.find(SVG + "path")
+            style = dict(w.strip().split(": ") for w in path.get("style").split(";") if w.strip())
+            at = [tuple(map(float, xy)) for xy in re.findall(r"[ML] (\S+) (\S+)", path.get("d"))]
+            if kind == "bar":
+                left.add(min(x for x, _ in at))
+                at = [max(x for x, _ in at) - min(x for x, _ in at)]
+            assert name not in panel and texts.count(name) == 1, (name, texts)
+            panel[name] = (style["stroke"], style.get("stroke-dasharray")), at, kind == "bar"
+        title = [t for t in texts if ": " in (t or "")]
+        assert len(title) == 1 and title[0] not in found and panel, (title, panel)
+        looks = [look for look, _, bar in panel.values() if not bar]
+        assert len(looks) <= 8 and all(len({look[k] for look in looks}) == len(looks)
+                                       for k in (0, 1)), looks
+        assert len(left) <= 1 and bool(left) != bool(looks), (title, left)
+        found[title[0]] = panel
+    return found
 
 
-def number(element, *names):
-    return [float(element.get(name) or element.get("c" + name)) for name in names]
+def same(rows, panels):
+    """The rows (panel, name, bytes or 0 for a bar, value, unit) are what is drawn: the places of all
+    points of a panel are on one scale with their values, to a tenth of a pixel."""
+    assert {r[:2] for r in rows} == {(t, n) for t in panels for n in panels[t]}, (rows, panels)
+    for title, panel in panels.items():
+        sizes, values = [], []
+        for name, (_, at, bar) in panel.items():
+            of = [r for r in rows if r[:2] == (title, name)]
+            assert len(of) == len(at) and all(bool(r[2]) != bar for r in of), (title, name, of, at)
+            for r, place in zip(of, at):
+                if bar:
+                    values.append((r[3], place))
+                else:
+                    sizes.append((math.log2(r[2]), place[0]))
+                    values.append((math.log(r[3]) if r[4] in ("ns", "us") else r[3], place[1]))
+        if bar: # from 0 on
+            values.append((0, 0))
+        for scale in sizes, values:
+            on_one_scale(scale, title)
 
 
-def inside(tree):
-    """All in the picture; at most 8 lines a panel, each of another colour and dash, its name
-    beside it; bars from 0."""
-    titles = [panel(g) for g in of(tree, "panel")]
-    assert len(set(titles)) == len(titles) > 0, titles
-    for g in of(tree, "panel"):
-        for e in of(g, "point"):
-            assert all(0 <= at <= float(tree.get(most)) for at,
-                       most in zip(number(e, "x", "y"), ("width", "height"))), e.attrib
-        lines, names, samples = of(g, "line"), of(g, "of-line"), of(g, "sample")
-        looks = [(line.get("stroke"), line[0].get("stroke-dasharray")) for line in lines]
-        assert len(lines) <= 8 and all(len({look[k] for look in looks}) == len(looks)
-                                       for k in (0, 1)), (panel(g), looks)
-        # The names are in the order of the lines' ends, a line of text apart, and next to a sample
-        # of their line.
-        drawn = {line[1][0].text.split(": ")[0]: (look, line[0].get("points").split()[-1]) for line,
-                 look in zip(lines, looks)}
-        assert [drawn[name.text][0]
-                for name in names] == [(s.get("stroke"), s.get("stroke-dasharray"))
-                                       for s in samples]
-        assert sorted(name.text for name in names) == sorted(drawn), (panel(g), drawn)
-        ends, at = [float(drawn[name.text][1].split(",")[1])
-                    for name in names], [number(name, "y")[0] for name in names]
-        assert ends == sorted(ends) and all(b - a >= 12 for a,
-                                            b in zip(at, at[1:])), (panel(g), ends, at)
-        assert all(number(name, "x")[0] + 8 * len(name.text) < float(tree.get("width"))
-                   for name in names), panel(g)
-        # The length of a bar is its value, to a tenth of a pixel.
-        bars = [(*number(e, "x", "width"), float(e[0].text.split()[-2])) for e in of(g, "point")
-                if e.get("width")]
-        longest = max(bars, key=lambda bar: bar[2], default=None)
-        assert all(x == longest[0] and abs(wide - longest[1] * value / longest[2]) < 0.2 for x,
-                   wide, value in bars), (panel(g), bars)
-        assert bool(bars) != bool(lines), panel(g)
-
-
-def same(rows, drawn):
-    """Points [..., "value unit"] are these rows, which end with value and unit, in any order;
-    values have 4 or more digits."""
-    drawn = [(*d[:-1], float(d[-1].split()[0]), d[-1].split()[1]) for d in drawn]
-    key = lambda row: (*row[:-2], row[-1])
-    assert sorted(map(key, rows)) == sorted(map(key, drawn)), (rows, drawn)
-    for row in rows:
-        assert any(key(row) == key(d) and abs(row[-2] - d[-2]) <= 1e-3 * row[-2]
-                   for d in drawn), (row, drawn)
+def on_one_scale(pairs, title):
+    if not pairs or min(pairs)[0] == max(pairs)[0]:
+        return
+    (a, x), (b, y) = min(pairs), max(pairs)
+    for value, place in pairs: # a row has 4 digits at least
+        want = x + (value - a) / (b - a) * (y - x)
+        assert abs(place - want) < 0.1 + 1e-3 * abs(y - x), (title, pairs)
 
 
 def case_program():

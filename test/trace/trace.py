@@ -240,11 +240,28 @@ def case_ends():
 def case_sums():
     """The tool's sums are those of the file."""
     traced(2, os.environ["EXAMPLE"])
-    said = check("--svg", TMP / "p.svg")
+    said = check()
     assert "shmem_barrier_all" in said and "from \\ to" in said, said
-    picture = xml.dom.minidom.parse(str(TMP / "p.svg"))
-    moved = picture.getElementsByTagName("title")
-    assert moved and all("bytes" in t.firstChild.data for t in moved)
+    bad = subprocess.run([TOOL, "--svgs", "x", FILE], text=True, capture_output=True)
+    assert bad.returncode and bad.stderr.startswith("shmem_trace: unrecognized arguments"), bad
+    (TMP / "none").mkdir()
+    (TMP / "none/matplotlib.py").write_text("raise ImportError")
+    none = subprocess.run([TOOL, "--svg", TMP / "p.svg", FILE], text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(TMP / "none")})
+    assert none.returncode and none.stderr == "shmem_trace: --svg: no matplotlib here " \
+        "(python3-matplotlib)\n", none
+    drawn = subprocess.run([TOOL, f"--svg={TMP / 'p.svg'}", FILE], text=True, capture_output=True)
+    if "no matplotlib" not in drawn.stderr: # each pair's bytes, as the table has them
+        assert drawn.returncode == 0, drawn
+        picture = xml.dom.minidom.parse(str(TMP / "p.svg"))
+        shown = {g.getAttribute("id"): "".join(t.firstChild.data
+                                               for t in g.getElementsByTagName("text"))
+                 for g in picture.getElementsByTagName("g")
+                 if g.getAttribute("id").startswith("moved ")}
+        rows = [line.split("  ") for line in said.splitlines() if line.startswith("PE ")]
+        cells = [[c.strip() for c in row[1:] if c.strip()] for row in rows]
+        assert shown == {f"moved {p} {q}": cells[p][q] for p in range(2) for q in range(2)
+                         if cells[p][q] != "-"} != {}, (shown, cells)
     sums = Counter(e["name"] for e in events() if e["ph"] == "X")
     rows = {line.split()[0]: int(line.split()[1]) for line in said.splitlines()
             if line.startswith("shmem")}
