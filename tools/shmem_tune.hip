@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <getopt.h>
 #include <vector>
 
 #define HIP(call)                                                                                  \
@@ -212,28 +213,40 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
 
 } // namespace
 
-int main(int argc, char **argv) {
+// PE 0 says why, or how to use the program, and the job ends.
+[[noreturn]] void leave(const char *wrong) {
+  if (me == 0 && wrong)
+    fprintf(stderr, "shmem_tune: wrong argument '%s' (shmem_tune --help tells more)\n", wrong);
+  else if (me == 0)
+    fputs(help, stdout);
+  shmem_finalize();
+  exit(wrong ? 2 : 0);
+}
+
+// Reads the options; gives the file.
+const char *parse(int argc, char **argv) {
+  static const option options[] = {
+      {"help", no_argument, nullptr, 'h'}, {"net", no_argument, nullptr, 'n'}, {}};
   const char *path = nullptr;
-  for (int i = 1; i < argc; i++) {
-    const bool more = i + 1 < argc;
-    if (!strcmp(argv[i], "--net")) {
-      net = true;
-    } else if (!strcmp(argv[i], "-o") && more) {
-      path = argv[++i];
-    } else if (!strcmp(argv[i], "-c") && more && atoi(argv[i + 1]) > 0) {
-      calls = atoi(argv[++i]);
-    } else if (!strcmp(argv[i], "-l") && more) {
-      char *rest;
-      largest = strtoull(argv[++i], &rest, 10);
-      largest <<= *rest == 'k' ? 10 : *rest == 'm' ? 20 : *rest == 'g' ? 30 : 0;
-    } else {
-      const bool asked = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
-      fputs(help, asked ? stdout : stderr);
-      return asked ? 0 : 2;
-    }
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, "hc:l:o:", options, nullptr)) != -1;) {
+    char *rest = nullptr;
+    if (c == 'h') leave(nullptr);
+    if (c == 'n') net = true;
+    if (c == 'o') path = optarg;
+    if (c == 'c') calls = atoi(optarg);
+    if (c == 'l') largest = strtoull(optarg, &rest, 10);
+    if (rest) largest <<= *rest == 'k' ? 10 : *rest == 'm' ? 20 : *rest == 'g' ? 30 : 0;
+    if (c == '?' || calls <= 0) leave(argv[optind - 1]);
   }
+  if (optind < argc) leave(argv[optind]);
+  return path;
+}
+
+int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), n = shmem_n_pes();
+  const char *const path = parse(argc, argv);
   static int first, firsts;
   first = shmem_team_my_pe(SHMEM_TEAM_SHARED) == 0;
   shmem_int_sum_reduce(SHMEM_TEAM_WORLD, &firsts, &first, 1);

@@ -304,8 +304,8 @@ def case_errors():
         FILE.write_text(text)
         said = check(status=1)
         assert what in said and "fault" in said, said
-    for wrong, what in (("--calls", "not a number"), ("--calls=x", "no option"),
-                        (FILE, "one file")):
+    for wrong, what in (("--calls", "not a number"), ("--calls=x", "x: not a number"),
+                        ("--colour", "unrecognized arguments: --colour"), (FILE, "one file")):
         assert what in run(sys.executable, TOOL, wrong, FILE, status=1)
 
 
