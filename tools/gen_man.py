@@ -6,8 +6,7 @@ OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(
 what a user types and <x> an argument, and {x} a name that other libraries have and this one has
 not. Between .EX and .EE text stands as it is. A line that is one of these is replaced:
   @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without
-  shmem_, type and size (put,
-                      atomic_add), and of the functions x of shmemx.h
+                      shmem_, type and size (put, atomic_add), and of the functions x of shmemx.h
   @DEPRECATED@        the deprecated ones among them, with their successors
   @DEVICE@            which of them kernels call, and by which names
   @PART x@            part x of man/parts.in

@@ -3,7 +3,6 @@
 """Atomics on hipMalloc's memory of another GPU: where the program says that they cannot be had, one
 line names the routine, the argument and the cause. Usage: coarse.py, with OSHRUN and VICTIM."""
 import pathlib
-import re
 import sys
 
 sys.dont_write_bytecode = True

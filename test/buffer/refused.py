@@ -5,7 +5,6 @@ ends with a status, and nothing is left. Usage: refused.py, with OSHRUN and VICT
 environment."""
 import os
 import pathlib
-import re
 import sys
 
 sys.dont_write_bytecode = True
@@ -75,7 +74,8 @@ def main():
     job.expect(job.rc == 0 and not job.lines, f"unmapped: {job.rc} {job.lines}")
     faults.VICTIM = os.environ["KERNELS"]
     faults.says(faults.Job(2, "past", env=CHECK),
-                r"PE 1: shmem_long_put: dest = 0x\w+: 16 bytes from there reach past the end of the "
+                r"PE 1: shmem_long_put: dest = 0x\w+: 16 bytes from there reach past the end of "
+                r"the "
                 "registered buffer" + KERNEL + "3")
     for env in {}, CHECK:
         faults.says(faults.Job(3, "outside", env=env),

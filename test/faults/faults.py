@@ -4,16 +4,15 @@
 environment.
 
 death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, within 2 s, and the
-last line, the only one,
-              names the PE; the status says so, nothing is left
+              last line, the only one, names the PE; the status says so, nothing is left
 exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for
               a barrier alone is told
 killed        all PEs are killed at once: nothing is left
 stalled       a launcher that does not answer, by a stand-in for PMIx: one line names the call
 absent        a PE that does not come: SHMEM_WAIT_LIMIT ends the job, or its own end; two programs
               in the place of one PE
-wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line
-each
+wrong         wrong calls: one line each; so for check, calls that SHMEM_CHECK finds, and
+              environment, wrong variables
 note          what a program goes on after: one line of the job, and none under SHMEM_QUIET
 stream        wrong calls of what a stream does, both kinds"""
 import os

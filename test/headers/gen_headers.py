@@ -7,8 +7,8 @@ prototypes | pshmem     C: the type of every function, name by name
 stubs                   C: every function as a stub that notes its name and its arguments
 generics                C11: every overload of every generic, called on the stubs
 overloads               C++: the same for the overloads
-stream_stubs, stream_generics, stream_overloads   the same three of the forms for streams, whose
-prototypes HEADER has
+stream_stubs, stream_generics, stream_overloads
+                        the same three of the forms for streams, whose prototypes HEADER has
 names                   the names of all functions, a line each"""
 import re
 import sys

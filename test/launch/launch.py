@@ -511,8 +511,8 @@ def case_perf_gemm():
 
 
 def case_perf_plot():
-    """A point for each row printed, at the row's value, in each mode; a file that cannot be written,
-    before and after; a system without matplotlib."""
+    """A point for each row printed, at the row's value, in each mode; a file that cannot be
+    written, before and after; a system without matplotlib."""
     perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
     found = [subprocess.run([p, "-c", "import matplotlib"], capture_output=True).returncode == 0
              for p in (sys.executable, "/usr/bin/python3")]
@@ -580,8 +580,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(tree):
-    """{title of a panel: {name: (look, points, whether it is a bar)}}. A point of a line is where it
-    is; one of a bar is its length. At most 8 lines a panel, each of another colour and dash, and
+    """{title of a panel: {name: (look, points, whether it is a bar)}}. A point of a line is where
+    it is; one of a bar is its length. At most 8 lines a panel, each of another colour and dash, and
     with its name beside it; bars begin at the same place, and have their name and their value."""
     found = {}
     for g in tree.iter(SVG + "g"):
@@ -612,8 +612,8 @@ def drawn(tree):
 
 
 def same(rows, panels):
-    """The rows (panel, name, bytes or 0 for a bar, value, unit) are what is drawn: the places of all
-    points of a panel are on one scale with their values, to a tenth of a pixel."""
+    """The rows (panel, name, bytes or 0 for a bar, value, unit) are what is drawn: the places of
+    all points of a panel are on one scale with their values, to a tenth of a pixel."""
     assert {r[:2] for r in rows} == {(t, n) for t in panels for n in panels[t]}, (rows, panels)
     for title, panel in panels.items():
         sizes, values = [], []

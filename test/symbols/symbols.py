@@ -2,17 +2,16 @@
 # SPDX-License-Identifier: MIT
 """What libshmem.so exports, and what the test programs use of it.
 
-symbols.py exports facts.tsv libshmem.so      exactly the names of the specification and the linked
-ones, shmem_x weak and pshmem_x not;
-                                              shmemx_ and the HIP of the cpu platform may be there
-                                              too
-symbols.py coverage facts.tsv program...      the programs together call every function
-symbols.py loads libshmem.so                  what it needs: no MPI
-symbols.py tls libshmem.so                    its thread-local memory: little, and at no fixed
-place, so that dlopen never fails for
-                                              it and the program's threads keep their stacks
-symbols.py arrows folder                      its objects there need each other in one direction
-only: no cycle of source files"""
+exports facts.tsv libshmem.so   exactly the names of the specification and the linked ones, shmem_x
+                                weak and pshmem_x not; shmemx_ and the HIP of the cpu platform may
+                                be there too
+coverage facts.tsv program...   the programs together call every function
+loads libshmem.so               what it needs: no MPI
+tls libshmem.so                 its thread-local memory: little, and at no fixed place, so that
+                                dlopen never fails for it and the program's threads keep their
+                                stacks
+arrows folder                   its objects there need each other in one direction only: no cycle of
+                                source files"""
 import graphlib
 import pathlib
 import re
