@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <getopt.h>
+#include <string>
 #include <vector>
 
 #define HIP(call)                                                                                  \
@@ -243,6 +244,44 @@ const char *parse(int argc, char **argv) {
   return path;
 }
 
+// What is tried between nodes, and the first line of the table.
+std::vector<Candidate> between_nodes(FILE *out) {
+  std::vector<Candidate> candidates;
+  for (const char *algorithm : {"tree", "chain"})
+    for (unsigned segment = 4 << 10; segment <= 1 << 20; segment *= 4)
+      for (unsigned in_flight : {4u, 8u}) candidates.push_back({algorithm, segment, in_flight});
+  if (out)
+    fprintf(out,
+            "# shmem_tune --net, %d PEs on %d nodes: collective net nodes bytes algorithm segment "
+            "in-flight\n",
+            n, nodes);
+  return candidates;
+}
+
+// The same on streams, for the GPU whose architecture this tells.
+std::vector<Candidate> on_streams(FILE *out, std::string *arch) {
+  std::vector<Candidate> candidates;
+  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  HIP(hipEventCreate(&begin));
+  HIP(hipEventCreate(&end));
+  int device = 0;
+  hipDeviceProp_t prop;
+  HIP(hipGetDevice(&device));
+  HIP(hipGetDeviceProperties(&prop, device));
+  *arch = std::string(prop.gcnArchName, std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60));
+  const bool fibers = !shmem::runtime::hardware; // every thread costs there
+  for (const char *algorithm : {"lines", "direct", "phases"})
+    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
+      for (unsigned threads : {64u, 256u, 512u})
+        if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
+  if (out)
+    fprintf(out,
+            "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
+            "threads\n",
+            n, prop.name);
+  return candidates;
+}
+
 int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), n = shmem_n_pes();
@@ -273,43 +312,14 @@ int main(int argc, char **argv) {
     perror(path);
     shmem_global_exit(1);
   }
-  char arch[64] = "net";
-  std::vector<Candidate> candidates;
-  if (net) {
+  std::string arch = "net";
+  const std::vector<Candidate> candidates = net ? between_nodes(out) : on_streams(out, &arch);
+  if (net)
     memcpy(source, x.data(), room);
-    for (const char *algorithm : {"tree", "chain"})
-      for (unsigned segment = 4 << 10; segment <= 1 << 20; segment *= 4)
-        for (unsigned in_flight : {4u, 8u}) candidates.push_back({algorithm, segment, in_flight});
-    if (out)
-      fprintf(
-          out,
-          "# shmem_tune --net, %d PEs on %d nodes: collective net nodes bytes algorithm segment "
-          "in-flight\n",
-          n, nodes);
-  } else {
-    HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
-    HIP(hipEventCreate(&begin));
-    HIP(hipEventCreate(&end));
+  else
     HIP(hipMemcpy(source, x.data(), room, hipMemcpyHostToDevice));
-    int device = 0;
-    hipDeviceProp_t prop;
-    HIP(hipGetDevice(&device));
-    HIP(hipGetDeviceProperties(&prop, device));
-    snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
-             prop.gcnArchName);
-    const bool fibers = !shmem::runtime::hardware; // every thread costs there
-    for (const char *algorithm : {"lines", "direct", "phases"})
-      for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
-        for (unsigned threads : {64u, 256u, 512u})
-          if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
-    if (out)
-      fprintf(out,
-              "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
-              "threads\n",
-              n, prop.name);
-  }
   shmem_barrier_all();
-  tune(out, arch, candidates);
+  tune(out, arch.c_str(), candidates);
   shmemx_tune(nullptr);
   if (out && path) fclose(out);
   if (!net) (void)hipStreamDestroy(stream);
