@@ -25,9 +25,11 @@
 //                                 at row, the same for a wave, + i
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
-//   take(counter)                 its next numbers, one for each lane that calls: for those of a wave
+//   take(counter)                 its next numbers, one for each lane that calls: for those of a
+//   wave
 //                                 that call together numbers in a row, by one atomic of the device
-//   take_alone(counter)           the same, by one atomic a lane, which waits when it uses its number
+//   take_alone(counter)           the same, by one atomic a lane, which waits when it uses its
+//   number
 //   wave_first(v)                 what the first lane has, in a whole wave
 //   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
 //                                 launch_bytes<T> of dynamic shared memory
@@ -35,7 +37,8 @@
 //   trap() stop()                 end the kernel; pause for ever
 //   thread()  threads()           the number of this one in the workgroup, and how many it has
 //   block()  blocks()             and the workgroup's in the grid
-//   keeps_peers                   this GPU caches loads and stores of other GPUs' coarse-grained memory
+//   keeps_peers                   this GPU caches loads and stores of other GPUs' coarse-grained
+//   memory
 //                                 until a fence, and does atomics on such memory in its own cache
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once

@@ -60,8 +60,8 @@ __global__ void errands() {
 template <class T> __device__ void store_one(const device::Stores::One &one) {
   arch::store(reinterpret_cast<T *>(one.address()), T(one.value));
 }
-// One thread asks whether it is to be done: a word of host memory that 512 threads read took an H100
-// 13 us (2026-11-24).
+// One thread asks whether it is to be done: a word of host memory that 512 threads read took an
+// H100 13 us (2026-11-24).
 __global__ void stores(device::Stores *s, unsigned n) {
   using device::Stores;
   const Workgroup scope;

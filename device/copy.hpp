@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies by the threads of a scope, 16 bytes at a time where both sides allow it. Each thread has
-// eight words in flight, or four that go to several PEs: a workgroup of 1024 has 128 KiB on the way.
-// With four a wave's put of 256 KiB took 29 us on 2 H100s, and 19 with eight (2026-11-26).
+// eight words in flight, or four that go to several PEs: a workgroup of 1024 has 128 KiB on the
+// way. With four a wave's put of 256 KiB took 29 us on 2 H100s, and 19 with eight (2026-11-26).
 #pragma once
 #include "kinds.hpp"
 #include "pattern.hpp"
@@ -12,8 +12,8 @@ namespace shmem::device {
 
 template <class W> inline constexpr int in_flight = sizeof(W) == 16 ? 8 : 4;
 
-// Moves n words of each lane, all of which are on the way at once. `at` is the lane's place in bytes
-// where all lanes of its wave call with the same objects, and 0 where each has its own.
+// Moves n words of each lane, all of which are on the way at once. `at` is the lane's place in
+// bytes where all lanes of its wave call with the same objects, and 0 where each has its own.
 template <Remote remote, bool uniform, int n, class W>
 SHMEM_D_ void move(W *d, const W *s, unsigned at, size_t d_step, size_t s_step) {
   const unsigned i = at / unsigned(sizeof(W));
@@ -43,8 +43,8 @@ SHMEM_D_ void move(W *d, const W *s, unsigned at, size_t d_step, size_t s_step) 
   }
 }
 
-// Calls move(n) for n words of each lane as long as there are so many, then for half of that, and so
-// on; each time the objects are those behind.
+// Calls move(n) for n words of each lane as long as there are so many, then for half of that, and
+// so on; each time the objects are those behind.
 template <int n, class Move> SHMEM_D_ void halves(size_t &left, size_t size, Move move) {
   if (left >= n * size) {
     move(std::integral_constant<int, n>{});

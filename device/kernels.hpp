@@ -28,12 +28,14 @@ hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, ui
                                 uint64_t value, int sig_op, hipStream_t stream);
 hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream);
 hipError_t quiet_on_stream(hipStream_t stream);
-// Writes back the stream's earlier stores, so peers see them, and drops old lines before later loads.
+// Writes back the stream's earlier stores, so peers see them, and drops old lines before later
+// loads.
 hipError_t refresh_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
-// The same for objects of a PE that is not mapped, named by where this PE has them; and for all that
-// was begun at such PEs. In builds with a network only. A put is of any size, its signal behind it.
+// The same for objects of a PE that is not mapped, named by where this PE has them; and for all
+// that was begun at such PEs. In builds with a network only. A put is of any size, its signal
+// behind it.
 hipError_t transfer_away(void *dest, const void *source, const Strides &strides, size_t block,
                          size_t n, Remote remote, int pe, hipStream_t stream);
 hipError_t store_away(void *dest, uint64_t value, size_t bytes, int pe, hipStream_t stream);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// PEs that are not mapped: what a kernel asks the library's thread on the host to do, see Ring. What
-// the object is copied from or to is the own heap, which the host reaches as well; anything else, a
-// thread's own array, say, goes through the requests and replies themselves.
+// PEs that are not mapped: what a kernel asks the library's thread on the host to do, see Ring.
+// What the object is copied from or to is the own heap, which the host reaches as well; anything
+// else, a thread's own array, say, goes through the requests and replies themselves.
 //
-// Lanes that call together take tickets in a row. So nobody waits for a place, or a reply, of a lane
-// that waits in step with it, as long as there are more of them than a wave has lanes.
+// Lanes that call together take tickets in a row. So nobody waits for a place, or a reply, of a
+// lane that waits in step with it, as long as there are more of them than a wave has lanes.
 #pragma once
 #include "kinds.hpp"
 #include "poll.hpp"
@@ -13,8 +13,8 @@
 namespace shmem::device::ring {
 
 // Until the requests before the ticket `until` are done. Of the waiting threads one at a time reads
-// host memory, and tells the others: while 128 workgroups of an H100 all did, a kernel that stored 105
-// words at the other end took 160 us in place of 20 (2026-11-24).
+// host memory, and tells the others: while 128 workgroups of an H100 all did, a kernel that stored
+// 105 words at the other end took 160 us in place of 20 (2026-11-24).
 SHMEM_D_ void await(const char *fn, uint64_t until) {
   Tickets *const t = arch::load_anew(state.ring.tickets);
   const auto there = [&] {
@@ -57,7 +57,8 @@ SHMEM_D_ uint64_t post(const char *fn, int pe, uint64_t at, unsigned what, size_
   fill(to + 3);
   arch::store(to + 2, at);
   arch::store(to + 1, what | bytes << 8 | uint64_t(reply) << 32);
-  // The words above, and what this thread or its scope stored in the heap, before the request is there.
+  // The words above, and what this thread or its scope stored in the heap, before the request is
+  // there.
   arch::store<Order::release>(to, uint32_t(ticket / ring_size + 1) | uint64_t(unsigned(pe)) << 32);
   return ticket + 1;
 }
@@ -199,8 +200,8 @@ SHMEM_RARE_ T fetch_amo(const char *fn, Amo op, const T *dest, int pe, T value, 
   return arch::from_bits<T>(seen);
 }
 
-// What lies at p in this PE's flags, at the same place of another's: n words, each stored whole. A fence
-// comes before the flag of something.
+// What lies at p in this PE's flags, at the same place of another's: n words, each stored whole. A
+// fence comes before the flag of something.
 SHMEM_D_ uint64_t in_flags(const void *p) {
   return reinterpret_cast<uintptr_t>(p) -
          reinterpret_cast<uintptr_t>(arch::load_anew(state.arrived));

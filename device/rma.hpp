@@ -113,8 +113,8 @@ SHMEM_D_ void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t
                              Thread{});
 }
 
-// Blocks to or from a PE that is not mapped: in one request, or one after the other. The strides are
-// in bytes.
+// Blocks to or from a PE that is not mapped: in one request, or one after the other. The strides
+// are in bytes.
 template <Remote remote, class T>
 SHMEM_D_ void ring_blocks(const char *fn, T *dest, const T *source, size_t dst, size_t sst,
                           size_t block, size_t n, int pe) {

@@ -3,7 +3,8 @@
 // asks which one it is.
 #pragma once
 #include <hip/hip_runtime_api.h>
-// HIP's name for an attribute, which gcc 16's <format>, in <chrono>, has as [[__gnu__::__noinline__]].
+// HIP's name for an attribute, which gcc 16's <format>, in <chrono>, has as
+// [[__gnu__::__noinline__]].
 #undef __noinline__
 
 namespace shmem::runtime {
@@ -43,14 +44,14 @@ inline hipError_t module_global(void **, size_t *, void *, const char *) {
 // A handle's memory is unmapped when it is closed.
 inline constexpr bool closes_handles = true;
 
-// Whether other GPUs cache the memory of this device at p, with their own stores to that memory, until
-// a fence (arch::keeps_peers).
+// Whether other GPUs cache the memory of this device at p, with their own stores to that memory,
+// until a fence (arch::keeps_peers).
 inline bool kept_by_peers(const void *, int) {
   return false;
 }
 
-// Memory that comes in chunks, is mapped where the caller wants it, and goes to other processes as a
-// descriptor. step: of addresses and sizes; 0: there is none that peers and the host see while
+// Memory that comes in chunks, is mapped where the caller wants it, and goes to other processes as
+// a descriptor. step: of addresses and sizes; 0: there is none that peers and the host see while
 // kernels run. HIP's before 7 is not (hipMemAllocationTypeUncached came with that, and nothing of
 // this has run on it).
 using Chunk = unsigned long long;

@@ -74,16 +74,16 @@ struct alignas(64) Reply {
   uint64_t word[7];
 };
 static_assert(sizeof(Request) == 64 && sizeof(Reply) == 64);
-// Requests, and replies: a power of two, at least a wave. The host does up to half of them together:
-// of 128 workgroups of an H100 5.2 M/s with 1,024 places, 9.7 with 2,048 (2026-11-24).
+// Requests, and replies: a power of two, at least a wave. The host does up to half of them
+// together: of 128 workgroups of an H100 5.2 M/s with 1,024 places, 9.7 with 2,048 (2026-11-24).
 inline constexpr unsigned ring_size = 2048;
 // An atomic that another node asks for, on memory of this PE that only its GPU reaches. A kernel of
 // the library does it where there is room for one; where there is none, because kernels that wait
 // take all of the GPU, so does one of those. Who takes its number does it.
 struct alignas(64) Errand {
   // *p becomes ((*p & keep) ^ flip) + plus, where the bits of care that it has are those of cond.
-  // All operations are this one, because a kernel that asked which it is kept the answers, 12 scalar
-  // registers, in each of its waits (2026-11-24).
+  // All operations are this one, because a kernel that asked which it is kept the answers, 12
+  // scalar registers, in each of its waits (2026-11-24).
   uint64_t p, keep, flip, plus, cond;
   int32_t care;   // all bits or none
   uint32_t bytes; // of *p: 4 or 8
@@ -160,12 +160,12 @@ struct Report {
   char routine[64], argument[16];
 };
 
-// Bits of State::delta. A row of a buffer has `coarse` where arch::keeps_peers is for: what the buffer
-// has at that PE is coarse-grained memory of another GPU.
+// Bits of State::delta. A row of a buffer has `coarse` where arch::keeps_peers is for: what the
+// buffer has at that PE is coarse-grained memory of another GPU.
 inline constexpr uintptr_t closer = 1, away = 2, many = 4, coarse = 8,
                            tags = closer | away | many | coarse;
-// The delta of a buffer to a PE that does not have it, because it is not in the buffer's team. Calls
-// find its tag; what looks for none, as collectives do, comes to where no address is.
+// The delta of a buffer to a PE that does not have it, because it is not in the buffer's team.
+// Calls find its tag; what looks for none, as collectives do, comes to where no address is.
 inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 
 // A buffer of the program's own, in this GPU's memory. The table of all of them, in device memory,
@@ -175,14 +175,16 @@ inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 struct Buffer {
   uintptr_t base, size;
   uintptr_t row; // where its deltas stay, see State::delta
-  // Behind it its n deltas again: outside where a PE is not in the team, away where it is not mapped.
+  // Behind it its n deltas again: outside where a PE is not in the team, away where it is not
+  // mapped.
 };
 
 // The first buffers are in the State, too, in a job of few PEs: a kernel that acquires loses what
 // its L1 had of the table, and an H100 then waits 0.15 us for what its constant cache still has
-// (2026-11-24). By the units that a buffer has a part of: one that shares some with the heap or with
-// another buffer has no place here, so nothing else has to be compared, and 32 bits have the number
-// of a unit. Allocators give none of them to two owners. Units that are 2 TiB apart are the same.
+// (2026-11-24). By the units that a buffer has a part of: one that shares some with the heap or
+// with another buffer has no place here, so nothing else has to be compared, and 32 bits have the
+// number of a unit. Allocators give none of them to two owners. Units that are 2 TiB apart are the
+// same.
 inline constexpr unsigned near_buffers = 4, near_pes = 64, near_unit = 9; // 512 bytes
 struct Near {
   struct alignas(8) Units { // changed as one word
@@ -195,8 +197,8 @@ struct Near {
     }
   } of[near_buffers];
 };
-// Where the deltas to all PEs begin, in State::delta: behind those of `near` the heap's. The rows of
-// others come after that, see State::rows.
+// Where the deltas to all PEs begin, in State::delta: behind those of `near` the heap's. The rows
+// of others come after that, see State::rows.
 inline constexpr unsigned heap_row = near_buffers * near_pes, far_row = heap_row + max_pes;
 
 struct State {
@@ -215,9 +217,10 @@ struct State {
   Near near;
   int me, n;
   // From an address here to the same object of PE pe: rows of buffers, and then that of the device
-  // heap. There `closer` is set where a kernel must look at the arguments: always for a pe that does
-  // not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has nothing else
-  // set but `away`. `many` is set while there are buffers: an address may be of one of them.
+  // heap. There `closer` is set where a kernel must look at the arguments: always for a pe that
+  // does not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has
+  // nothing else set but `away`. `many` is set while there are buffers: an address may be of one of
+  // them.
   uintptr_t delta[far_row];
   uintptr_t flag_delta[max_pes]; // the heap's for arrived
 

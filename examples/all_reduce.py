@@ -6,8 +6,8 @@
     oshrun -n 2 python3 examples/all_reduce.py libshmem.so.1 torch       # PyTorch, on the host
     oshrun -n 2 python3 examples/all_reduce.py libshmem.so.1 torch cuda  # and on GPUs
 
-A tensor's memory comes by DLPack, which NumPy, PyTorch, JAX and CuPy have, so that none of them need
-know the library, nor the library them. shmemx_buffer_register makes it symmetric as it is.
+A tensor's memory comes by DLPack, which NumPy, PyTorch, JAX and CuPy have, so that none of them
+need know the library, nor the library them. shmemx_buffer_register makes it symmetric as it is.
 """
 import ctypes
 import sys
@@ -15,8 +15,10 @@ import sys
 
 class DLTensor(ctypes.Structure):
     """The start of a DLManagedTensor, by DLPack's specification."""
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
@@ -43,7 +45,8 @@ class Symmetric:
 
     def __enter__(self):
         self.handle = ctypes.c_uint64()
-        self.shmem.shmemx_buffer_register(ctypes.c_void_p(self.address), ctypes.c_size_t(self.bytes), ctypes.byref(self.handle))
+        self.shmem.shmemx_buffer_register(ctypes.c_void_p(self.address),
+                                          ctypes.c_size_t(self.bytes), ctypes.byref(self.handle))
         return self
 
     def __exit__(self, *_):
@@ -51,7 +54,8 @@ class Symmetric:
 
     def all_reduce(self):
         reduce = getattr(self.shmem, f"shmem_{self.type}_sum_reduce")
-        if reduce(TEAM_WORLD, ctypes.c_void_p(self.address), ctypes.c_void_p(self.address), ctypes.c_size_t(self.count)):
+        if reduce(TEAM_WORLD, ctypes.c_void_p(self.address), ctypes.c_void_p(self.address),
+                  ctypes.c_size_t(self.count)):
             raise RuntimeError(f"shmem_{self.type}_sum_reduce")
 
 
@@ -62,7 +66,8 @@ def main():
     if "torch" in sys.argv:
         import torch as np  # what is used of both has the same names
 
-        device = {"device": "cuda"} if "cuda" in sys.argv else {}  # the one that shmem_init has chosen
+        # The one that shmem_init has chosen
+        device = {"device": "cuda"} if "cuda" in sys.argv else {}
         settle = np.cuda.synchronize if device else lambda: None
     else:
         import numpy as np

@@ -4,9 +4,9 @@
 
     oshrun -n 2 python3 examples/torch_extension.py
 
-pkg-config has to find shmem (PKG_CONFIG_PATH). The gradients of a model lie in one tensor, a bucket,
-which becomes symmetric once; then each step sums them on PyTorch's stream, behind the kernels that
-make them, and a graph does so, too.
+pkg-config has to find shmem (PKG_CONFIG_PATH). The gradients of a model lie in one tensor, a
+bucket, which becomes symmetric once; then each step sums them on PyTorch's stream, behind the
+kernels that make them, and a graph does so, too.
 """
 import shlex
 import subprocess
@@ -18,17 +18,22 @@ from torch.utils import cpp_extension
 
 
 def words(option):
-    return shlex.split(subprocess.run(["pkg-config", option, "shmem"], check=True, capture_output=True, text=True).stdout)
+    return shlex.split(subprocess.run(["pkg-config", option, "shmem"], check=True,
+                                      capture_output=True, text=True).stdout)
 
 
 def main():
     folders = [f"-Wl,-rpath,{word[2:]}" for word in words("--libs") if word.startswith("-L")]
-    shmem = cpp_extension.load("shmem_torch", [str(Path(__file__).with_name("torch_extension.cpp"))], extra_cflags=words("--cflags"),
+    shmem = cpp_extension.load("shmem_torch",
+                               [str(Path(__file__).with_name("torch_extension.cpp"))],
+                               extra_cflags=words("--cflags"),
                                extra_ldflags=words("--libs") + folders, with_cuda=True)
-    shmem.init()                                             # it chooses the GPU, which is PyTorch's from here on
+    # It chooses the GPU, which is PyTorch's from here on
+    shmem.init()
     me, n = shmem.my_pe(), shmem.n_pes()
     torch.manual_seed(5)                                     # the same model on all PEs
-    model = torch.nn.Sequential(torch.nn.Linear(777, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 3)).cuda()
+    model = torch.nn.Sequential(torch.nn.Linear(777, 1024), torch.nn.Tanh(),
+                                torch.nn.Linear(1024, 3)).cuda()
     parameters = list(model.parameters())
     bucket = torch.zeros(sum(p.numel() for p in parameters), device="cuda")
     at = 0
@@ -55,7 +60,8 @@ def main():
     for lap in range(3):
         bucket.fill_(lap + me)
         graph.replay()
-        wrong += not bool((bucket[5:] == n * lap + n * (n - 1) // 2).all() and (bucket[:5] == lap + me).all())
+        wrong += not bool((bucket[5:] == n * lap + n * (n - 1) // 2).all()
+                          and (bucket[:5] == lap + me).all())
     torch.cuda.synchronize()
     del graph
     shmem.drop(handle)

@@ -36,7 +36,8 @@ def signal_wait_until(signal, cmp, value, _semantic=None):
 # Else a PE number 1 would be a constant, and kernels of two PEs two modules.
 @triton.jit(do_not_specialize=["value", "pe"])
 def exchange(dest, source, nbytes, signal, value, pe):
-    putmem_signal_wg(dest.to(tl.int64), source.to(tl.int64), nbytes.to(tl.int64), signal.to(tl.int64),
+    putmem_signal_wg(dest.to(tl.int64), source.to(tl.int64), nbytes.to(tl.int64),
+                     signal.to(tl.int64),
                      value.to(tl.int64), tl.full([], SIGNAL_SET, tl.int32), pe.to(tl.int32))
     signal_wait_until(signal.to(tl.int64), tl.full([], CMP_GE, tl.int32), value.to(tl.int64))
 
@@ -45,7 +46,8 @@ class Memory:
     """What torch.as_tensor takes for an array in device memory."""
 
     def __init__(self, address, words):
-        self.__cuda_array_interface__ = {"data": (address, False), "shape": (words,), "typestr": "<i8",
+        self.__cuda_array_interface__ = {"data": (address, False), "shape": (words,),
+                                         "typestr": "<i8",
                                          "version": 3}
 
 

@@ -29,8 +29,8 @@ extern "C" {
 int shmemx_tune(const char *text);
 
 /* Shows the job to a module of kernels that were linked with the bitcode of this library,
- * libshmem_device_ARCH.bc, and loaded at run time: a hipModule_t or a CUmodule. After shmem_init and
- * before the first kernel of each such module. Other modules do it by themselves. */
+ * libshmem_device_ARCH.bc, and loaded at run time: a hipModule_t or a CUmodule. After shmem_init
+ * and before the first kernel of each such module. Other modules do it by themselves. */
 void shmemx_module_init(void *module);
 
 /* Seconds since some time in the past, the same one on all PEs. Sandia's and the reference library

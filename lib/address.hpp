@@ -70,8 +70,8 @@ public:
   Begins &operator=(const Begins &) = delete;
 };
 
-// Calls f(the object at PE pe of the context's team), see object.hpp. The slow path is a function of
-// its own that ends with f, so that nothing lives across a call in the fast one, which therefore
+// Calls f(the object at PE pe of the context's team), see object.hpp. The slow path is a function
+// of its own that ends with f, so that nothing lives across a call in the fast one, which therefore
 // needs no stack.
 template <class C, class T, class F>
 [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,

@@ -30,9 +30,9 @@ bool launched(); // is there a launcher to ask?
 Place join();
 // A number that the PEs of the job on this node have in common, and no other job on this machine.
 uint64_t job_number();
-// What a PE tells those of other nodes: all call show together, then shown, which waits for the others
-// for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen. The rest,
-// which few have, is for a PE that asks for it.
+// What a PE tells those of other nodes: all call show together, then shown, which waits for the
+// others for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen.
+// The rest, which few have, is for a PE that asks for it.
 void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
 bool shown();
 void seen(void *all, size_t bytes, int n);
@@ -42,8 +42,8 @@ struct Host {
   char name[64];
 };
 Host host_of(int pe);
-// A PE of this node that has ended before it called init, or -1; not one for which `come` is true. To
-// be asked again and again while PEs are waited for.
+// A PE of this node that has ended before it called init, or -1; not one for which `come` is true.
+// To be asked again and again while PEs are waited for.
 int ended(bool (*come)(int pe));
 void leave(); // on every PE, when the job is over for the library; twice is fine
 

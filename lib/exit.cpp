@@ -54,9 +54,10 @@ bool has_come(int pe) {
   return rendezvous::has_come(local) || (self.job && self.slots[local].pid);
 }
 
-// Of a PE that has died the launcher hears as well, and kills the others, perhaps before its neighbour
-// has said so: then that one would be named by the neighbour's (1 of some thousand deaths on a busy
-// machine, 2026-11-25). So a PE watches the next two, and names the farther one if both are gone.
+// Of a PE that has died the launcher hears as well, and kills the others, perhaps before its
+// neighbour has said so: then that one would be named by the neighbour's (1 of some thousand deaths
+// on a busy machine, 2026-11-25). So a PE watches the next two, and names the farther one if both
+// are gone.
 void *watch(void *) {
   constexpr int pipe = watched, stop = watched + 1;
   const int n = std::min(watched, self.n_local - 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Ticket locks, which are served in the order of asking: a lock is two counters, the tickets given
 // out and the tickets served. Only the object of one PE is used, the lock's home. Homes are spread
-// by the lock's address, so that an array of locks does not burden one PE; in memory that only a team
-// has, over its members.
+// by the lock's address, so that an array of locks does not burden one PE; in memory that only a
+// team has, over its members.
 #pragma once
 #include "address.hpp"
 #include "memory/buffer.hpp"

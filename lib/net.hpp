@@ -22,8 +22,8 @@ void open_device(bool near);
 // ptr otherwise: collective, and all meet before it is used, and before it is closed.
 void open_buffer(int place, const Span &bytes, bool device);
 void close_buffer(int place);
-// A part of the heap that has come, and one that goes, see chunks.hpp: offsets in the heap. All meet
-// before the one is used, and before the other goes.
+// A part of the heap that has come, and one that goes, see chunks.hpp: offsets in the heap. All
+// meet before the one is used, and before the other goes.
 void open_chunk(bool device, size_t from, size_t to);
 void close_chunk(bool device, size_t from);
 // A thread answers the others from start to stop. All have come to leave before any stops: a PE
@@ -71,8 +71,9 @@ bool progress(bool often = true);
 // Something that was begun goes out only when somebody makes progress.
 bool held_back();
 
-// Messages between two PEs that both expect them; those of one tag come in order. `open` counts those
-// that are not done. Of up to eager_bytes they go before the other side asks, and wait in its memory.
+// Messages between two PEs that both expect them; those of one tag come in order. `open` counts
+// those that are not done. Of up to eager_bytes they go before the other side asks, and wait in its
+// memory.
 inline constexpr size_t eager_bytes = 32 << 10;
 struct Messages {
   std::atomic<int> open{0};

@@ -29,8 +29,8 @@ namespace shmem {
 //   looked(value)                 a read on the slow path found this: a program may read again and
 //                                 again until the value changes
 //   wake()                        wakes those that sleep until the object changes
-// and the atomics. Each atomic returns the old value, but `update` returns nothing, and compare_swap
-// returns whether it has stored, with the old value in `seen`.
+// and the atomics. Each atomic returns the old value, but `update` returns nothing, and
+// compare_swap returns whether it has stored, with the old value in `seen`.
 
 // Memory that only the GPU should read and write.
 inline bool out_of_reach(const void *p) {
@@ -235,8 +235,8 @@ template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
 }
 
 // Completion of operations that this thread began and others carry out. The GPU's copies and the
-// requests of kernels count for all contexts. Operations at other nodes count for all contexts, or for
-// the created context `only`.
+// requests of kernels count for all contexts. Operations at other nodes count for all contexts, or
+// for the created context `only`.
 inline void finish_gpu() {
   if constexpr (net::built) gpu::finish_ring();
   gpu::finish();

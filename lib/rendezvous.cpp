@@ -35,8 +35,8 @@ struct Verdict {
 
 constexpr int strangers = 16; // connections without a hello at a time
 
-// Of the leader. Each array has one element for each PE of the node; `fd` and those of poll also have
-// some for strangers.
+// Of the leader. Each array has one element for each PE of the node; `fd` and those of poll also
+// have some for strangers.
 struct Door {
   int n, listener = -1, stop = -1;
   pthread_t thread;

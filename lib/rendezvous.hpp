@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How the PEs of a node first meet. The leader, local rank 0, listens on a Unix socket; each other PE
-// connects to it, shows a descriptor of its process, and gets those of the segment. The kernel tells
-// by these sockets whether a PE lives, so no launcher is asked. The name of the socket is abstract:
-// nothing of it is left in a file system, and PEs in other mount, user and PID namespaces reach it.
+// How the PEs of a node first meet. The leader, local rank 0, listens on a Unix socket; each other
+// PE connects to it, shows a descriptor of its process, and gets those of the segment. The kernel
+// tells by these sockets whether a PE lives, so no launcher is asked. The name of the socket is
+// abstract: nothing of it is left in a file system, and PEs in other mount, user and PID namespaces
+// reach it.
 #pragma once
 #include "bootstrap.hpp"
 #include <cstddef>
@@ -18,12 +19,12 @@ bool follow(const bootstrap::Place &place, void *welcome, size_t bytes, int *fds
 
 // On the leader: whether this PE of the node has come.
 bool has_come(int local);
-// A PE of this node that has come and ended in init, by its local number, or -1. The leader knows of
-// all PEs, another PE of the leader.
+// A PE of this node that has come and ended in init, by its local number, or -1. The leader knows
+// of all PEs, another PE of the leader.
 int ended();
 
-// Ends the meeting when all PEs of the node have come. next gets descriptors of the processes of the
-// two PEs that follow on this node, for poll, or -1 where there is none.
+// Ends the meeting when all PEs of the node have come. next gets descriptors of the processes of
+// the two PEs that follow on this node, for poll, or -1 where there is none.
 void end(int *next);
 
 } // namespace shmem::rendezvous

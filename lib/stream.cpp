@@ -69,8 +69,8 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   return local < 0 ? nullptr : r ? static_cast<T *>(r->at(p, local)) : p;
 }
 
-// Before a get of what PE pe has of p, and after a put there, as a kernel's fences (device/address.hpp):
-// a kernel of a stream begins and ends with the caches of the one before.
+// Before a get of what PE pe has of p, and after a put there, as a kernel's fences
+// (device/address.hpp): a kernel of a stream begins and ends with the caches of the one before.
 void refresh(const char *fn, const void *p, int pe, Stream s) {
   if (!buffer::is_coarse(p, pe)) return;
   OnDevice on;

@@ -194,8 +194,9 @@ bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
     if (!(waits = blocked(context))) break;
     const timespec t{0, sleep.nap};
     syscall(SYS_futex, &slot.bell, FUTEX_WAIT, bell, &t, nullptr, 0);
-    // What is held back at this end because the other one's queue was full goes on when somebody asks
-    // the worker, and wakes nobody: with shared memory 1 of 7 floods of requests stopped (2026-11-22).
+    // What is held back at this end because the other one's queue was full goes on when somebody
+    // asks the worker, and wakes nobody: with shared memory 1 of 7 floods of requests stopped
+    // (2026-11-22).
     if constexpr (net::built)
       if (net::progress(false)) {
         waits = blocked(context);
@@ -247,9 +248,9 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // plain stores wake nobody.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
   const bool net = net::built && !self.one_node();
-  // Polls by which other nodes are heard, until one ends the wait: true then, and some when they were.
-  // Who waits for a neighbour only asks the network now and then, because its neighbour wants the core
-  // (4 nodes of 2 PEs on 2 cores: a sum of 8 B took 240 us, and takes 155 so; 2026-11-24).
+  // Polls by which other nodes are heard, until one ends the wait: true then, and some when they
+  // were. Who waits for a neighbour only asks the network now and then, because its neighbour wants
+  // the core (4 nodes of 2 PEs on 2 cores: a sum of 8 B took 240 us, and takes 155 so; 2026-11-24).
   bool some = false;
   unsigned turn = 0;
   const auto poll = [&](int polls) {
@@ -268,13 +269,13 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
         if (!blocked(context)) return;
         continue;
       }
-      // Where nobody else wants the core more yields would make answers late: a fetch_add over shared
-      // memory took 0.82 us, and takes 0.69 so, over tcp 17 and 15 (2026-11-24).
+      // Where nobody else wants the core more yields would make answers late: a fetch_add over
+      // shared memory took 0.82 us, and takes 0.69 so, over tcp 17 and 15 (2026-11-24).
       const int spins = self.spins.load(std::memory_order_relaxed);
       some = false;
       if (poll(spins > least_spins ? spins : 1)) return;
-      // Whom other nodes ask for something stays awake: while it sleeps, a thread has to be woken for
-      // each answer.
+      // Whom other nodes ask for something stays awake: while it sleeps, a thread has to be woken
+      // for each answer.
       if (some) awake = before;
     }
     if (!still_blocked(sleep, blocked, context)) return;

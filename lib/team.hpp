@@ -112,8 +112,8 @@ template <class T, class Take> inline void exchange_value(Team &t, const T &mine
 
 // A handle is an address with the team's id above it, where kernels look for it (device/state.hpp).
 inline constexpr int id_shift = device::id_shift;
-// In place of the address, where a source knows a team by a number alone: NVSHMEM's teams are int32_t
-// (include/compat/nvshmem.h).
+// In place of the address, where a source knows a team by a number alone: NVSHMEM's teams are
+// int32_t (include/compat/nvshmem.h).
 inline constexpr uintptr_t without_address = 3;
 inline uintptr_t with_id(const void *p, int id) {
   return uintptr_t(p) | uintptr_t(id) << id_shift;

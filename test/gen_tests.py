@@ -3,8 +3,9 @@
 """Writes a C (for the families of kernels: HIP) file that includes a test template once for each
 type of a family. Usage: gen_tests.py FAMILY shmem.def > file
 
-A template (test/api/FAMILY.inc) sees T the C type, ID its name, KIND one of KIND_INT, KIND_FLOAT, KIND_COMPLEX, and for each
-routine R of the family that exists for this type F_R, F_ctx_R; it ends with an array NAME(tests). One truth: the table."""
+A template (test/api/FAMILY.inc) sees T the C type, ID its name, KIND one of KIND_INT, KIND_FLOAT,
+KIND_COMPLEX, and for each routine R of the family that exists for this type F_R, F_ctx_R; it ends
+with an array NAME(tests). One truth: the table."""
 import pathlib
 import re
 import sys
@@ -55,8 +56,11 @@ def stream_table(table):
             continue
         what = {"half": "Half", "bfloat16": "Bfloat16", "complexf": "shmem::Complex<float>",
                 "complexd": "shmem::Complex<double>"}.get(f.case.name, f.ctype)
-        op, shape = re.fullmatch(r"(\w+?)_(reduce|reduce_scatter|inscan|exscan)", f.line.plain).groups()
-        print(f"ROW({f.name}, {what}, {op.capitalize()}, {'all' if shape == 'reduce' else shape.split('_')[-1]})")
+        op, shape = re.fullmatch(r"(\w+?)_(reduce|reduce_scatter|inscan|exscan)",
+                                 f.line.plain).groups()
+        print(
+            f"ROW({f.name}, {what}, {op.capitalize()}, "
+            f"{'all' if shape == 'reduce' else shape.split('_')[-1]})")
 
 
 def main():
@@ -73,11 +77,13 @@ def main():
         if line.group in groups and wanted(line):
             for f in line.functions(types):  # without the forms for kernels and streams alone
                 if case := case_of(f):
-                    routines, key = cases.setdefault(case, {}), "F_" + ("ctx_" if f.ctx else "") + line.plain
+                    routines, key = cases.setdefault(case, {}), "F_" + (
+                        "ctx_" if f.ctx else "") + line.plain
                     routines[key] = f.name
                     if kernels and line.tags["dev"] == "scope":
                         for scope in ("wave", "wg"):
-                            routines[f"{key}_{scope}"] = f.name.replace("shmem_", "shmemx_", 1) + "_" + scope
+                            routines[f"{key}_{scope}"] = f.name.replace(
+                                "shmem_", "shmemx_", 1) + "_" + scope
     if family == "device_wait":  # p satisfies them
         for (ident, _, _), routines in cases.items():
             routines.setdefault("F_p", f"shmem_{ident}_p")

@@ -115,7 +115,8 @@ class Function:
         many = [a for a in has if a in counts]
         if self.line.group == "wait" or not (many or "pe" in has):
             return "0", "pe" in has
-        return " * ".join(([] if memory else [element]) + [f"size_t({a})" for a in many]), "pe" in has
+        return " * ".join(([] if memory else [element]) + [f"size_t({a})"
+                                                           for a in many]), "pe" in has
 
     def prototype(self, name=None):
         space = "" if self.result.endswith("*") else " "
@@ -277,7 +278,8 @@ def overload(name, f, callee=None, lazy="", inline="inline"):
                 if t.base in p else arg(p) for p in f.params]
         of_any = f.prototype(name).replace(t.base, f"C<{t.real}>")
         yield (f"template <template <class> class C> {inline} {of_any}"
-               f" {{ static_assert(sizeof(C<{t.real}>) == 2 * sizeof({t.real}), \"a complex type\");"
+               f" {{ static_assert(sizeof(C<{t.real}>) == 2 * sizeof({t.real}), \"a complex "
+               "type\");"
                f" {f.calls(callee, args)} }}")
     yield f"{lazy}{inline} {f.prototype(name)} {{ {f.calls(callee, f.args())} }}"
 
@@ -462,7 +464,8 @@ def trace(types, lines):
             yield wrapper(f, "p" + f.name)
     for f in stream_functions(types, lines):
         # A pointer that is found when the library is loaded.
-        yield f'static const auto next_{f.name} = reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));'
+        yield (f'static const auto next_{f.name} = '
+               f'reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));')
         yield wrapper(f, "next_" + f.name, on_stream=True)
     yield "}\n#pragma GCC visibility pop\n"
     yield f"const uint32_t trace::first_of_kernels = {len(names)};"

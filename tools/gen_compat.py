@@ -7,7 +7,8 @@ WHAT is one of
                  another library that does what one of ours does with the same arguments, a function
                  where a context goes with a wave or workgroup, and for what is refused a function
                  whose call says why and does not compile
-  table:LIBRARY  a row for each line of compat.def, with tabs: name, forms, what it is here, how many
+  table:LIBRARY  a row for each line of compat.def, with tabs: name, forms, what it is here, how
+                 many
                  names these are, how many of them are kept
 """
 import re
@@ -44,16 +45,18 @@ class Ours:
         if form == "s":
             name = re.sub("_nbi$", "", gen.extension(plain)) + "_on_stream"
             return name if name in self.stream else None
-        return f"{gen.extension(plain)}_{'wave' if form == 'w' else 'wg'}" if plain in self.scoped else None
+        scope = "wave" if form == "w" else "wg"
+        return f"{gen.extension(plain)}_{scope}" if plain in self.scoped else None
 
 
 class Name:
-    """One name of theirs. by is ours, or None. function: ours, where theirs is to be one, too, which
-    written spells: with a context before the arguments, with a number for a team, or for bits of a
-    type that ours does not know."""
+    """One name of theirs. by is ours, or None. function: ours, where theirs is to be one, too,
+    which written spells: with a context before the arguments, with a number for a team, or for bits
+    of a type that ours does not know."""
 
     def __init__(self, theirs, form, by, function=None, written=None):
-        self.theirs, self.form, self.by, self.function, self.written = theirs, form, by, function, written
+        self.theirs, self.form, self.by = theirs, form, by
+        self.function, self.written = function, written
 
 
 class Row:
@@ -73,7 +76,8 @@ class Row:
         if ctx:
             name = name.replace(f"{self.library}_", f"{self.library}_ctx_", 1)
         if form == "o":
-            return re.sub("_(alltoall|broadcast|fcollect|reduce|barrier_all|sync_all|team_sync)$", r"_wg_\1", name)
+            return re.sub("_(alltoall|broadcast|fcollect|reduce|barrier_all|sync_all|team_sync)$",
+                          r"_wg_\1", name)
         suffix = {"w": "_warp" if self.library == "nvshmem" else "_wave", "s": "_on_stream",
                   "b": "_block" if self.library == "nvshmem" else "_wg"}.get(form, "")
         if suffix and self.library == "nvshmem":
@@ -93,7 +97,8 @@ class Row:
             return Name(theirs, form, theirs if self.how != "!" else None)
         if "::" in self.ours:
             scope = {"w": "Wave", "b": "Workgroup"}[form]
-            size = int(case) // 8 if "SIZE" in self.name else 2 if case in SIXTEEN_BITS else f"sizeof({ours.types[case]})"
+            size = (int(case) // 8 if "SIZE" in self.name else 2 if case in SIXTEEN_BITS
+                    else f"sizeof({ours.types[case]})")
             return Name(theirs, form, f"{self.ours}<shmem::{scope}, {size}>")
         plain = gen.subst(self.ours, case, None) if case else self.ours
         by = ours.name(plain, form) or ours.name(gen.extension(plain), form)
@@ -109,7 +114,8 @@ class Row:
         if by and ctx:
             return Name(theirs, form, by, ours.plain[plain], with_context)
         f = ours.plain.get(plain) or ours.plain.get(gen.extension(plain))
-        if by and self.library == "nvshmem" and any(p.startswith("shmem_team_t ") for p in f.params):
+        if by and self.library == "nvshmem" and any(p.startswith("shmem_team_t ")
+                                                    for p in f.params):
             return Name(theirs, form, by, f, with_team)
         return Name(theirs, form, by)
 
@@ -135,8 +141,9 @@ NO_TYPE = "it is not there for this type"
 
 
 def names(ours, rows):
-    # The host's name and the one of a kernel's thread are one, and kept if either is. A compiler that
-    # knows no kernels does not get their functions: even in a template it wants to know what they call.
+    # The host's name and the one of a kernel's thread are one, and kept if either is. A compiler
+    # that knows no kernels does not get their functions: even in a template it wants to know what
+    # they call.
     best, kernels = {}, []
     for row in rows:
         for name in row.names(ours):
@@ -181,7 +188,8 @@ def with_team(name, ours):
     """The same with numbers for teams."""
     params = name.function.params + (["shmemx_stream_t stream"] if name.form == "s" else [])
     pairs = [team(p) for p in params]
-    side = "inline" if name.form == "s" else "SHMEM_HD_ inline" if name.by in ours.host else "SHMEM_D_"
+    side = ("inline" if name.form == "s" else "SHMEM_HD_ inline" if name.by in ours.host
+            else "SHMEM_D_")
     return (f"template <int = 0> {side} auto {name.theirs}({', '.join(p for p, _ in pairs)}) "
             f"{{ return {name.by}({', '.join(a for _, a in pairs)}); }}")
 
@@ -234,7 +242,8 @@ def table(ours, rows):
         if part := [case for case, of in lost.items() if of == ["h"] != list(forms)]:
             what += "; not on the host for " + " and ".join(part)
         words = [w if isinstance(w := WORDS[form], str) else w[row.library] for form in row.forms]
-        yield row.spelled("o" if "o" in forms else "d", "C" in row.forms), ", ".join(words), what, len(found), kept
+        yield row.spelled("o" if "o" in forms else "d",
+                          "C" in row.forms), ", ".join(words), what, len(found), kept
 
 
 def main():
@@ -246,7 +255,9 @@ def main():
         for line in table(ours, rows):
             print(*line, sep="\t")
         return
-    print("/* SPDX-License-Identifier: MIT\n * Generated by tools/gen_compat.py from include/compat.def"
+    print(
+        "/* SPDX-License-Identifier: MIT\n * Generated by tools/gen_compat.py from "
+        "include/compat.def"
           " and include/shmem.def. Do not edit. */")
     print("\n".join(names(ours, rows)))
 

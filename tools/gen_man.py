@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Makes the manual. Usage: gen_man.py ROOT VERSION OUTPUT PAGE.SECTION.in...
 
-OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7), in which `x` is what a user types and <x>
-an argument, and {x} a name that other libraries have and this one has not. Between .EX and .EE text stands as it is. A line
-that is one of these is replaced:
-  @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without shmem_, type and size (put,
-                      atomic_add), and of the functions x of shmemx.h
+OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7), in which `x` is
+what a user types and <x> an argument, and {x} a name that other libraries have and this one has
+not. Between .EX and .EE text stands as it is. A line that is one of these is replaced:
+  @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without
+                      shmem_, type and size (put, atomic_add), and of the functions x of shmemx.h
   @DEPRECATED@        the deprecated ones among them, with their successors
   @DEVICE@            which of them kernels call, and by which names
   @PART x@            part x of man/parts.in
@@ -17,7 +17,8 @@ that is one of these is replaced:
   @FIGURES x@         table x of man/figures.tsv, with where, when and how it was measured
   @PLOT x@            row x of such a table as bars
 and anywhere @VERSION@, and @=ROW:COLUMN@ for a value of man/figures.tsv.
-Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in NAME.
+Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in
+NAME.
 """
 import re
 import shutil
@@ -46,9 +47,11 @@ class Manual:
         self.types, self.lines = gen.parse(root / "include/shmem.def")
         text = (root / "include/shmemx.h").read_text()
         self.extras = [Extra(m[2], m[0], m[3])
-                       for m in re.finditer(r"^(?!SHMEMX_)\w[\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
+                       for m in re.finditer(
+                           r"^(?!SHMEMX_)\w[\w *]*?([ *])(shmemx_\w+)\(([^()]*)\);", text, re.M)]
         self.extras += [Extra(m[2], m[1] + ";", m[3])
-                        for m in re.finditer(r"^SHMEMX_INLINE_ (.*?(shmemx_\w+)\(([^()]*)\)) \{", text, re.M)]
+                        for m in re.finditer(r"^SHMEMX_INLINE_ (.*?(shmemx_\w+)\(([^()]*)\)) \{",
+                                             text, re.M)]
         text = (root / "man/parts.in").read_text()
         self.parts = dict(re.findall(r"^@@ ([\w-]+)\n(.*?)(?=^@@ |\Z)", text, re.M | re.S))
         self.figures = gen_figures.parse(root)
@@ -81,7 +84,8 @@ def compat(root, library):
     yield f"Of {names} names {kept} are there."
     yield f"The list is from {source}."
     # What is wider than its column may break; and so may a table at the end of a printed page.
-    shown = lambda name: f"{{{name}}}" if len(name) <= 32 else "\\fB" + name.replace("_", "_\\:") + "\\fP"
+    shown = lambda name: f"{{{name}}}" if len(name) <= 32 else "\\fB" + name.replace(
+        "_", "_\\:") + "\\fP"
     for begin in range(0, len(found), 20):
         yield from (".PP", ".TS", "lw(32n) lw(34n).")
         for name, forms, what, _, _ in found[begin:begin + 20]:
@@ -183,14 +187,17 @@ class Page:
         for x in extras:
             yield prototype(x.prototype)
         yield ".fi"
-        with_ctx = [line.name.replace("shmem_", "shmem_ctx_", 1) for line in lines if "ctx" in line.tags]
+        with_ctx = [line.name.replace("shmem_", "shmem_ctx_", 1) for line in lines
+                    if "ctx" in line.tags]
         if with_ctx:
             yield ".PP"
-            yield sentence("With \\fBshmem_ctx_t\\fP \\fIctx\\fP before the other arguments", with_ctx)
+            yield sentence("With \\fBshmem_ctx_t\\fP \\fIctx\\fP before the other arguments",
+                           with_ctx)
         generics = {n: [x for x in group if x in lines] for n, group in self.generics.items()}
         if names := [n for n, group in generics.items() if group]:
             yield ".PP"
-            how = "by the type of the pointer" if any(x.tclass for n in names for x in generics[n]) else "by the arguments"
+            how = "by the type of the pointer" if any(x.tclass for n in names
+                                                      for x in generics[n]) else "by the arguments"
             yield sentence(f"In C11 and C++, {how}", names)
         classes = {}
         for line in lines:
@@ -200,13 +207,15 @@ class Page:
             types = [t.name if t.name == t.ctype else f"{t.name} ({t.ctype})"
                      for t in self.manual.types if tclass in t.classes]
             yield ".PP"
-            yield "TYPENAME (and TYPE, where it is spelled otherwise)" + (" of" if len(classes) > 1 else " is one of")
+            yield "TYPENAME (and TYPE, where it is spelled otherwise)" + (
+                " of" if len(classes) > 1 else " is one of")
             if len(classes) > 1:
                 yield listing(names) + " is one of"
             yield textwrap.fill(", ".join(types) + ".", 98)
         if sizes := {line.tags["SIZE"] for line in lines if "SIZE" in line.tags}:
             yield ".PP"
-            yield f"SIZE is {sizes.pop().replace(',', ', ')}: the bits of an element. Elements of the mem form are bytes."
+            yield (f"SIZE is {sizes.pop().replace(',', ', ')}: the bits of an element. Elements of "
+                   "the mem form are bytes.")
 
     def deprecated(self):
         groups, types = {}, {}
@@ -237,10 +246,13 @@ class Page:
             return
         names = [line.name for line in dev]
         if all("dev" in line.tags for line in self.current):
-            yield "A thread of a kernel calls each of them as the host does, with the same arguments."
+            yield ("A thread of a kernel calls each of them as the host does, with the same "
+                   "arguments.")
         else:
-            yield sentence("A thread of a kernel calls these as the host does, with the same arguments", names)
-        if any(line.tclass and any(t.name in gen.NOT_ON_DEVICE and line.tclass in t.classes for t in self.manual.types)
+            yield sentence(
+                "A thread of a kernel calls these as the host does, with the same arguments", names)
+        if any(line.tclass and any(t.name in gen.NOT_ON_DEVICE and line.tclass in t.classes
+                                   for t in self.manual.types)
                for line in dev):
             yield "There is no longdouble in kernels."
         scoped = [line for line in dev if line.tags["dev"] == "scope"]
@@ -251,11 +263,13 @@ class Page:
             if any("ctx" in line.tags for line in scoped):
                 yield "The forms for a wave or a workgroup have none with a context."
         if any("fp" in line.tags for line in dev):
-            yield "These routines also have the types half and bfloat16, with void * for the arrays."
+            yield ("These routines also have the types half and bfloat16, with void * for the "
+                   "arrays.")
         if streams := [line for line in self.current if "stream" in line.tags]:
             names = dict.fromkeys(re.sub("^shmemx?_|_nbi$", "", line.name) for line in streams)
             yield ".PP"
-            yield sentence("The host queues these on a stream, with a last argument \\fBshmemx_stream_t\\fP "
+            yield sentence(
+                "The host queues these on a stream, with a last argument \\fBshmemx_stream_t\\fP "
                            "\\fIstream\\fP, see Streams in \\fBshmem_device\\fP(7)",
                            [f"shmemx_{name}_on_stream" for name in names])
             if short := gen.stream_choices(self.manual.types, self.lines):
@@ -263,7 +277,8 @@ class Page:
 
 
 def spelled(line):
-    """The prototype of a line, with TYPENAME, TYPE and SIZE; of one that only streams have, theirs."""
+    """The prototype of a line, with TYPENAME, TYPE and SIZE; of one that only streams have,
+    theirs."""
     space = "" if line.result.endswith("*") else " "
     name, params = line.name, line.params
     if "only" in line.tags and "dev" not in line.tags:
@@ -308,13 +323,15 @@ def roff(text):
 
 def code(line):
     """A line of an example; one of the library's is broken for the terminal."""
-    lines = textwrap.wrap(line, 76, subsequent_indent="    ") if line.startswith("shmem: ") else [line]
+    lines = textwrap.wrap(line, 76, subsequent_indent="    ") if line.startswith("shmem: ") else [
+        line]
     return [roff(text) for text in lines]
 
 
 def row(line):
     """A row of a table, with long cells as text that is filled."""
-    return "\t".join(f"T{{\n{c}\nT}}" if re.search(r" |\\:", c) and len(c) > 20 else c for c in line.split("\t"))
+    return "\t".join(f"T{{\n{c}\nT}}" if re.search(r" |\\:", c) and len(c) > 20 else c
+                     for c in line.split("\t"))
 
 
 def bold(text):
@@ -331,7 +348,8 @@ def variables(root):
     row = r'VAR\((\w+), \w+, (\w+), "(.*?)", (?:0|"([\w ]+)"), "(.*)"\)'
     for m in re.finditer(row, (root / "lib/env.def").read_text()):
         name, kind, default, aliases, help = m.groups()
-        yield name, kind, default.replace('\\"', '"'), (aliases or "").split(), help.replace('\\"', '"')
+        yield name, kind, default.replace('\\"', '"'), (aliases or "").split(), help.replace(
+            '\\"', '"')
 
 
 def variable_rows(root):
@@ -435,7 +453,8 @@ def main():
         if page.unknown:
             print(f"man: warning: man/{page.name}.in: there is no {page.unknown}", file=sys.stderr)
     files = {name: page.text(version) for name, page in manual.pages.items()}
-    files |= {alias: f".so man{page.rpartition('.')[2]}/{page}\n" for alias, page in manual.aliases().items()}
+    files |= {alias: f".so man{page.rpartition('.')[2]}/{page}\n" for alias,
+              page in manual.aliases().items()}
     folders = {name: Path(output, "man" + name.rpartition(".")[2]) for name in files}
     for folder in set(folders.values()):
         shutil.rmtree(folder, ignore_errors=True)

@@ -38,7 +38,8 @@ def kernel_before(text, end):
         at = back(text, at - 1, "<", ">")
         while at > 0 and text[at - 1].isspace():
             at -= 1
-    m = re.search(r"(?:(?:\w+\s*(?:<[^<>;{}]*>\s*)?)?(?:::|\.|->)\s*)*(?:template\s+)?\w+$", text[:max(at, 0)])
+    m = re.search(r"(?:(?:\w+\s*(?:<[^<>;{}]*>\s*)?)?(?:::|\.|->)\s*)*(?:template\s+)?\w+$",
+                  text[:max(at, 0)])
     return m.start() if m else -1
 
 
@@ -67,7 +68,9 @@ def rewritten(text, name):
         words, end = arguments(mask, m.end(), ">>>")
         call = re.compile(r"\s*\(").match(mask, end + 3) if end >= 0 else None
         if begin < done or not 2 <= len(words) <= 4 or not call:
-            sys.exit(f"{name}:{line}: a launch that is not kernel<<<grid, block, shared, stream>>>(argument...)")
+            sys.exit(
+                f"{name}:{line}: a launch that is not kernel<<<grid, block, shared, "
+                "stream>>>(argument...)")
         grid, block, *rest = (text[a:b].strip() for a, b in words)
         shared, stream = (rest + ["0", "nullptr"][len(rest):])
         after = re.compile(r"\s*\)").match(mask, call.end())
@@ -75,12 +78,15 @@ def rewritten(text, name):
         lines = "\n" * (mask.count("\n", begin, call.end()) -
                         "".join([grid, block, *rest, text[begin:m.start()].strip()]).count("\n"))
         out += [text[done:begin],
-                f"hipLaunchKernelGGL(({text[begin:m.start()].strip()}), dim3({grid}), dim3({block}), {shared}, "
+                f"hipLaunchKernelGGL(({text[begin:m.start()].strip()}), dim3({grid}), "
+                f"dim3({block}), {shared}, "
                 f"{stream}{'' if after else ', '}{lines}"]
         done = call.end()
     text = "".join([*out, text[done:]])
-    return re.sub(r"\bextern\s+__shared__\s+(?:(?:__align__|alignas)\s*\(\w+\)\s*)?([^;\[\]()]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
-                  r"HIP_DYNAMIC_SHARED(\1, \2)", text)
+    return re.sub(
+        r"\bextern\s+__shared__\s+(?:(?:__align__|alignas)\s*\(\w+\)\s*)?"
+        r"([^;\[\]()]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
+        r"HIP_DYNAMIC_SHARED(\1, \2)", text)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <getopt.h>
+#include <string>
 #include <vector>
 
 #define HIP(call)                                                                                  \
@@ -158,7 +160,8 @@ bool is_new(const Candidate &c, int kind, size_t count) {
   const size_t bytes = count * 4;
   if (net) {
     const bool first = c.blocks == 4 << 10;
-    // All are told less than 8 KiB each, and in one piece. Others differ by what does not go at once.
+    // All are told less than 8 KiB each, and in one piece. Others differ by what does not go at
+    // once.
     if (kind != broadcast && !strcmp(c.algorithm, "tree")) return first && bytes < 8192;
     return (first || c.blocks / 4 < bytes) && (c.threads == 4 || size_t(c.blocks) * 4 < bytes);
   }
@@ -211,28 +214,78 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
 
 } // namespace
 
-int main(int argc, char **argv) {
+// PE 0 says why, or how to use the program, and the job ends.
+[[noreturn]] void leave(const char *wrong) {
+  if (me == 0 && wrong)
+    fprintf(stderr, "shmem_tune: wrong argument '%s' (shmem_tune --help tells more)\n", wrong);
+  else if (me == 0)
+    fputs(help, stdout);
+  shmem_finalize();
+  exit(wrong ? 2 : 0);
+}
+
+// Reads the options; gives the file.
+const char *parse(int argc, char **argv) {
+  static const option options[] = {
+      {"help", no_argument, nullptr, 'h'}, {"net", no_argument, nullptr, 'n'}, {}};
   const char *path = nullptr;
-  for (int i = 1; i < argc; i++) {
-    const bool more = i + 1 < argc;
-    if (!strcmp(argv[i], "--net")) {
-      net = true;
-    } else if (!strcmp(argv[i], "-o") && more) {
-      path = argv[++i];
-    } else if (!strcmp(argv[i], "-c") && more && atoi(argv[i + 1]) > 0) {
-      calls = atoi(argv[++i]);
-    } else if (!strcmp(argv[i], "-l") && more) {
-      char *rest;
-      largest = strtoull(argv[++i], &rest, 10);
-      largest <<= *rest == 'k' ? 10 : *rest == 'm' ? 20 : *rest == 'g' ? 30 : 0;
-    } else {
-      const bool asked = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
-      fputs(help, asked ? stdout : stderr);
-      return asked ? 0 : 2;
-    }
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, "hc:l:o:", options, nullptr)) != -1;) {
+    char *rest = nullptr;
+    if (c == 'h') leave(nullptr);
+    if (c == 'n') net = true;
+    if (c == 'o') path = optarg;
+    if (c == 'c') calls = atoi(optarg);
+    if (c == 'l') largest = strtoull(optarg, &rest, 10);
+    if (rest) largest <<= *rest == 'k' ? 10 : *rest == 'm' ? 20 : *rest == 'g' ? 30 : 0;
+    if (c == '?' || calls <= 0) leave(argv[optind - 1]);
   }
+  if (optind < argc) leave(argv[optind]);
+  return path;
+}
+
+// What is tried between nodes, and the first line of the table.
+std::vector<Candidate> between_nodes(FILE *out) {
+  std::vector<Candidate> candidates;
+  for (const char *algorithm : {"tree", "chain"})
+    for (unsigned segment = 4 << 10; segment <= 1 << 20; segment *= 4)
+      for (unsigned in_flight : {4u, 8u}) candidates.push_back({algorithm, segment, in_flight});
+  if (out)
+    fprintf(out,
+            "# shmem_tune --net, %d PEs on %d nodes: collective net nodes bytes algorithm segment "
+            "in-flight\n",
+            n, nodes);
+  return candidates;
+}
+
+// The same on streams, for the GPU whose architecture this tells.
+std::vector<Candidate> on_streams(FILE *out, std::string *arch) {
+  std::vector<Candidate> candidates;
+  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  HIP(hipEventCreate(&begin));
+  HIP(hipEventCreate(&end));
+  int device = 0;
+  hipDeviceProp_t prop;
+  HIP(hipGetDevice(&device));
+  HIP(hipGetDeviceProperties(&prop, device));
+  *arch = std::string(prop.gcnArchName, std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60));
+  const bool fibers = !shmem::runtime::hardware; // every thread costs there
+  for (const char *algorithm : {"lines", "direct", "phases"})
+    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
+      for (unsigned threads : {64u, 256u, 512u})
+        if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
+  if (out)
+    fprintf(out,
+            "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
+            "threads\n",
+            n, prop.name);
+  return candidates;
+}
+
+int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), n = shmem_n_pes();
+  const char *const path = parse(argc, argv);
   static int first, firsts;
   first = shmem_team_my_pe(SHMEM_TEAM_SHARED) == 0;
   shmem_int_sum_reduce(SHMEM_TEAM_WORLD, &firsts, &first, 1);
@@ -259,43 +312,14 @@ int main(int argc, char **argv) {
     perror(path);
     shmem_global_exit(1);
   }
-  char arch[64] = "net";
-  std::vector<Candidate> candidates;
-  if (net) {
+  std::string arch = "net";
+  const std::vector<Candidate> candidates = net ? between_nodes(out) : on_streams(out, &arch);
+  if (net)
     memcpy(source, x.data(), room);
-    for (const char *algorithm : {"tree", "chain"})
-      for (unsigned segment = 4 << 10; segment <= 1 << 20; segment *= 4)
-        for (unsigned in_flight : {4u, 8u}) candidates.push_back({algorithm, segment, in_flight});
-    if (out)
-      fprintf(
-          out,
-          "# shmem_tune --net, %d PEs on %d nodes: collective net nodes bytes algorithm segment "
-          "in-flight\n",
-          n, nodes);
-  } else {
-    HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
-    HIP(hipEventCreate(&begin));
-    HIP(hipEventCreate(&end));
+  else
     HIP(hipMemcpy(source, x.data(), room, hipMemcpyHostToDevice));
-    int device = 0;
-    hipDeviceProp_t prop;
-    HIP(hipGetDevice(&device));
-    HIP(hipGetDeviceProperties(&prop, device));
-    snprintf(arch, sizeof arch, "%.*s", int(std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60)),
-             prop.gcnArchName);
-    const bool fibers = !shmem::runtime::hardware; // every thread costs there
-    for (const char *algorithm : {"lines", "direct", "phases"})
-      for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
-        for (unsigned threads : {64u, 256u, 512u})
-          if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
-    if (out)
-      fprintf(out,
-              "# shmem_tune, %d PEs, %s: collective architecture PEs bytes algorithm workgroups "
-              "threads\n",
-              n, prop.name);
-  }
   shmem_barrier_all();
-  tune(out, arch, candidates);
+  tune(out, arch.c_str(), candidates);
   shmemx_tune(nullptr);
   if (out && path) fclose(out);
   if (!net) (void)hipStreamDestroy(stream);

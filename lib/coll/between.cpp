@@ -24,8 +24,8 @@ struct Hop {
 };
 
 // A root that runs ahead of who computes would fill its memory with messages that nobody has asked
-// for. So of a broadcast that is larger than this, in such messages, only one is on its way to a PE:
-// that tells when it has it.
+// for. So of a broadcast that is larger than this, in such messages, only one is on its way to a
+// PE: that tells when it has it.
 constexpr size_t unannounced = 16 << 10;
 class Taken {
   Nodes &nodes;
@@ -46,10 +46,10 @@ public:
   }
 };
 
-// Segments that come from a PE, or are made here, and go on to others. Each passes here once for each
-// hop, in their order, before the next segment does: on all nodes the same order, so that one tag is
-// enough. So many of them have a buffer, or are waited for: half of those may be on their way to the
-// next node while the others come.
+// Segments that come from a PE, or are made here, and go on to others. Each passes here once for
+// each hop, in their order, before the next segment does: on all nodes the same order, so that one
+// tag is enough. So many of them have a buffer, or are waited for: half of those may be on their
+// way to the next node while the others come.
 class Relay {
   struct SegmentSlot {
     std::vector<char> data; // for longer than the messages, whose end waits for them
@@ -219,8 +219,8 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
   sync_here(h); // the neighbours' blocks are here
 }
 
-// In the order of the members: from run to run goes what has been combined, segment by segment, each
-// rail with its part of the elements. What the last run has goes back from node to node.
+// In the order of the members: from run to run goes what has been combined, segment by segment,
+// each rail with its part of the elements. What the last run has goes back from node to node.
 void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
@@ -243,8 +243,8 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
       return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, by.in_flight,
                    nullptr);
     };
-    // What has been combined goes from run to run. The results start at the part of the last run and
-    // pass the parts before it, then those behind.
+    // What has been combined goes from run to run. The results start at the part of the last run
+    // and pass the parts before it, then those behind.
     std::vector<Hop> hops;
     std::vector<size_t> here; // the runs of this part
     for (size_t r = 0; r < runs; r++)

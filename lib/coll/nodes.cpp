@@ -72,8 +72,8 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   Team &h = t.nodes->here;
   auto *to = static_cast<char *>(all);
   const size_t n = nodes.parts.size(), me = size_t(nodes.me), total = bytes * size_t(t.n);
-  // The first member here collects the node's blocks, in `theirs`, where the other nodes' come behind
-  // them, the next node's first: in round k, 2^k nodes more (Bruck).
+  // The first member here collects the node's blocks, in `theirs`, where the other nodes' come
+  // behind them, the next node's first: in round k, 2^k nodes more (Bruck).
   std::vector<char> theirs(h.me == 0 ? total : 0);
   exchange(
       h, [=](Stage &s) { copy(s.data, mine, bytes); }, // from a GPU, too

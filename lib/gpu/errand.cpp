@@ -81,8 +81,8 @@ void do_stores() {
   }
   n_stores = 0, fill++;
 }
-// Threads of the kernel store in no order. Of two stores to one place, as flags have them that grow,
-// the later one is what counts.
+// Threads of the kernel store in no order. Of two stores to one place, as flags have them that
+// grow, the later one is what counts.
 void add_store(const device::Stores::One &one) {
   if (n_stores == device::Stores::most) do_stores();
   constexpr size_t places = std::size(in_area);

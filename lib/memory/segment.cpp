@@ -70,8 +70,8 @@ size_t grown_bytes(const bootstrap::Place &place, size_t heap) {
 
 // A processor keeps the places of pages in a table, and finds one by the low bits of its address.
 // The same object in two PEs must not have these bits in common, so their parts lie an odd number
-// of these steps apart. Alltoall of 2 MiB by 2 PEs of an EPYC (Zen 4, pages of 4 KiB) took 130 us with
-// parts a multiple of 4 MiB apart, and takes 110 so (2026-11-22).
+// of these steps apart. Alltoall of 2 MiB by 2 PEs of an EPYC (Zen 4, pages of 4 KiB) took 130 us
+// with parts a multiple of 4 MiB apart, and takes 110 so (2026-11-22).
 constexpr size_t stagger = 2 << 20;
 
 // Own symmetric memory, `mine` bytes behind the start, comes to lie on a multiple of max_align.

@@ -14,8 +14,8 @@ namespace shmem::segment {
 // Makes or joins the segment, fills self.job, self.slots, self.heap and self.data (static data
 // moved in place).
 void join(const bootstrap::Place &place);
-// Gives back these pages of this PE's heap; the addresses stay mapped. Every PE does, after a barrier
-// in which the peers have made their last use of them.
+// Gives back these pages of this PE's heap; the addresses stay mapped. Every PE does, after a
+// barrier in which the peers have made their last use of them.
 void drop_heap(size_t offset, size_t bytes);
 // A dump of this process has these pages of its heap, too.
 void dump_heap(size_t from, size_t to);

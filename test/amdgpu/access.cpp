@@ -25,9 +25,9 @@ template <Space space> u64 address_of(Wave &w, const Op &op, int at, int base, i
   }
 }
 
-// What an instruction does in each lane that is on: take(lane, data) brings the registers, where(lane)
-// the address, and act, which knows no more than these, does it: now, or in the strict machine at some
-// time before the wave has waited for it.
+// What an instruction does in each lane that is on: take(lane, data) brings the registers,
+// where(lane) the address, and act, which knows no more than these, does it: now, or in the strict
+// machine at some time before the wave has waited for it.
 template <Space space, size_t bytes, class Take, class Where, class Does>
 void each_access(Wave &w, const Op &op, Take take, Where where, Does) {
   if (w.late) [[unlikely]] {
@@ -194,7 +194,8 @@ constexpr Run atomic_op(F, T (C::*)(T, T, A...) const) {
   };
   return atomic<space, T, sizeof...(A) == 1, Call>;
 }
-// Of LDS, by name with or without the old value; an exchange under a condition has two data operands.
+// Of LDS, by name with or without the old value; an exchange under a condition has two data
+// operands.
 template <bool returns, class T, class F, class C, class... A>
 constexpr Run lds_op(F, T (C::*)(T, A...) const) {
   return [](Wave &w, const Op &op) {
@@ -232,8 +233,8 @@ template <int count> void scalar_load(Wave &w, const Op &op) {
   memcpy(w.s + op.operand[0].reg, value, sizeof value);
 }
 
-// A buffer's bits: a stack's are swizzled, as gfx90a reaches it through the buffer that Machine::make
-// describes, with a stack pointer that counts for all lanes together. Others are raw.
+// A buffer's bits: a stack's are swizzled, as gfx90a reaches it through the buffer that
+// Machine::make describes, with a stack pointer that counts for all lanes together. Others are raw.
 bool is_stack(const Wave &w, const Op &op) {
   return w.s[op.operand[2].reg + 1] >> 31;
 }

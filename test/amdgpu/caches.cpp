@@ -60,10 +60,10 @@ uint8_t *memory_at(uint64_t address) {
 
 } // namespace
 
-// By the driver's choice of the memory type (MTYPE): on gfx90a CC and UC for fine-grained memory, RW
-// for coarse-grained memory of this GPU and NC for others'; on gfx942 RW for this GPU's, NC for the
-// others', both also where it is fine-grained, and UC for the host's. Where a GPU has several L2s
-// (an MI300X that is not partitioned), none of them is told of what the others do.
+// By the driver's choice of the memory type (MTYPE): on gfx90a CC and UC for fine-grained memory,
+// RW for coarse-grained memory of this GPU and NC for others'; on gfx942 RW for this GPU's, NC for
+// the others', both also where it is fine-grained, and UC for the host's. Where a GPU has several
+// L2s (an MI300X that is not partitioned), none of them is told of what the others do.
 Keep L2::keep_of(uint64_t address) {
   if (address - known_from_ < known_to_ - known_from_ && version_ == memory_version())
     return known_;
@@ -220,7 +220,8 @@ void L2::forget(uint64_t begin, size_t bytes) {
   take([&](uint64_t at, Line &) { return at - begin < bytes; });
 }
 
-// Scopes of accesses. gfx90a: glc passes the L1. gfx942: sc1 does, for this GPU, and with sc0 for all.
+// Scopes of accesses. gfx90a: glc passes the L1. gfx942: sc1 does, for this GPU, and with sc0 for
+// all.
 bool L2::reaches(uint8_t bits) const {
   return !gfx90a() && bits & 2 && (bits & 1 || several_);
 }

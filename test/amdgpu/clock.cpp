@@ -18,8 +18,9 @@
 namespace amdgpu {
 namespace {
 
-// The processes of a job of PMIx share a machine, or else those of a session (setsid). Its memory is
-// a memfd, which a name of a socket tells of: such a name is gone with the process, whatever ends it.
+// The processes of a job of PMIx share a machine, or else those of a session (setsid). Its memory
+// is a memfd, which a name of a socket tells of: such a name is gone with the process, whatever
+// ends it.
 int named(const std::string &name) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -107,7 +108,8 @@ const Range &range_at(uint64_t address) {
 uint64_t word_at(const Range &r, uint64_t address) {
   return (r.name + (address - reinterpret_cast<uint64_t>(r.begin))) >> 3;
 }
-// clock.txt lies beside this library: a row is a name and a number for each GPU, by the header's names.
+// clock.txt lies beside this library: a row is a name and a number for each GPU, by the header's
+// names.
 Rates rates_of(const std::string &gpu) {
   Dl_info here;
   if (!dladdr(reinterpret_cast<void *>(&timed), &here)) stop(nullptr, "where is this library?");

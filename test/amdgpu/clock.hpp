@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Time, where AMDGPU_TIME asks for it. Each wave has its own, in ps; what it waits for moves it on. A
-// die, its units and its caches are of one process, whose waves run in the order of their times.
+// Time, where AMDGPU_TIME asks for it. Each wave has its own, in ps; what it waits for moves it on.
+// A die, its units and its caches are of one process, whose waves run in the order of their times.
 // Memory and links are shared by all processes of a job: what they carry is counted in slices of
-// time, because processes do not run in the order of theirs. A time goes from wave to wave by memory:
-// beside each word is kept when it was stored, and what reads it gets it no earlier.
+// time, because processes do not run in the order of theirs. A time goes from wave to wave by
+// memory: beside each word is kept when it was stored, and what reads it gets it no earlier.
 #pragma once
 #include "machine.hpp"
 #include "memory.hpp"
@@ -109,8 +109,9 @@ struct TimedUnit {
 
 struct TimedDie {
   TimedDie(unsigned its_node, int units);
-  // How far waves may go which go on at that time, or none: not much further than those of other dies,
-  // of this process and others. What a die reads early would come from later than it is there.
+  // How far waves may go which go on at that time, or none: not much further than those of other
+  // dies, of this process and others. What a die reads early would come from later than it is
+  // there.
   Ps pace(Ps next);
   static constexpr Ps none = INT64_MAX;
   unsigned slot;

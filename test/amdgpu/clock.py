@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""clock.py OSHRUN SHMEM_PERF CLOCK GPU: what a program measures on the machine that has a clock is what its table says: latencies of loads that
-wait for each other, a flag's way to another GPU, rates of stores that go on and that wait for each other. A second run says the same."""
+"""clock.py OSHRUN SHMEM_PERF CLOCK GPU: what a program measures on the machine that has a clock is
+what its table says: latencies of loads that wait for each other, a flag's way to another GPU, rates
+of stores that go on and that wait for each other. A second run says the same."""
 import json
 import os
 import subprocess
@@ -13,7 +14,8 @@ has = {words[0]: float(words[column]) for words in rows if words[0] != "name"}
 
 
 def run(**environment):
-    return subprocess.run([oshrun, "-n", "2", perf, "--machine", "--json", "--sizes", "8:1m", "--repetitions", "1"], capture_output=True,
+    return subprocess.run([oshrun, "-n", "2", perf, "--machine", "--json", "--sizes", "8:1m",
+                           "--repetitions", "1"], capture_output=True,
                           text=True, timeout=100, env={**os.environ, **environment})
 
 
@@ -30,14 +32,16 @@ memory = has["mall_ns"] or has["hbm_ns"]
 waited = 1024 / (has["peer_ns"] + has["write_back_ns"])  # of a KiB, with a fence
 MIB = 1 << 20
 bounds = {
-    ("launch, no work", 0): [(has["launch_ns"] + has["packet_ns"] + has["end_ns"]) / 1e3 * k for k in (0.99, 1.01)],
+    ("launch, no work", 0): [(has["launch_ns"] + has["packet_ns"] + has["end_ns"]) / 1e3 * k
+                             for k in (0.99, 1.01)],
     # With the instructions around the load.
     ("load after load, own memory", 8192): (has["l1_ns"], has["l1_ns"] + 25),
     ("load after load, own memory", MIB): (has["l2_ns"], has["l2_ns"] + 25),
     ("load of a flag, own memory", 8): (memory, memory + 30),
     ("load of a flag, of a peer", 8): (has["peer_ns"], has["peer_ns"] + 30),
     # There, and to the next poll of it.
-    ("flag to a peer, one way", 8): (has["peer_ns"] / 2 + memory / 2, has["peer_ns"] / 2 + 1.5 * memory),
+    ("flag to a peer, one way", 8): (has["peer_ns"] / 2 + memory / 2, has["peer_ns"] / 2
+                                     + 1.5 * memory),
     ("stores to a peer", MIB): (0.8 * link, link),
     ("loads from a peer", MIB): (0.8 * link, link),
     ("the same, each waited for", 65536): (0.8 * waited, waited),
@@ -48,9 +52,11 @@ wrong = [f"{name}, {size} bytes: {seen[name, size]}, not in {least:.4g} to {most
 if seen["stores to a peer, one wave", 65536] < 3 * seen["the same, each waited for", 65536]:
     wrong.append("stores that wait for each other are no slower than those that do not")
 again = measure()
-wrong += [f"{key}: {seen[key]}, and then {again[key]}" for key in seen if abs(seen[key] / again[key] - 1) > 0.05]
+wrong += [f"{key}: {seen[key]}, and then {again[key]}"
+          for key in seen if abs(seen[key] / again[key] - 1) > 0.05]
 refused = run(AMDGPU_TIME="1", AMDGPU_STRICT="1")
-if refused.returncode == 0 or "the strict machine (AMDGPU_STRICT) has no clock" not in refused.stderr:
+no_clock = "the strict machine (AMDGPU_STRICT) has no clock"
+if refused.returncode == 0 or no_clock not in refused.stderr:
     wrong.append(f"AMDGPU_TIME and AMDGPU_STRICT together: {refused.stderr}")
 print("\n".join(f"{key}: {value}" for key, value in seen.items()))
 sys.exit("\n".join(wrong) or 0)

@@ -149,7 +149,8 @@ uint8_t bits_of(std::string_view text) { // [0,1,1]
   return bits;
 }
 
-// False for a word that is not known: the instruction would do something else than what is executed.
+// False for a word that is not known: the instruction would do something else than what is
+// executed.
 bool modifier(std::string_view word, Op &op) {
   struct Dpp {
     std::string_view name;

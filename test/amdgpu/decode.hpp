@@ -16,7 +16,8 @@ std::string text_of(const uint8_t *code);
 // Of one line of assembly, without its bytes. Its run is NULL if the table does not have it.
 Op parse(std::string_view text);
 
-// The table of meanings, isa.def and access.def: by mnemonic without the ending that tells the encoding.
+// The table of meanings, isa.def and access.def: by mnemonic without the ending that tells the
+// encoding.
 const std::unordered_map<std::string_view, Run> &meanings();
 // Of access.def alone.
 const std::unordered_map<std::string_view, Run> &accesses();

@@ -17,8 +17,9 @@ template <class T> __global__ void divide_integers(Values<T> *v) {
   v->quotient[i] = v->a[i] / v->b[i], v->rest[i] = v->a[i] % v->b[i];
 }
 
-// Numbers that the compiler knows to be small, which it divides by an approximate reciprocal. Of 23 and 24 bits it does so wrongly
-// (LLVM 201186, 202753; 2026): one ulp more or less of 1/3 counts there, and the manual does not promise better.
+// Numbers that the compiler knows to be small, which it divides by an approximate reciprocal. Of 23
+// and 24 bits it does so wrongly (LLVM 201186, 202753; 2026): one ulp more or less of 1/3 counts
+// there, and the manual does not promise better.
 template <class T> __global__ void divide_narrow(Values<T> *v) {
   const unsigned i = threadIdx.x;
   const T a = v->a[i] & 0x3fffff, b = v->b[i] & 0x3fffff;

@@ -14,8 +14,8 @@ struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
            clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64, sdma = 0;
   // What the driver refuses, or not: open is 0 where this user may not open /dev/kfd, ipc where the
-  // kernel has no calls for it, as mainline's, and pins is 1 where exported memory is not given back
-  // when it is freed (ROCm 7.2).
+  // kernel has no calls for it, as mainline's, and pins is 1 where exported memory is not given
+  // back when it is freed (ROCm 7.2).
   unsigned open = 1, ipc = 1, pins = 0;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;
@@ -42,12 +42,13 @@ uint64_t create_queue(unsigned node, void *ring, uint64_t bytes, volatile uint64
 // One of a copy engine's: the indices count bytes and go on past the ring's end.
 uint64_t create_sdma(void *ring, uint64_t bytes, volatile uint64_t *read_index,
                      volatile uint64_t *doorbell);
-// Does a packet that begins at word, of which so many words are there. How many it has; 0: it has to
-// wait. Where there is a clock, it moves the engine's time on.
+// Does a packet that begins at word, of which so many words are there. How many it has; 0: it has
+// to wait. Where there is a clock, it moves the engine's time on.
 size_t run_sdma(const uint32_t *word, size_t words, int64_t *now = nullptr);
 bool destroy_queue(uint64_t id); // false: there is none
 
-// Code may have gone with memory that was freed; the machine forgets what it decoded, at its next turn.
+// Code may have gone with memory that was freed; the machine forgets what it decoded, at its next
+// turn.
 void code_changed();
 
 } // namespace amdgpu

@@ -22,9 +22,10 @@ std::mutex &lock = *new std::mutex;
 auto &changed = *new std::condition_variable;
 auto &events = *new std::map<HSAuint32, std::unique_ptr<Event>>;
 HSAuint32 next_id = 1;
-// What this thread has seen of each. Runtimes before 5.6 do not say it, and two of their threads wait
-// for one event when a queue is destroyed: while the first to wake took it from the other, one exit in
-// 500 hung on a busy machine (2026-11-23). Not destroyed either: the end of a process waits as well.
+// What this thread has seen of each. Runtimes before 5.6 do not say it, and two of their threads
+// wait for one event when a queue is destroyed: while the first to wake took it from the other, one
+// exit in 500 hung on a busy machine (2026-11-23). Not destroyed either: the end of a process waits
+// as well.
 thread_local auto &seen = *new std::map<HSAuint32, uint64_t>;
 
 Event *of(HsaEvent *event) {
@@ -73,7 +74,8 @@ HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *description, bool manual, bo
 }
 HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *event) {
   std::lock_guard guard(lock);
-  // Its mailbox may still be written to: the packet processor and this thread do not know of each other.
+  // Its mailbox may still be written to: the packet processor and this thread do not know of each
+  // other.
   if (const auto at = events.find(event->EventId); at != events.end())
     (void)at->second.release(), events.erase(at);
   return HSAKMT_STATUS_SUCCESS;

@@ -87,7 +87,8 @@ __global__ void endless(int *p) {
   while (__hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) >= 0)
     __builtin_amdgcn_s_sleep(1);
 }
-// All wait for the last workgroup, which gets no place if there are more than the compute units hold.
+// All wait for the last workgroup, which gets no place if there are more than the compute units
+// hold.
 __device__ void wait_for_last(int *p) {
   if (blockIdx.x == gridDim.x - 1)
     __hip_atomic_store(p, 384, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
@@ -98,7 +99,8 @@ __device__ void wait_for_last(int *p) {
 __global__ void crowd(int *p) {
   wait_for_last(p);
 }
-// With all registers of a SIMD, of which a compute unit has four, and with a granule more than half of them.
+// With all registers of a SIMD, of which a compute unit has four, and with a granule more than half
+// of them.
 __global__ void __launch_bounds__(256) tight(int *p) {
   asm volatile("" ::: "v255", "a255");
   wait_for_last(p);
@@ -145,8 +147,9 @@ int queues() {
   _exit(0); // the queues stay: ROCr 5.2 needs more than 25 s to destroy them (2026-11, under load)
 }
 
-// One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a kernel whose workgroup wants more LDS
-// than there is, or more registers, which HIP refuses by itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
+// One packet in a queue of its own, of a type that GPUs do not have, a call of a function; or of a
+// kernel whose workgroup wants more LDS than there is, or more registers, which HIP refuses by
+// itself; or of one that wants 1 GiB of stack for each lane, of which the queue's owner is told.
 int packet(const char *what) {
   const bool greedy = !strcmp(what, "greedy"), large = !strcmp(what, "large"),
              wide = !strcmp(what, "wide");
@@ -175,8 +178,9 @@ int packet(const char *what) {
   for (;;) (void)hsa_queue_load_read_index_scacquire(queue);
 }
 
-// A peer frees what it has exported, and takes and fills as much again, before this process's kernel adds to what it has mapped: no
-// fault, and none of the peer's new numbers, because the kernel's driver keeps a buffer for all that have imported it.
+// A peer frees what it has exported, and takes and fills as much again, before this process's
+// kernel adds to what it has mapped: no fault, and none of the peer's new numbers, because the
+// kernel's driver keeps a buffer for all that have imported it.
 int freed() {
   int to[2], from[2], seen = -1;
   char turn = 0;
@@ -209,8 +213,8 @@ int freed() {
   return 0;
 }
 
-// The driver shares whole allocations: who wants a part of one is refused, by ROCr and below it, and who maps
-// HIP's handle of an address within has all that is around it.
+// The driver shares whole allocations: who wants a part of one is refused, by ROCr and below it,
+// and who maps HIP's handle of an address within has all that is around it.
 int whole() {
   constexpr size_t bytes = 4 << 20, in = 1 << 20;
   int from[2], end[2];

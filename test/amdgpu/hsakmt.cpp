@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What libhsakmt is to ROCr up to 6.1, but for memory and events: nodes, their memory and caches, the
-// links between them, queues; and what this machine has not, where ROCr goes on when it hears that.
+// What libhsakmt is to ROCr up to 6.1, but for memory and events: nodes, their memory and caches,
+// the links between them, queues; and what this machine has not, where ROCr goes on when it hears
+// that.
 #include "hsakmt.hpp"
 #include "driver.hpp"
 #include "machine.hpp"

@@ -8,8 +8,8 @@
 namespace amdgpu {
 namespace {
 
-// An integer as it is, before it goes to a register of type R: there its low bits go, or, by clamp, the
-// nearest that R has.
+// An integer as it is, before it goes to a register of type R: there its low bits go, or, by clamp,
+// the nearest that R has.
 template <class R> struct Exact {
   using Wide = std::conditional_t<sizeof(R) == 8, __int128, i64>;
   Wide value;
@@ -55,7 +55,8 @@ constexpr Run vector_op(F f, R (C::*)(A...) const) {
   return vector_of<R, A...>(f);
 }
 
-// With a carry: the second operand gets a bit of each lane, and the last one, where there is one, gives it.
+// With a carry: the second operand gets a bit of each lane, and the last one, where there is one,
+// gives it.
 template <class F, class C, class... A>
 constexpr Run carry_op(F, Exact<u32> (C::*)(bool, A...) const) {
   return [](Wave &w, const Op &op) {
@@ -180,8 +181,9 @@ template <class F, class C, class R, class... A> constexpr Run packed_op(F, R (C
   };
 }
 
-// What is exact to one ulp only, by the manual: v_rcp_f32 and its like. The plain machine gives the nearest, the strict one
-// one of the two neighbours of what is exact, by its seed and the number. v_rcp_f64 and its like are good for 2^29 ulp.
+// What is exact to one ulp only, by the manual: v_rcp_f32 and its like. The plain machine gives the
+// nearest, the strict one one of the two neighbours of what is exact, by its seed and the number.
+// v_rcp_f64 and its like are good for 2^29 ulp.
 u64 scattered(u64 bits) {
   u64 z = bits ^ (*strict_seed() + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -201,7 +203,8 @@ f64 rough(f64 value) {
   return value * (1 + f64(i64(scattered(to_bits(value)))) * 0x1p-63 * 0x1p-24);
 }
 
-// Division, by the words of the ISA manual: scaling where a quotient or reciprocal would leave the range.
+// Division, by the words of the ISA manual: scaling where a quotient or reciprocal would leave the
+// range.
 template <class T> struct Format;
 template <> struct Format<float> {
   static constexpr int far = 96, scale = 64, small = 23, under = -150, bias = 127;
@@ -277,8 +280,8 @@ template <class T> T div_fixup(T a, T b, T c) {
   if (b == 0 || std::isinf(c)) return negative ? -infinite : infinite;
   if (std::isinf(b) || c == 0) return negative ? -T(0) : T(0);
   if (Is::exponent(c) - Is::exponent(b) < Is::under) return negative ? -T(0) : T(0);
-  // Of finite numbers, a quotient past the largest: the steps before have met infinity less infinity.
-  // The manual does not say it; a correctly rounded division needs it.
+  // Of finite numbers, a quotient past the largest: the steps before have met infinity less
+  // infinity. The manual does not say it; a correctly rounded division needs it.
   if (std::isnan(a)) return negative ? -infinite : infinite;
   return negative ? -std::fabs(a) : std::fabs(a);
 }
@@ -326,8 +329,8 @@ u32 permute(u32 a, u32 b, u32 select) {
 
 // Instructions that are like no others.
 
-// Between s_set_gpr_idx_on and _off a vector register is the one that m0 says. Compilers move single
-// registers so: where something else comes between, it is refused.
+// Between s_set_gpr_idx_on and _off a vector register is the one that m0 says. Compilers move
+// single registers so: where something else comes between, it is refused.
 void mov(Wave &w, const Op &op) {
   constexpr Run plain = vector_of<u32, u32>([](u32 a) { return a; });
   if (!w.indexed) return plain(w, op);
@@ -376,7 +379,8 @@ template <bool high> void mbcnt(Wave &w, const Op &op) {
   }
   write(w, op, out, mask);
 }
-// From gfx950 on: the bits of the three sources, as a number, say which bit of the table is the result's.
+// From gfx950 on: the bits of the three sources, as a number, say which bit of the table is the
+// result's.
 template <class T> void bitop3(Wave &w, const Op &op) {
   u64 mask = w.mask();
   const Source<T> a(w, op, 1, mask), b(w, op, 2, mask), c(w, op, 3, mask);
@@ -416,8 +420,9 @@ template <class T> void mad_64(Wave &w, const Op &op) { // vd, carry, a, b, c of
   write(w, moved, out, mask, true);
   set_scalar(w, op.operand[1], carries & mask);
 }
-// Each source is a float or, where op_sel_hi says so, the half that op_sel names. The sum is rounded to a
-// float and then, if that is what is wanted, to a half, beside which the register keeps the other one.
+// Each source is a float or, where op_sel_hi says so, the half that op_sel names. The sum is
+// rounded to a float and then, if that is what is wanted, to a half, beside which the register
+// keeps the other one.
 template <class R, Part to = Part::all> void fma_mix(Wave &w, const Op &op) {
   u64 mask = w.mask();
   f32 in[3][lanes];
@@ -451,9 +456,9 @@ void pk_mov(Wave &w,
   });
 }
 
-// Matrices of n x n, a block of the wave: D = A B + C. A lane holds `each` neighbours along k of a row
-// of A and of a column of B, and of D four rows below each other of a column at a time. Lanes that are
-// off take part.
+// Matrices of n x n, a block of the wave: D = A B + C. A lane holds `each` neighbours along k of a
+// row of A and of a column of B, and of D four rows below each other of a column at a time. Lanes
+// that are off take part.
 struct bf16 {
   u16 bits;
   operator float() const { return std::bit_cast<float>(u32(bits) << 16); }

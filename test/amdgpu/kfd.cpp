@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the kernel is to ROCr from 6.3 on, where the thunk is a part of the runtime: /dev/kfd and its
-// ioctls. This library is preloaded. A descriptor of the device is one of the memfd of which all of
-// the process's memory is a part, so that mmap() needs no help: what the kernel calls the offset of
-// an allocation is its place there.
+// What the kernel is to ROCr from 6.3 on, where the thunk is a part of the runtime: /dev/kfd and
+// its ioctls. This library is preloaded. A descriptor of the device is one of the memfd of which
+// all of the process's memory is a part, so that mmap() needs no help: what the kernel calls the
+// offset of an allocation is its place there.
 #include "kfd.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
@@ -104,7 +104,8 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
 int free_memory(uint64_t handle) {
   Buffer *b = find(handle);
   if (!b) return EINVAL;
-  // Its place in the file stays: another process may have it mapped, and keeps it then, see memory.cpp.
+  // Its place in the file stays: another process may have it mapped, and keeps it then, see
+  // memory.cpp.
   const bool pinned = b->exported && (nodes().pins || marked(file, b->place.at, Mark::mapped));
   if (b->node && !b->imported && !pinned) used[b->node] -= std::min(used[b->node], b->bytes);
   if (b->exported) mark(file, b->place.at, Mark::lives, false);
@@ -261,8 +262,8 @@ int add_queue(kfd_ioctl_create_queue_args &a) {
     a.doorbell_offset = uint64_t(d.at) + 8 * d.queues;
     doorbell = d.page + d.queues++;
   }
-  // Not with the lock: the packet processor has that of the queues when it takes this one (range_of). PEs whose first copy made a queue
-  // while a kernel began stood still (2026-11).
+  // Not with the lock: the packet processor has that of the queues when it takes this one
+  // (range_of). PEs whose first copy made a queue while a kernel began stood still (2026-11).
   void *ring = reinterpret_cast<void *>(a.ring_base_address);
   auto *read = reinterpret_cast<uint64_t *>(a.read_pointer_address);
   a.queue_id = uint32_t(sdma ? create_sdma(ring, a.ring_size, read, doorbell)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Litmus tests of the strict machine, by the GPU's own instructions: with the waits and cache operations
-// that LLVM's memory model asks for, the forbidden is never seen; without one of them it is, with a
-// seed that makes all late.
-// litmus [ROUNDS]
+// Litmus tests of the strict machine, by the GPU's own instructions: with the waits and cache
+// operations that LLVM's memory model asks for, the forbidden is never seen; without one of them it
+// is, with a seed that makes all late. litmus [ROUNDS]
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +20,8 @@
 constexpr int line = 64,
               words = 4; // a line of 256 bytes; words that a message has, each in its own
 
-// LOAD_BITS, STORE_BITS, WRITE_BACK, DRAIN and ACQUIRE of this GPU: what test/isa/expect.py looks for in the library's code.
+// LOAD_BITS, STORE_BITS, WRITE_BACK, DRAIN and ACQUIRE of this GPU: what test/isa/expect.py looks
+// for in the library's code.
 #include "words.h"
 #if defined __gfx942__ || defined __gfx950__
 #define EMPTY_L1 "buffer_inv sc0"
@@ -240,7 +240,8 @@ int main(int argc, char **argv) {
   hipDeviceProp_t properties;
   HIP(hipGetDeviceProperties(&properties, 0));
   const bool seen = getenv("AMDGPU_STRICT") != nullptr, never = false;
-  // The L2s of gfx942 keep fine-grained memory as well, and those of its dies know nothing of each other.
+  // The L2s of gfx942 keep fine-grained memory as well, and those of its dies know nothing of each
+  // other.
   const bool gfx90a = !strncmp(properties.gcnArchName, "gfx90a", 6), kept = gfx90a ? never : seen;
   message("one GPU: nothing", false, false, 1, no_release, no_release, no_acquire, seen);
   message("one GPU: wait for the stores", false, false, 1, no_release, wait, no_acquire, seen);

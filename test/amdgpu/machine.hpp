@@ -126,8 +126,8 @@ struct Wave {
   State state = running;
   bool yields = false;         // it polls: others first
   int since_poll = poll_apart; // instructions, as slices of the strict machine are short
-  uint8_t indexed =
-      0; // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
+  // s_set_gpr_idx_on: the operands that m0 moves, a bit for each source, and 8 for the destination
+  uint8_t indexed = 0;
   int lane = 0; // that a memory access is for, and its address, for the report of a fault
   uint64_t address = 0;
   std::vector<uint8_t> scratch;
@@ -179,8 +179,8 @@ struct Kernel {
   }
 };
 
-// A compute unit: its LDS, and the waves of its SIMDs with their registers. A workgroup's waves go to
-// one SIMD after the other.
+// A compute unit: its LDS, and the waves of its SIMDs with their registers. A workgroup's waves go
+// to one SIMD after the other.
 struct Unit {
   static constexpr unsigned simds = 4;
   static constexpr int most_waves = 8, most_registers = 512; // of a SIMD; registers are a lane's

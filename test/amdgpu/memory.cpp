@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Allocations. An address of a GPU is the same address of the host. All memory is a part of one memfd
-// of the process, so that another process can map it: a handle is the process, its descriptor, the
-// place and the size. Of what another process has freed, nothing is mapped any more, and nothing twice by one process.
+// Allocations. An address of a GPU is the same address of the host. All memory is a part of one
+// memfd of the process, so that another process can map it: a handle is the process, its
+// descriptor, the place and the size. Of what another process has freed, nothing is mapped any
+// more, and nothing twice by one process.
 #include "memory.hpp"
 #include "driver.hpp"
 #include "hsakmt.hpp"
@@ -152,8 +153,9 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
   const Memory &m = at->second;
   munmap(address, m.bytes);
   unmap_probed(m);
-  // Another process that has it mapped keeps it, and uses it without a fault: the kernel's driver counts the references to a buffer, and
-  // an import is one (amdgpu_amdkfd_gpuvm_import_dmabuf, and kfd_ipc_obj of its handle).
+  // Another process that has it mapped keeps it, and uses it without a fault: the kernel's driver
+  // counts the references to a buffer, and an import is one (amdgpu_amdkfd_gpuvm_import_dmabuf, and
+  // kfd_ipc_obj of its handle).
   const bool pinned = m.exported && (nodes().pins || marked(file, m.place, Mark::mapped));
   if (m.exported)
     mark(file, m.place, Mark::lives, false);

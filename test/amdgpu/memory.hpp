@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the driver knows of memory, and the only place where instructions touch it: caches belong here.
+// What the driver knows of memory, and the only place where instructions touch it: caches belong
+// here.
 #pragma once
 #include "machine.hpp"
 #include "strict.hpp"

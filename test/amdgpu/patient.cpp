@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// HIP waits for signals by polling, which takes the cores from the machine that it waits for: with this
-// loaded first (LD_PRELOAD) it sleeps between two looks. ROCr's own blocking wait will not do: it polls
-// for 200 us first, and for ever where a signal has no event, as those of HIP 6.4's copies to the host
-// (2026-11-22).
+// HIP waits for signals by polling, which takes the cores from the machine that it waits for: with
+// this loaded first (LD_PRELOAD) it sleeps between two looks. ROCr's own blocking wait will not do:
+// it polls for 200 us first, and for ever where a signal has no event, as those of HIP 6.4's copies
+// to the host (2026-11-22).
 #include <algorithm>
 #include <ctime>
 #include <hsa/hsa.h>

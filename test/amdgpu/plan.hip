@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan MB/S WAY: how the library plans a product of several PEs on GPUs that xGMI joins by links of
-// so many MB/s. Nothing is multiplied: it is asked to launch, and what it would launch is looked at.
-// WAY, streams or pool, is what has to win where a pool costs a whole round of tiles.
+// so many MB/s. Nothing is multiplied: it is asked to launch, and what it would launch is looked
+// at. WAY, streams or pool, is what has to win where a pool costs a whole round of tiles.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -64,8 +64,8 @@ hipError_t look(const Workspace *, const Matmul &call, hipStream_t, const void *
   check("copy engines, which fill less of them", plan.streams, false);
 
   // The product takes longer, and its last round has room for others: as many send as end with it,
-  // without the last tiles, which cannot go before. The columns are no power of two, of which the 256
-  // compute units of an MI355X leave no room in any round.
+  // without the last tiles, which cannot go before. The columns are no power of two, of which the
+  // 256 compute units of an MI355X leave no room in any round.
   size_t rows = size_t(4096 / pes);
   do plan = plan_of(call, rows += 256, 7936, size_t(16384 * 64000 / link_rate));
   while ((plan.idle < 0.25 || plan.idle > 0.75) && rows < 65536);

@@ -170,8 +170,8 @@ int amdgpu_device_get_fd(amdgpu_device_handle handle) {
 const char *amdgpu_get_marketing_name(amdgpu_device_handle) {
   return nodes().product.c_str();
 }
-// A buffer of another process, of which ROCr wants to know no more than that it is there: what it maps
-// has come through /dev/kfd.
+// A buffer of another process, of which ROCr wants to know no more than that it is there: what it
+// maps has come through /dev/kfd.
 struct amdgpu_bo {
   int fd;
 };

@@ -24,7 +24,8 @@
 namespace amdgpu {
 namespace {
 
-// Of vendor's packets: commands, with which ROCr empties the code's caches, and HIP 6.4's barriers of graphs.
+// Of vendor's packets: commands, with which ROCr empties the code's caches, and HIP 6.4's barriers
+// of graphs.
 constexpr uint8_t commands = 1, barrier_value = 2;
 constexpr uint16_t vendor = 0, invalid = 1, dispatch = 2, barrier_and = 3, barrier_or = 5;
 
@@ -79,7 +80,8 @@ template <class F> void change(amd_signal_t *signal, F f) {
   set_event(id);
 }
 Ps seen_to_end; // where there is a clock: the last end of a packet so far
-// The packet processor's end of a packet, which began then and ends now, or at that time of the clock.
+// The packet processor's end of a packet, which began then and ends now, or at that time of the
+// clock.
 void complete(uint64_t handle, uint64_t started, Ps end = 0) {
   if (!handle) return;
   auto *signal = reinterpret_cast<amd_signal_t *>(handle);
@@ -92,9 +94,9 @@ void complete(uint64_t handle, uint64_t started, Ps end = 0) {
   change(signal, [](int64_t *value) { __atomic_fetch_sub(value, 1, __ATOMIC_SEQ_CST); });
 }
 
-// Scratch on demand. A queue has memory for the stacks of so many waves, each with so many KiB; where a
-// kernel wants more, the queue tells the runtime so by its signal and stands still until that is 0
-// again. The runtime knows of the packet by the queue's read index.
+// Scratch on demand. A queue has memory for the stacks of so many waves, each with so many KiB;
+// where a kernel wants more, the queue tells the runtime so by its signal and stands still until
+// that is 0 again. The runtime knows of the packet by the queue's read index.
 constexpr int64_t wants_scratch = 1, scratch_was_for_once = 512;
 amd_queue_t &described(const Queue &q) {
   return *reinterpret_cast<amd_queue_t *>(reinterpret_cast<uint64_t>(q.read_index) -
@@ -115,7 +117,8 @@ bool has_scratch(const Queue &q, const uint8_t *packet) {
   return wanted * lanes <= kib << 10;
 }
 
-// Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put there.
+// Of a kernel: that of the symbol at its descriptor, in the code object that the loader has put
+// there.
 std::string name_of(const uint8_t *descriptor) {
   const Range range = range_of(descriptor);
   if (range.bytes < sizeof(Elf64_Ehdr) || memcmp(range.begin, ELFMAG, SELFMAG)) return "?";
@@ -142,8 +145,8 @@ std::string name_of(const uint8_t *descriptor) {
   return "?";
 }
 
-// Where there is a clock, the host's own time does not count: a packet comes when what has ended so far
-// has ended, which the host may have seen.
+// Where there is a clock, the host's own time does not count: a packet comes when what has ended so
+// far has ended, which the host may have seen.
 void begin(Queue &q, uint16_t header) {
   q.now = std::max(q.now, seen_to_end);
   if (header & 256) q.now = std::max(q.now, q.end); // the barrier bit
@@ -237,7 +240,8 @@ void acquire(Queue &q, uint16_t header) {
 void release(Queue &q, uint16_t header) {
   if (Strict *strict = machines.at(q.node).strict()) strict->release((header >> 11 & 3) == 2);
 }
-// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written again.
+// The packet is done with: its slot of the ring, and what its owner keeps beside it, may be written
+// again.
 void free_slot(Queue &q) {
   __atomic_store_n(reinterpret_cast<uint16_t *>(q.ring + q.read * packet_bytes % q.bytes), invalid,
                    __ATOMIC_RELEASE);
@@ -259,8 +263,8 @@ bool serve_sdma(Queue &q) {
   return q.read != before;
 }
 
-// Threads that share a queue ring its doorbell in any order, and the value may go back: a ring tells of
-// all packets that have their place by then.
+// Threads that share a queue ring its doorbell in any order, and the value may go back: a ring
+// tells of all packets that have their place by then.
 void listen(Queue &q) {
   const uint64_t rung = __atomic_load_n(q.doorbell, __ATOMIC_ACQUIRE);
   if (rung != q.rung) q.rung = rung, q.announced = described(q).write_dispatch_id;
@@ -360,9 +364,9 @@ bool serve(Queue &q) {
       for (auto &[node, machine] : machines)
         if (machine.busy()) worked |= machine.turn();
     }
-    // Others get the core: what a kernel polls for comes from them. By sleeping, because Linux 6.18 takes
-    // what is left of its slice from a thread that yields: where PEs outnumber the cores it ran for 0.9 s of
-    // 25 and stood in line for 20 (2026-11-22).
+    // Others get the core: what a kernel polls for comes from them. By sleeping, because Linux 6.18
+    // takes what is left of its slice from a thread that yields: where PEs outnumber the cores it
+    // ran for 0.9 s of 25 and stood in line for 20 (2026-11-22).
     idle = worked ? 0 : idle + 1;
     if (!worked || wanted) usleep(idle < 50 ? 1 : idle < 2000 || busy ? 50 : 500);
   }

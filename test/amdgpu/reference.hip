@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Kernels whose results do not depend on who runs them: the same source, compiled by hipcc for a GPU and by the host's compiler
-// for the CPU platform, prints the same lines. reference.py compares them.
+// Kernels whose results do not depend on who runs them: the same source, compiled by hipcc for a
+// GPU and by the host's compiler for the CPU platform, prints the same lines. reference.py compares
+// them.
 #include <hip/hip_runtime.h>
 
 #include <cmath>
@@ -44,7 +45,8 @@ static uint64_t random_bits() {
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
   return state;
 }
-// Integers of all lengths, and floating-point numbers whose quotients are normal, with special ones first.
+// Integers of all lengths, and floating-point numbers whose quotients are normal, with special ones
+// first.
 template <class T> static T value(unsigned i) {
   if constexpr (integer<T>) {
     const T special[] = {
@@ -151,7 +153,8 @@ template <class T> static void integers() {
       each<T>("rotate", Rotate{});
   each<T>("minimum", Minimum{}), each<T>("maximum", Maximum{}), each<T>("order", Order{}),
       each<T>("bits", Bits{});
-  // Of shorter ones that are negative, clang 15 takes a signed upper half (v_mul_hi_i32_i24) for an unsigned one.
+  // Of shorter ones that are negative, clang 15 takes a signed upper half (v_mul_hi_i32_i24) for an
+  // unsigned one.
   if constexpr (sizeof(T) >= 4) each<T>("high", High{});
 }
 template <class T> static void floats() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copy engines: the packets of SDMA 4 (gfx9) that ROCr writes, of 32-bit words. The facts are of AMD's public headers of
-// these packets.
+// Copy engines: the packets of SDMA 4 (gfx9) that ROCr writes, of 32-bit words. The facts are of
+// AMD's public headers of these packets.
 #include "clock.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
@@ -29,7 +29,8 @@ uint8_t *address(const uint32_t *word, int at) {
   return reinterpret_cast<uint8_t *>(pair(word, at));
 }
 
-// A part of an array of up to three dimensions, counted in elements of 1 to 16 bytes; all but places are less by one.
+// A part of an array of up to three dimensions, counted in elements of 1 to 16 bytes; all but
+// places are less by one.
 struct Side {
   uint8_t *base;
   size_t x, y, z, pitch, slice;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The strict machine: what hardware may do late or out of order it does, by the random numbers of a
-// seed, and caches hold what they may. By LLVM's guide to AMDGPU, "Memory Model gfx90a" and "gfx942":
+// seed, and caches hold what they may. By LLVM's guide to AMDGPU, "Memory Model gfx90a" and
+// "gfx942":
 //
 // - What a vector, flat, LDS or scalar access brings is there after the s_waitcnt that covers it. A
 //   register that is used before ends the process, with one line.
@@ -36,9 +37,10 @@ private:
   uint64_t state_;
 };
 
-// What an L2 does with memory: nothing (fine-grained memory of gfx90a is written through and probed,
-// or passed by); writes lines back late, but sees what others write (coarse-grained memory of its own
-// GPU); or reads lines once, too (other GPUs' coarse-grained memory; on gfx942 all of other GPUs).
+// What an L2 does with memory: nothing (fine-grained memory of gfx90a is written through and
+// probed, or passed by); writes lines back late, but sees what others write (coarse-grained memory
+// of its own GPU); or reads lines once, too (other GPUs' coarse-grained memory; on gfx942 all of
+// other GPUs).
 enum class Keep : uint8_t { nothing, written, lines };
 
 class L2 {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The instructions of a division beside the words of the ISA manual (AMD Instinct MI300, V_DIV_SCALE_F32, V_DIV_FMAS_F32,
-// V_DIV_FIXUP_F32 and those of F64), worked out by hand: a row is what goes in and what must come out.
+// The instructions of a division beside the words of the ISA manual (AMD Instinct MI300,
+// V_DIV_SCALE_F32, V_DIV_FMAS_F32, V_DIV_FIXUP_F32 and those of F64), worked out by hand: a row is
+// what goes in and what must come out.
 //
-// Where the manual's words would make divisions wrong, rows have what makes them right: v_div_fmas scales back by 2^64 or
-// 2^-64 (F64: 128), as an RDNA3 was seen to do, and not by 2^32 (64); v_div_fixup takes a quotient that is NaN though its
-// operands are finite for one past the largest, as was seen there, too (both tinygrad, extra/assembly/amd/test/hw, 2026);
-// and where both the reciprocal and the quotient would be subnormal, v_div_scale scales the denominator, which is 2^126 or
-// more, down and not up.
+// Where the manual's words would make divisions wrong, rows have what makes them right: v_div_fmas
+// scales back by 2^64 or 2^-64 (F64: 128), as an RDNA3 was seen to do, and not by 2^32 (64);
+// v_div_fixup takes a quotient that is NaN though its operands are finite for one past the largest,
+// as was seen there, too (both tinygrad, extra/assembly/amd/test/hw, 2026); and where both the
+// reciprocal and the quotient would be subnormal, v_div_scale scales the denominator, which is
+// 2^126 or more, down and not up.
 #include "decode.hpp"
 #include <cmath>
 #include <csetjmp>
@@ -30,8 +32,9 @@ template <class T> struct Row {
   T in[3], want;
   bool flag = false; // a bit of vcc: v_div_scale makes it, v_div_fmas takes it
 };
-// What the formats differ in: exponents of the smallest and of the largest number, how far a quotient's are apart to be
-// large, the scale, how large a tiny numerator's field may be, how far apart a quotient is nothing.
+// What the formats differ in: exponents of the smallest and of the largest number, how far a
+// quotient's are apart to be large, the scale, how large a tiny numerator's field may be, how far
+// apart a quotient is nothing.
 template <class T> struct Format;
 template <> struct Format<float> {
   static constexpr int least = -149, most = 127, far = 96, up = 64, tiny = 23, under = -150;

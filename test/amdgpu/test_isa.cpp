@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Instructions of the machine beside what the ISA manual says of them, written here once more in
-// plain C++: scalars, what lanes learn of each other, memory, matrices, and packets of copy engines.
+// plain C++: scalars, what lanes learn of each other, memory, matrices, and packets of copy
+// engines.
 #include "test_isa.hpp"
 #include "driver.hpp"
 #include "memory.hpp"
@@ -147,8 +148,9 @@ struct Registered {
 #endif
 };
 
-// Registers by an index, which only code in its place has: s_set_gpr_idx_on s8, of the source and then
-// of the destination, v_mov_b32 v0, v4 in both, s_set_gpr_idx_off, and v_mov_b32 v1, v4 without.
+// Registers by an index, which only code in its place has: s_set_gpr_idx_on s8, of the source and
+// then of the destination, v_mov_b32 v0, v4 in both, s_set_gpr_idx_off, and v_mov_b32 v1, v4
+// without.
 void test_index(void **) {
   alignas(4096) static uint32_t code[1024] = {0xbf110108, 0x7e000304, 0xbf9c0000, 0xbf110808,
                                               0x7e000304, 0xbf9c0000, 0x7e020304};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Instructions of the vector unit, a lane for itself: all lanes, random and special numbers, with lanes that are off.
+// Instructions of the vector unit, a lane for itself: all lanes, random and special numbers, with
+// lanes that are off.
 #include "test_isa.hpp"
 #include <cmath>
 #include <cstring>

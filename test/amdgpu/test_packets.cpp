@@ -27,7 +27,8 @@ namespace {
 constexpr uint64_t slots = 8;
 constexpr uint16_t vendor = 0;
 
-// A queue as ROCr makes one, and what its packets look at. The processor keeps it: nothing is freed.
+// A queue as ROCr makes one, and what its packets look at. The processor keeps it: nothing is
+// freed.
 struct Packets {
   alignas(64) uint8_t ring[slots * packet_bytes] = {};
   alignas(64) amd_queue_t queue = {};
@@ -118,8 +119,8 @@ void test_barrier_value(void **) {
   }
 }
 
-// Two threads take a packet each; the second is ready first. What it rang for must not be forgotten when
-// the first one's ring, of a smaller number, takes its place.
+// Two threads take a packet each; the second is ready first. What it rang for must not be forgotten
+// when the first one's ring, of a smaller number, takes its place.
 void test_doorbell_goes_back(void **) {
   Packets p;
   for (int64_t turn = 0; turn < 20; turn++) { // more than the ring has slots

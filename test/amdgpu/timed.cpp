@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The times of waves: what their instructions take of a unit, and what their accesses take of caches,
-// memory and links.
+// The times of waves: what their instructions take of a unit, and what their accesses take of
+// caches, memory and links.
 #include "clock.hpp"
 #include "driver.hpp"
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The machine as the kernel's files describe it: nodes, their memory and caches, the links between them.
+// The machine as the kernel's files describe it: nodes, their memory and caches, the links between
+// them.
 #include "driver.hpp"
 #include "kfd.hpp"
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a job of many nodes costs a PE, for test/bench/scaling --simulate: the sizes are those of the
-// library's types, and the messages are counted where its own barrier and exchange send them, by a
-// network that is not there. PEs of a node are taken for one, with as many blocks.
+// What a job of many nodes costs a PE, for test/bench/scaling --simulate: the sizes are those of
+// the library's types, and the messages are counted where its own barrier and exchange send them,
+// by a network that is not there. PEs of a node are taken for one, with as many blocks.
 #include "../../lib/coll/nodes.cpp"
 #include "../../lib/coll/reduce.hpp"
 #include "../../lib/net/ucx/ucx.hpp"

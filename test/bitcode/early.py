@@ -6,4 +6,5 @@ import sys
 
 done = subprocess.run([sys.argv[1], "none", "early"], capture_output=True, text=True)
 lines = done.stderr.splitlines()
-assert done.returncode and len(lines) == 1 and "shmemx_module_init: there is no device heap" in lines[0], done
+assert done.returncode and len(
+    lines) == 1 and "shmemx_module_init: there is no device heap" in lines[0], done

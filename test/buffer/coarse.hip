@@ -45,7 +45,8 @@ __device__ void expect(const Objects &o, bool right) {
   if (!right) atomicAdd(o.wrong, 1);
 }
 
-// A message of each round goes round, by a thread, a wave and all, into memory that was read before.
+// A message of each round goes round, by a thread, a wave and all, into memory that was read
+// before.
 __global__ void send_signals(Objects o, int next, int left) {
   const int me = shmem_my_pe(), t = int(threadIdx.x), n = int(blockDim.x);
   for (int r = 0; r < rounds; r++) {

@@ -3,7 +3,6 @@
 """Atomics on hipMalloc's memory of another GPU: where the program says that they cannot be had, one
 line names the routine, the argument and the cause. Usage: coarse.py, with OSHRUN and VICTIM."""
 import pathlib
-import re
 import sys
 
 sys.dont_write_bytecode = True
@@ -32,14 +31,9 @@ def one(name, words):
     line = rf"PE 1: {words} = 0x\w+: PE 0 has it in coarse-grained memory"
     if name.startswith("kernel"):
         line += r".*; in block \(0,0,0\), thread \(0,0,0\) of a kernel"
-    job.expect(job.rc and len(job.lines) == 1 and re.search(line, job.lines[0]), f"{name}: {job.rc} {job.lines}")
-
-
-def main():
-    faults.together(2, lambda case: one(*case), list(CASES.items()))
-    print(f"{len(faults.failures)} failures")
-    return bool(faults.failures)
+    faults.says(job, line)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    faults.together(2, lambda case: one(*case), list(CASES.items()))
+    sys.exit(faults.finish())

@@ -34,14 +34,17 @@ def defined():
 
 
 def refused(compiler):
-    calls = {"nvshmem": ["nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, nullptr)", "nvshmemx_qp_create(1, nullptr)",
+    calls = {"nvshmem": ["nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, nullptr)",
+                         "nvshmemx_qp_create(1, nullptr)",
                          "nvshmemx_culibrary_init(nullptr)",
                          "nvshmem_half_atomic_fetch(nullptr, 0)", "NVSHMEMX_TEAM_SAME_MYPE_NODE"],
              "rocshmem": ["rocshmem::rocshmem_get_device_ctx()"]}
     for library, each in calls.items():
         for call in [None, *each]:
-            source = f"#include <{HEADERS[library]}>\nint main() {{ {f'(void){call};' if call else ''} return 0; }}\n"
-            done = subprocess.run([*compiler, "-fsyntax-only", "-x", "c++", "-"], input=source, text=True,
+            source = (f"#include <{HEADERS[library]}>\nint main() {{ "
+                      f"{f'(void){call};' if call else ''} return 0; }}\n")
+            done = subprocess.run([*compiler, "-fsyntax-only", "-x", "c++", "-"], input=source,
+                                  text=True,
                                   capture_output=True)
             errors = [line for line in done.stderr.splitlines() if "error:" in line]
             if not call:

@@ -3,13 +3,16 @@
 """How jobs end that do not end well. Usage: faults.py CASE, with OSHRUN and VICTIM in the
 environment.
 
-death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, within 2 s, and the last line, the only one,
-              names the PE; the status says so, nothing is left
-exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for a barrier alone is told
+death-PHASE   PE 1 dies in each way: when oshrun returns the others are gone, within 2 s, and the
+              last line, the only one, names the PE; the status says so, nothing is left
+exit          shmem_global_exit: its status comes back, stdio of all PEs is written; one PE left for
+              a barrier alone is told
 killed        all PEs are killed at once: nothing is left
 stalled       a launcher that does not answer, by a stand-in for PMIx: one line names the call
-absent        a PE that does not come: SHMEM_WAIT_LIMIT ends the job, or its own end; two programs in the place of one PE
-wrong, check, environment   wrong calls, calls that SHMEM_CHECK finds, wrong variables: one line each
+absent        a PE that does not come: SHMEM_WAIT_LIMIT ends the job, or its own end; two programs
+              in the place of one PE
+wrong         wrong calls: one line each; so for check, calls that SHMEM_CHECK finds, and
+              environment, wrong variables
 note          what a program goes on after: one line of the job, and none under SHMEM_QUIET
 stream        wrong calls of what a stream does, both kinds"""
 import os
@@ -54,8 +57,10 @@ class Job:
         self.name = " ".join(args) + (f" {env}" if env else "")
         # The first argument is a script, in which "$@" starts the program.
         command = ["sh", "-c", args[0], "sh", VICTIM, *args[1:]] if shell else [VICTIM, *args]
-        process = subprocess.Popen([OSHRUN, "-n", str(n), *command], env=variables, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
+        process = subprocess.Popen([OSHRUN, "-n", str(n), *command], env=variables,
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                   start_new_session=True)
         self.out, self.err, self.pids = [], [], []
         readers = [threading.Thread(target=self.read, args=(process.stdout, self.out)),
                    threading.Thread(target=self.read, args=(process.stderr, self.err))]
@@ -88,7 +93,8 @@ class Job:
         self.expect(not self.timed_out, f"still running after {limit} s")
         self.expect(not self.left, f"processes left: {self.left}")
         quiet = not {"SHMEM_DEBUG", "SMA_DEBUG"} & variables.keys()
-        self.expect(not quiet or not any(line.startswith("-----") for line in self.err), "the launcher says more")
+        self.expect(not quiet or not any(line.startswith("-----") for line in self.err),
+                    "the launcher says more")
         # Shared memory has no name here; a launcher may need a moment to clean up. comgr-* is of
         # AMD's runtime, which compiles a kernel of its own at start and cleans up if it gets so
         # far.
@@ -117,6 +123,18 @@ class Job:
                 print("     | " + line)
 
 
+def says(job, line, most=1):
+    """The library has ended the job, with one line, or most, that say so."""
+    job.expect(job.rc not in (0, 8, 9), f"status {job.rc}")
+    job.expect(0 < len(job.lines) <= most and all(re.search(line, said) for said in job.lines),
+               f"no single line with {line}: {job.lines}")
+
+
+def finish():
+    print(f"{len(failures)} failures")
+    return bool(failures)
+
+
 def death(phase):
     hows = ["exit0", "exit3", "_exit0", "_exit3", "abort", "segv", "kill9"]
     if phase not in ("init", "barrier", "compute"):
@@ -134,10 +152,12 @@ def death(phase):
         print(f"{phase} {how}: status {job.rc}, the others gone after {took:.2f} s")
         job.expect(took < SECONDS, f"the others were there for {took:.2f} s")
         job.expect(job.rc != 0, "status 0")
-        job.expect(len(job.lines) == 1 and job.err[-1] == job.lines[0] and re.search(r"PE 1\b", job.err[-1]),
+        job.expect(len(job.lines) == 1 and job.err[-1] == job.lines[0]
+                   and re.search(r"PE 1\b", job.err[-1]),
                    f"one line, the last, should name PE 1: {job.err}")
         number = {"abort": 6, "segv": 11, "kill9": 9}.get(how)
-        job.expect(not number or f"signal {number} " in job.err[-1], f"no signal {number}: {job.err}")
+        job.expect(not number or f"signal {number} " in job.err[-1],
+                   f"no signal {number}: {job.err}")
 
     together(2, one, hows)
 
@@ -152,7 +172,8 @@ def check_exit():
         job.expect(not job.lines, f"messages: {job.lines}")
     job = Job(2, "wrong", "extra-barrier")
     job.expect(job.rc != 0, "status 0")
-    job.expect(len(job.lines) == 1 and "PE 1 has left" in job.lines[0], f"not one line that PE 1 has left: {job.lines}")
+    job.expect(len(job.lines) == 1 and "PE 1 has left" in job.lines[0],
+               f"not one line that PE 1 has left: {job.lines}")
 
 
 def killed():
@@ -173,7 +194,8 @@ LOCAL = re.compile("PMIx_(Error_string|(Info|Value|Data|Proc|Argv|Load)_.*)$")
 
 
 def symbols(path, *options):
-    text = subprocess.run(["nm", "-D", *options, path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["nm", "-D", *options, path], capture_output=True, text=True,
+                          check=True).stdout
     return {line.split()[-1].partition("@")[0] for line in text.splitlines() if " PMIx_" in line}
 
 
@@ -187,7 +209,8 @@ def stalled():
 
     def one(item):
         call, pe = item
-        env = {"LD_PRELOAD": os.environ["STALL"], "STALLED": call, "STALLED_PE": pe, "SHMEM_BOOTSTRAP_TIMEOUT": "1"}
+        env = {"LD_PRELOAD": os.environ["STALL"], "STALLED": call, "STALLED_PE": pe,
+               "SHMEM_BOOTSTRAP_TIMEOUT": "1"}
         if call in between_nodes:
             env["SHMEM_P2P"] = "0"
         start = time.monotonic()
@@ -200,7 +223,8 @@ def stalled():
         job.expect(took < 5, f"{took:.1f} s")
         job.expect(job.rc != 0, "status 0")
         what = "PMIx_Get of pmix\\.[a-z.]+" if call == "PMIx_Get" else call + "( of all nodes)?"
-        line = f"shmem: (PE [01]: )?{what}: the launcher has not answered for 1 seconds \\(SHMEM_BOOTSTRAP_TIMEOUT\\): the job ends"
+        line = (f"shmem: (PE [01]: )?{what}: the launcher has not answered for 1 seconds "
+                "\\(SHMEM_BOOTSTRAP_TIMEOUT\\): the job ends")
         job.expect(job.lines and re.fullmatch(line, job.lines[-1]), f"not {line}: {job.lines}")
 
     together(3, one, [(call, pe) for call in sorted(calls) for pe in "01"
@@ -229,10 +253,13 @@ def absent():
     for pe in "01":
         job, took = job_of(f'test $PMIX_RANK != {pe} || "$@" & exec "$@"')
         print(f"PE {pe} twice: {took:.1f} s, {job.lines}")
-        # One of the two is the PE. The other one is told so, or, where it comes late, that others have ended.
-        right = re.compile("shmem: PE [012]: (shmem_init: (another|process).* a PE started two programs at once"
+        # One of the two is the PE. The other one is told so, or, where it comes late, that others
+        # have ended.
+        right = re.compile(
+            "shmem: PE [012]: (shmem_init: (another|process).* a PE started two programs at once"
                            "|PE [012] has ended and does not come to shmem_init: the job ends)")
-        job.expect(job.lines and all(map(right.fullmatch, job.lines)), f"status {job.rc}: {job.err}")
+        job.expect(job.lines and all(map(right.fullmatch, job.lines)),
+                   f"status {job.rc}: {job.err}")
         job.expect(took < 6, f"{took:.1f} s")
 
 
@@ -280,41 +307,60 @@ CHECK = {
 
 
 # What a program goes on after: whether SHMEM_CHECK has to look, the PE, the line.
-FULL = r"no 900000000 bytes, aligned to \d+, on the symmetric heap: \d{8} of its 16777216 are free, the largest block has \d{8}; " \
-    "SHMEM_SYMMETRIC_SIZE sets its size"
+FULL = r"no 900000000 bytes, aligned to \d+, on the symmetric heap: \d{8} of its 16777216 are " \
+    r"free, the largest block has \d{8}; SHMEM_SYMMETRIC_SIZE sets its size"
 NOTES = {
-    "align": (True, 0, "shmem_align: alignment = 24: not a power of two up to 67108864, gives NULL"),
-    "align-huge": (True, 0, "shmem_align: alignment = 1073741824: not a power of two up to 67108864, gives NULL"),
-    "hints": (True, 0, "shmem_malloc_with_hints: hints = 0x10000000000: bits that are not known here do not count"),
-    "hints-both": (True, 0, "shmem_malloc_with_hints: hints = 0x30000: both SHMEMX_MALLOC_DEVICE and SHMEMX_MALLOC_HOST, so neither counts"),
-    "in-place": (True, 1, f"shmem_long_broadcast: dest = {HEX}: is source too, which other libraries need not take"),
+    "align": (
+        True, 0, "shmem_align: alignment = 24: not a power of two up to 67108864, gives NULL"),
+    "align-huge": (
+        True, 0, "shmem_align: alignment = 1073741824: not a power of two up to 67108864, gives "
+                 "NULL"),
+    "hints": (
+        True, 0, "shmem_malloc_with_hints: hints = 0x10000000000: bits that are not known here do "
+                 "not count"),
+    "hints-both": (
+        True, 0, "shmem_malloc_with_hints: hints = 0x30000: both SHMEMX_MALLOC_DEVICE and "
+                 "SHMEMX_MALLOC_HOST, so neither counts"),
+    "in-place": (
+        True, 1, f"shmem_long_broadcast: dest = {HEX}: is source too, which other libraries need "
+                 "not take"),
     "malloc": (False, 0, "shmem_malloc: " + FULL),
     "calloc": (False, 0, "shmem_calloc: " + FULL),
     "realloc": (False, 0, "shmem_realloc: " + FULL),
     "aligned": (False, 0, "shmem_align: " + FULL),
-    "device": (False, 0, "shmem_malloc_with_hints: no 900000000 bytes, .*; SHMEM_DEVICE_SIZE sets its size"),
+    "device": (
+        False, 0,
+        "shmem_malloc_with_hints: no 900000000 bytes, .*; SHMEM_DEVICE_SIZE sets its size"),
 }
 
 
 def notes():
     def one(item):
         what, (checked, pe, line) = item
-        for env, said in ({"SHMEM_CHECK": "1"}, True), ({}, not checked), ({"SHMEM_CHECK": "1", "SHMEM_QUIET": "1"}, False):
-            job = Job(2, "note", what, env=env | {"SHMEM_DEVICE_SIZE": "1M", "SHMEM_HEAP_GROW": "0"})
+        for env, said in ({"SHMEM_CHECK": "1"},
+                          True), ({}, not checked), ({"SHMEM_CHECK": "1", "SHMEM_QUIET": "1"},
+                                                     False):
+            job = Job(2, "note", what, env=env | {"SHMEM_DEVICE_SIZE": "1M",
+                                                  "SHMEM_HEAP_GROW": "0"})
             job.expect(job.rc == 0, f"status {job.rc}")
             job.expect(len(job.lines) == said, f"{len(job.lines)} lines: {job.lines}")
-            job.expect(not said or re.fullmatch(f"shmem: PE {pe}: {line}", job.lines[0]), f"not {line}: {job.lines}")
+            job.expect(not said or re.fullmatch(f"shmem: PE {pe}: {line}", job.lines[0]),
+                       f"not {line}: {job.lines}")
 
     together(3, one, NOTES.items())
     job = Job(2, "note", "nothing")
     job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
-    unknown = {"SHMEM_SYMETRIC_SIZE": "SHMEM_SYMMETRIC_SIZE", "SHMEM_CEHCK": "SHMEM_CHECK", "SHMEM_CPU_DEVICE": "SHMEM_CPU_DEVICES",
+    unknown = {"SHMEM_SYMETRIC_SIZE": "SHMEM_SYMMETRIC_SIZE", "SHMEM_CEHCK": "SHMEM_CHECK",
+               "SHMEM_CPU_DEVICE": "SHMEM_CPU_DEVICES",
                "SHMEM_UCX_TLS": None, "SHMEM_CPU": None, "SHMEM_" + 200 * "X": None}
-    known = {"SHMEM_DEVICE_SIZE": "1M", "SHMEM_CC": "cc", "SHMEM_PERF_NCCL": "x", "SMA_SYMMETRIC_SIZE": "1M", "SHMEMX": "1"}
+    known = {"SHMEM_DEVICE_SIZE": "1M", "SHMEM_CC": "cc", "SHMEM_PERF_NCCL": "x",
+             "SMA_SYMMETRIC_SIZE": "1M", "SHMEMX": "1"}
     job = Job(2, "wrong", "good", env=known | {name: "1" for name in unknown})
     for name, meant in unknown.items():
-        line = f"shmem: PE 0: {name[:100]}.* is not a variable of this library" + (f": is {meant} meant[?]" if meant else "")
-        job.expect(sum(bool(re.fullmatch(line, said)) for said in job.lines) == 1, f"not once {line}: {job.lines}")
+        line = f"shmem: PE 0: {name[:100]}.* is not a variable of this library" + (
+            f": is {meant} meant[?]" if meant else "")
+        job.expect(sum(bool(re.fullmatch(line, said)) for said in job.lines) == 1,
+                   f"not once {line}: {job.lines}")
     job.expect(job.rc == 0 and len(job.lines) == len(unknown), f"status {job.rc}: {job.lines}")
     job = Job(2, "wrong", "good", env=dict.fromkeys([*unknown, "SHMEM_QUIET"], "1"))
     job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
@@ -367,7 +413,8 @@ def on_streams():
 
 def mistakes(table, env, kind="wrong"):
     good = Job(2, kind, "good", env=env)
-    good.expect(good.rc == 0 and not good.lines, f"a program without mistakes: status {good.rc} {good.lines}")
+    good.expect(good.rc == 0 and not good.lines,
+                f"a program without mistakes: status {good.rc} {good.lines}")
 
     def one(item):
         what, (routine, argument, value, pe) = item
@@ -387,13 +434,15 @@ def mistakes(table, env, kind="wrong"):
 
 
 def environment():
-    sizes = [" ", "-1", "+1", "abc", "k", ".", "1e6", "0x100", "1 m", " 1m", "1.2.3m", "99999999999999999999", "16777217t",
+    sizes = [" ", "-1", "+1", "abc", "k", ".", "1e6", "0x100", "1 m", " 1m", "1.2.3m",
+             "99999999999999999999", "16777217t",
              "1x", "nan"]
 
     def refused(size):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": size})
         job.expect(job.rc != 0, "status 0")
-        job.expect(any("SHMEM_SYMMETRIC_SIZE" in line and (size.strip() in line) for line in job.lines),
+        job.expect(any("SHMEM_SYMMETRIC_SIZE" in line and (size.strip() in line)
+                       for line in job.lines),
                    f"no line names it: {job.lines}")
         job.expect(len(job.lines) == 1, f"not one line: {job.lines}")
 
@@ -403,23 +452,32 @@ def environment():
         job.expect(job.rc == 0 and not job.lines, f"status {job.rc}: {job.lines}")
     # The old spelling works, and the name that other libraries have, each where those before it are
     # not set; a mistake names the variable that has it
-    for name, alias in ("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"), ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"):
+    for name, alias in ("SHMEM_SYMMETRIC_SIZE",
+                        "SMA_SYMMETRIC_SIZE"), ("SMA_SYMMETRIC_SIZE", "SHMEM_SYMMETRIC_HEAP_SIZE"):
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", name: "1m", alias: "bad"})
         job.expect(job.rc == 0, f"{name} wins over {alias}: {job.lines}")
         job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", alias: "bad"})
-        job.expect(job.rc != 0 and any(f'{alias} = "bad"' in line for line in job.lines), f"{job.lines}")
-    job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "", "SHMEM_SYMMETRIC_HEAP_SIZE": "3m", "SHMEM_DEBUG": "1", "SHMEM_INFO": "1"})
+        job.expect(job.rc != 0 and any(f'{alias} = "bad"' in line for line in job.lines),
+                   f"{job.lines}")
+    job = Job(2, "wrong", "good", env={"SHMEM_SYMMETRIC_SIZE": "",
+                                       "SHMEM_SYMMETRIC_HEAP_SIZE": "3m", "SHMEM_DEBUG": "1",
+                                       "SHMEM_INFO": "1"})
     job.expect(any("heap of 3145728 bytes" in line for line in job.lines), f"{job.lines}")
-    job.expect(any("SHMEM_SYMMETRIC_SIZE = 3m (by SHMEM_SYMMETRIC_HEAP_SIZE)" in line for line in job.out), f"{job.out}")
-    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"], "SHMEM_CHECK": ["2", "yes"],
-           "SHMEM_DEVICE": ["-1", "some"], "SHMEM_WAIT_LIMIT": ["1,5", "0x1", "-1", "nan"], "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
+    job.expect(any("SHMEM_SYMMETRIC_SIZE = 3m (by SHMEM_SYMMETRIC_HEAP_SIZE)" in line
+                   for line in job.out), f"{job.out}")
+    bad = {"SHMEM_SYMMETRIC_SIZE": ["100t", "9000000t"], "SHMEM_HEAP": ["nowhere"],
+           "SHMEM_CHECK": ["2", "yes"],
+           "SHMEM_DEVICE": ["-1", "some"], "SHMEM_WAIT_LIMIT": ["1,5", "0x1", "-1", "nan"],
+           "SHMEM_P2P": ["x"] + ["0"] * (os.environ["NET"] == "none")}
     for name, values in bad.items():
         for value in values:
             job = Job(2, "wrong", "good", env={name: value})
             job.expect(job.rc != 0, "status 0")
-            job.expect(any(name in line and value in line for line in job.lines), f"no line names it: {job.lines}")
+            job.expect(any(name in line and value in line for line in job.lines),
+                       f"no line names it: {job.lines}")
     job = Job(2, 'ulimit -f 100; exec "$@"', "wrong", "good", shell=True)
-    job.expect(job.rc != 0 and any("ulimit -f" in line for line in job.lines), f"ulimit -f: {job.lines}")
+    job.expect(job.rc != 0 and any("ulimit -f" in line for line in job.lines),
+               f"ulimit -f: {job.lines}")
     job = Job(2, "wrong", "good", env={"SHMEM_VERSION": "0"})  # any value
     job.expect(any("1.6" in line for line in job.out) and job.rc == 0, f"no version: {job.out}")
     job = Job(2, "wrong", "good", env={"SHMEM_INFO": "0"})
@@ -427,9 +485,11 @@ def environment():
         job.expect(any(name in line for line in job.out), f"no help on {name}")
     none = {"SHMEM_DEVICE": "none", "SHMEM_DEBUG": "1"}
     job = Job(2, "wrong", "good", env=none)
-    job.expect(job.rc == 0 and any("by SHMEM_DEVICE = none" in line for line in job.lines), f"a device: {job.lines}")
+    job.expect(job.rc == 0 and any("by SHMEM_DEVICE = none" in line for line in job.lines),
+               f"a device: {job.lines}")
     job = Job(2, "wrong", "good", env={"SHMEM_DEVICE": "none", "SHMEM_HEAP": "device"})
-    job.expect(job.rc != 0 and any("SHMEM_DEVICE = none" in line for line in job.lines), f"not refused: {job.lines}")
+    job.expect(job.rc != 0 and any("SHMEM_DEVICE = none" in line for line in job.lines),
+               f"not refused: {job.lines}")
     job = Job(2, "wrong", "good", env={"SMA_DEBUG": "1"})
     job.expect(job.rc == 0 and job.lines, "no debug messages")
 
@@ -440,7 +500,8 @@ def main():
         death(case.removeprefix("death-"))
     else:
         {"exit": check_exit, "killed": killed, "wrong": lambda: mistakes(WRONG, {}),
-         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment, "stalled": stalled, "absent": absent, "note": notes,
+         "check": lambda: mistakes(CHECK, {"SHMEM_CHECK": "1"}), "environment": environment,
+         "stalled": stalled, "absent": absent, "note": notes,
          "stream": on_streams}[case]()
     print(f"{case}: {len(failures)} failures")
     return bool(failures)

@@ -387,8 +387,8 @@ void beside(void) {
 
 // All compute units but one belong to another kernel until the products are there: whoever finds no
 // room waits for those that have it, and nobody among these for one that has none. Where two PEs
-// share a GPU, their kernels that take units would take the last one, too: then no PE does this, also
-// not one that has a GPU for itself (3 PEs on 2 GPUs), because what follows takes all.
+// share a GPU, their kernels that take units would take the last one, too: then no PE does this,
+// also not one that has a GPU for itself (3 PEs on 2 GPUs), because what follows takes all.
 void few_units(void) {
   hipDeviceProp_t prop;
   int device;

@@ -7,7 +7,8 @@ prototypes | pshmem     C: the type of every function, name by name
 stubs                   C: every function as a stub that notes its name and its arguments
 generics                C11: every overload of every generic, called on the stubs
 overloads               C++: the same for the overloads
-stream_stubs, stream_generics, stream_overloads   the same three of the forms for streams, whose prototypes HEADER has
+stream_stubs, stream_generics, stream_overloads
+                        the same three of the forms for streams, whose prototypes HEADER has
 names                   the names of all functions, a line each"""
 import re
 import sys
@@ -15,7 +16,8 @@ import sys
 
 class Facts:
     def __init__(self, path):
-        self.types, self.lists, self.functions, self.generics, self.linked = {}, {"-": ["-"]}, [], [], []
+        self.types, self.lists, self.functions, self.generics, self.linked = {}, {
+            "-": ["-"]}, [], [], []
         patterns = []
         for text in open(path):
             row = text.rstrip("\n").split("\t")
@@ -28,7 +30,8 @@ class Facts:
             elif row[0] == "linked":
                 self.linked.append((row[1], row[2]))
             elif row[0] == "generic":
-                self.generics.append((row[1], [p.strip() for p in row[2].split(";") if p.strip()], row[3]))
+                self.generics.append((row[1], [p.strip() for p in row[2].split(";") if p.strip()],
+                                      row[3]))
         for name, prototype, words in patterns:
             for word in self.lists[words]:
                 self.functions.append((self.fill(name, word), self.fill(prototype, word)))
@@ -39,8 +42,10 @@ class Facts:
 
     def same(self, word, words):
         """The type names of words that are the same C type here (LP64) as word."""
-        base = {"int8_t": "signed char", "int16_t": "short", "int32_t": "int", "int64_t": "long", "uint8_t": "unsigned char",
-                "uint16_t": "unsigned short", "uint32_t": "unsigned int", "uint64_t": "unsigned long",
+        base = {"int8_t": "signed char", "int16_t": "short", "int32_t": "int", "int64_t": "long",
+                "uint8_t": "unsigned char",
+                "uint16_t": "unsigned short", "uint32_t": "unsigned int",
+                "uint64_t": "unsigned long",
                 "size_t": "unsigned long", "ptrdiff_t": "long"}
         real = lambda w: base.get(self.types[w], self.types[w])
         return [w for w in words if real(w) == real(word)]
@@ -50,7 +55,8 @@ def split(prototype):
     """(result, name, [(type, parameter)])"""
     m = re.fullmatch(r"(.*?)(\w+)\((.*)\);?", prototype)
     params = [] if m[3] == "void" else [p.strip() for p in m[3].split(",")]
-    return m[1].strip(), m[2], [(re.sub(r"\w+$", "", p).strip(), re.search(r"(\w+|\.\.\.)$", p)[1]) for p in params]
+    return m[1].strip(), m[2], [(re.sub(r"\w+$", "", p).strip(), re.search(r"(\w+|\.\.\.)$", p)[1])
+                                for p in params]
 
 
 def prototypes(facts, prefix):
@@ -58,7 +64,9 @@ def prototypes(facts, prefix):
     yield ("#define SAME(name, ...) _Static_assert(__builtin_types_compatible_p(__typeof__(&name), "
            "__typeof__(__VA_ARGS__)), #name)")
     # GCC has it in the type, Clang has not.
-    yield ("void leaves(int) __attribute__((noreturn));\n#ifdef __clang__\n#define NORETURN void (*)(int)\n#else\n"
+    yield (
+        "void leaves(int) __attribute__((noreturn));\n#ifdef __clang__\n#define NORETURN void "
+        "(*)(int)\n#else\n"
            "#define NORETURN __typeof__(&leaves)\n#endif")
     for name, prototype in facts.functions:
         result, _, params = split(prototype)
@@ -69,7 +77,8 @@ def prototypes(facts, prefix):
 
 
 def stubs(functions, header="shmem.h"):
-    yield f"#define SHMEM_NO_GENERICS\n#include <{header}>\n#include <stdlib.h>\n#include \"stubs.h\""
+    yield (f"#define SHMEM_NO_GENERICS\n#include <{header}>\n#include <stdlib.h>\n#include "
+           "\"stubs.h\"")
     yield "const char *called; uintptr_t called_args[10]; int called_count;"
     for name, prototype in functions:
         result, _, params = split(prototype)
@@ -90,7 +99,8 @@ def argument(ptype, name, k, cxx):
         return f"in{k}"                        # a const array
     if ptype == "TYPE":
         return str(20 + k)                     # an int that is converted
-    return {"shmem_ctx_t": "SHMEM_CTX_DEFAULT", "shmem_team_t": "SHMEM_TEAM_WORLD", "const int *": "status",
+    return {"shmem_ctx_t": "SHMEM_CTX_DEFAULT", "shmem_team_t": "SHMEM_TEAM_WORLD",
+            "const int *": "status",
             "size_t *": "indices", "uint64_t *": "signal"}.get(ptype, str(20 + k))
 
 
@@ -100,9 +110,12 @@ def generics(facts, cxx):
     yield "#include <shmem.h>\n#include \"stubs.h\"\n#define UNUSED __attribute__((unused))"
     yield "static const int status[4] = {0};\nstatic size_t indices[4];\nstatic uint64_t signal[4];"
     if cxx:
-        yield "#define RESULT(call, ...) static_assert(std::is_same<decltype(call), __VA_ARGS__>::value, #call)"
+        yield ("#define RESULT(call, ...) static_assert(std::is_same<decltype(call), "
+               "__VA_ARGS__>::value, #call)")
     else:
-        yield ("#define RESULT(call, ...) _Static_assert(__builtin_types_compatible_p(__typeof__(call), "
+        yield (
+            "#define RESULT(call, ...) "
+            "_Static_assert(__builtin_types_compatible_p(__typeof__(call), "
                "__VA_ARGS__), #call)")
     tests = []
     for name, forms, words in facts.generics:
@@ -126,11 +139,15 @@ def generics(facts, cxx):
                     ctype = f"std::complex<{ctype.split()[0]}>"
                 args = [argument(t, p, k, cxx) for k, (t, p) in enumerate(params)]
                 # once with arrays, once with pointers that are not const
-                second = [re.sub(r"^in(\d)", r"&more\1[1]", re.sub(r"^out(\d)", r"&out\1[1]", a)) for a in args]
+                second = [re.sub(r"^in(\d)", r"&more\1[1]", re.sub(r"^out(\d)", r"&out\1[1]", a))
+                          for a in args]
                 # "old" generics of 1.3 have one routine for each type that they list
-                decl = "".join(f"static T out{k}[4] UNUSED, more{k}[4] UNUSED; static const T in{k}[4] UNUSED = {{}}; "
+                decl = "".join(
+                    f"static T out{k}[4] UNUSED, more{k}[4] UNUSED; static const T in{k}[4] UNUSED "
+                    f"= {{}}; "
                                if cxx else
-                               f"static T out{k}[4] UNUSED, more{k}[4] UNUSED; static const T in{k}[4] UNUSED; "
+                               f"static T out{k}[4] UNUSED, more{k}[4] UNUSED; static const T "
+                               f"in{k}[4] UNUSED; "
                                for k, (t, _) in enumerate(params) if "TYPE *" in t)
                 lines.append(f"  {{ typedef {ctype} T UNUSED; {decl}")
                 for a in (args, second):
@@ -138,17 +155,25 @@ def generics(facts, cxx):
                     res = re.sub(r"\bTYPE\b", "T", result)
                     lines.append(f"    RESULT({call}, {res}); (void){call};")
                     got = ", ".join(f"(uintptr_t)({x})" for x in a)
-                    lines.append(f'    expect("{"|".join(want)}", {len(a)}, (const uintptr_t[]){{{got}}});' if not cxx else
-                                 f'    {{ const uintptr_t v[] = {{{got}}}; expect("{"|".join(want)}", {len(a)}, v); }}')
+                    lines.append(
+                        f'    expect("{"|".join(want)}", {len(a)}, (const uintptr_t[]){{{got}}});'
+                        if not cxx else
+                                 f'    {{ const uintptr_t v[] = {{{got}}}; '
+                                 f'expect("{"|".join(want)}", {len(a)}, v); }}')
                 lines.append("  }")
         if name in ("shmem_sync",):
-            lines.append("  { static long psync[8]; shmem_sync(1, 2, 3, psync); const uintptr_t v[] = {1, 2, 3, (uintptr_t)psync};"
+            lines.append(
+                "  { static long psync[8]; shmem_sync(1, 2, 3, psync); const uintptr_t v[] = {1, "
+                "2, 3, (uintptr_t)psync};"
                          ' expect("shmem_sync", 4, v); }')
         if name == "shmem_wait_until":
-            lines.append("  { static long ivar; (shmem_wait_until)(&ivar, 2, 3); const uintptr_t v[] = {(uintptr_t)&ivar, 2, 3};"
+            lines.append(
+                "  { static long ivar; (shmem_wait_until)(&ivar, 2, 3); const uintptr_t v[] = "
+                "{(uintptr_t)&ivar, 2, 3};"
                          ' expect("shmem_wait_until", 3, v); }')
         if name in ("shmem_signal_add", "shmem_signal_set"):
-            lines.append(f"  {{ {name}(signal, 2, 3); const uintptr_t v[] = {{(uintptr_t)signal, 2, 3}};"
+            lines.append(
+                f"  {{ {name}(signal, 2, 3); const uintptr_t v[] = {{(uintptr_t)signal, 2, 3}};"
                          f' expect("{name}", 3, v); }}')
         yield f"static void test_{plain}(void **state) {{\n  (void)state;"
         yield from lines
@@ -159,7 +184,8 @@ def generics(facts, cxx):
 
 def stream_functions(header):
     """(name, prototype) of each, from the generated header."""
-    return [(m[1], m[0]) for m in re.finditer(r"^\w+ (shmemx_\w+_on_stream)\(.*\);$", open(header).read(), re.M)]
+    return [(m[1], m[0]) for m in re.finditer(r"^\w+ (shmemx_\w+_on_stream)\(.*\);$",
+                                              open(header).read(), re.M)]
 
 
 def stream_generics(facts, header, cxx):
@@ -167,7 +193,8 @@ def stream_generics(facts, header, cxx):
     C type is called."""
     if cxx:
         yield "#include <complex>"
-    yield "#include <shmemx.h>\n#include \"stubs.h\"\n#define UNUSED __attribute__((unused))\nstatic uint64_t signal[4];"
+    yield ("#include <shmemx.h>\n#include \"stubs.h\"\n#define UNUSED __attribute__((unused))\n"
+           "static uint64_t signal[4];")
     typed = {}
     for name, prototype in stream_functions(header):
         if (m := re.fullmatch(r"shmemx_([a-z0-9]+)_(\w+)_on_stream", name)) and m[1] in facts.types:
@@ -175,21 +202,27 @@ def stream_generics(facts, header, cxx):
     for plain, prototypes in typed.items():
         yield f"static void test_{plain}(void **state) {{\n  (void)state;"
         for word, prototype in prototypes.items():
-            want = "|".join(f"shmemx_{w}_{plain}_on_stream" for w in facts.same(word, list(prototypes)))
+            want = "|".join(f"shmemx_{w}_{plain}_on_stream"
+                            for w in facts.same(word, list(prototypes)))
             ctype = facts.types[word]
             spelled = rf"\b(?:{re.escape(ctype)}|shmem_{word}_)(?=$| \*)"
             params = [(re.sub(spelled, "TYPE", t), n) for t, n in split(prototype)[2]]
             if cxx and "Complex" in ctype:
                 ctype = f"std::complex<{ctype.split()[0]}>"
-            args = ["(shmemx_stream_t)64" if n == "stream" else argument(t, n, k, cxx) for k, (t, n) in enumerate(params)]
-            arrays = "".join(f"static T out{k}[4] UNUSED; static const T in{k}[4] UNUSED{' = {}' * cxx}; "
+            args = ["(shmemx_stream_t)64" if n == "stream" else argument(t, n, k, cxx) for k,
+                    (t, n) in enumerate(params)]
+            arrays = "".join(
+                f"static T out{k}[4] UNUSED; static const T in{k}[4] UNUSED{' = {}' * cxx}; "
                              for k, (t, _) in enumerate(params) if "TYPE *" in t)
             got = ", ".join(f"(uintptr_t)({a})" for a in args)
-            yield (f"  {{ typedef {ctype} T UNUSED; {arrays}shmemx_{plain}_on_stream({', '.join(args)}); "
+            yield (
+                f"  {{ typedef {ctype} T UNUSED; "
+                f"{arrays}shmemx_{plain}_on_stream({', '.join(args)}); "
                    f'const uintptr_t v[] = {{{got}}}; expect("{want}", {len(args)}, v); }}')
         yield "}"
     yield "static void test_sync(void **state) {\n  (void)state;"
-    yield "  shmemx_sync_on_stream(SHMEM_TEAM_WORLD, (shmemx_stream_t)64); const uintptr_t v[] = {(uintptr_t)SHMEM_TEAM_WORLD, 64};"
+    yield ("  shmemx_sync_on_stream(SHMEM_TEAM_WORLD, (shmemx_stream_t)64); const uintptr_t v[] = "
+           "{(uintptr_t)SHMEM_TEAM_WORLD, 64};")
     yield '  expect("shmemx_team_sync_on_stream", 2, v);\n}'
     yield from run_tests([*typed, "sync"])
 
@@ -204,8 +237,11 @@ def run_tests(names):
 def main():
     what, path, *header = sys.argv[1:]
     facts = Facts(path)
-    print("// SPDX-License-Identifier: MIT\n// Generated by test/headers/gen_headers.py. Do not edit." if what != "names" else "", end="\n" * (what != "names"))
-    out = {"prototypes": lambda: prototypes(facts, ""), "pshmem": lambda: prototypes(facts, "p"), "stubs": lambda: stubs(facts.functions),
+    print(
+        "// SPDX-License-Identifier: MIT\n// Generated by test/headers/gen_headers.py. Do not edit."
+        if what != "names" else "", end="\n" * (what != "names"))
+    out = {"prototypes": lambda: prototypes(facts, ""), "pshmem": lambda: prototypes(facts, "p"),
+           "stubs": lambda: stubs(facts.functions),
            "stream_stubs": lambda: stubs(stream_functions(*header), "shmemx.h"),
            "stream_generics": lambda: stream_generics(facts, *header, False),
            "stream_overloads": lambda: stream_generics(facts, *header, True),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A heap that grows from 4 MiB to 64, see meson.build: where it ends, what peers see behind its first
-// size, and that the system gets back what is freed there. That in device memory comes and goes in
-// chunks, each for a block of more than 4 MiB.
+// A heap that grows from 4 MiB to 64, see meson.build: where it ends, what peers see behind its
+// first size, and that the system gets back what is freed there. That in device memory comes and
+// goes in chunks, each for a block of more than 4 MiB.
 #include "harness.h"
 #include <sys/mman.h>
 #include <unistd.h>

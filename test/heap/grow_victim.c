@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// grow_victim BYTES [PE CALLS]: asks for a block; status 9 where there is none, on all PEs. CALLS are
-// what PE has for SHMEM_CPU_FAIL.
+// grow_victim BYTES [PE CALLS]: asks for a block; status 9 where there is none, on all PEs. CALLS
+// are what PE has for SHMEM_CPU_FAIL.
 #include <shmem.h>
 #include <stdio.h>
 #include <stdlib.h>

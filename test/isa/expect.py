@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""What the kernels of kernels.hip must be compiled to. By the AMDGPU guide of LLVM, "Memory Model gfx90a" and "gfx942":
+"""What the kernels of kernels.hip must be compiled to. By the AMDGPU guide of LLVM, "Memory Model
+gfx90a" and "gfx942":
 
-gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back, and a wait for it; acquire: buffer_inv sc0 sc1.
+gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back, and a wait for it;
+        acquire: buffer_inv sc0 sc1.
         Atomics say the scope with sc1; their sc0 asks for the old value.
-gfx90a  A store goes through to where others look; a load passes by the L1 with glc. Release: buffer_wbl2 and a wait for it;
+gfx90a  A store goes through to where others look; a load passes by the L1 with glc. Release:
+        buffer_wbl2 and a wait for it;
         acquire: buffer_invl2 and buffer_wbinvl1_vol. glc of an atomic asks for the old value.
 """
 import re
 from pathlib import Path
 
 ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column below
-# What these are made of. The litmus tests of the GPU in software execute them, each alone and together, and must see
-# what is forbidden without them and not with them: run as a program, this writes their header.
+# What these are made of. The litmus tests of the GPU in software execute them, each alone and
+# together, and must see what is forbidden without them and not with them: run as a program, this
+# writes their header.
 PARTS = {
     # system scope         gfx90a                                      gfx942
     "LOAD_BITS": (" glc", " sc0 sc1"),
@@ -22,15 +26,18 @@ PARTS = {
 }
 LOAD, STORE, WRITE_BACK, DRAIN, ACQUIRE = [tuple(map(re.escape, both)) for both in PARTS.values()]
 END = r"(?=( offset:-?\d+)? *$)" # nothing more: no glc, no slc
-RELEASE = [f"{w}\n(s_waitcnt .*\n)*?{d}" for w, d in zip(WRITE_BACK, DRAIN)] # between the two only waits, and the last of them is for all stores
+# Between the two only waits, and the last of them is for all stores
+RELEASE = [f"{w}\n(s_waitcnt .*\n)*?{d}" for w, d in zip(WRITE_BACK, DRAIN)]
 
 WORDS = {
     # of the text        gfx90a                                      gfx942
     "store2": (r"global_store_short v\d+, v\d+, \S+" + END, r"global_store_short .*" + STORE[1]),
     "store8": (r"global_store_dwordx2 .*(off|\])" + END, r"global_store_dwordx2 .*" + STORE[1]),
-    "store16": (r"(global_store_dwordx4 .*(off|\])|buffer_store_dwordx4 .* offen)" + END, r"(global|buffer)_store_dwordx4 .*off(en)?" + STORE[1]),
+    "store16": (r"(global_store_dwordx4 .*(off|\])|buffer_store_dwordx4 .* offen)" + END,
+                r"(global|buffer)_store_dwordx4 .*off(en)?" + STORE[1]),
     "load8": (r"global_load_dwordx2 .*" + LOAD[0], r"global_load_dwordx2 .*" + LOAD[1]),
-    "load16": (r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[0], r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[1]),
+    "load16": (r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[0],
+               r"(global|buffer)_load_dwordx4 .*off(en)?" + LOAD[1]),
     "cached16": (r"global_load_dwordx4 .*(off|\])" + END, r"global_load_dwordx4 .*(off|\])" + END),
     "cached8": (r"global_load_dwordx2 .*(off|\])" + END, r"global_load_dwordx2 .*(off|\])" + END),
     "add": (r"global_atomic_add_x2 v\d+, v\[.*\]" + END, r"global_atomic_add_x2 v\d+, v\[.* sc1"),
@@ -44,8 +51,8 @@ WORDS = {
     "sleep": (r"s_sleep", r"s_sleep"),
 }
 
-# Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to 64 a
-# compute unit of gfx90a and gfx942 holds as many waves as it can).
+# Kernel: what it has, in this order of the text, and at most how many VGPRs it takes (of 512; up to
+# 64 a compute unit of gfx90a and gfx942 holds as many waves as it can).
 KERNELS = {
     "p": ("store8", 16),
     "p_short": ("store2", 16),
@@ -81,35 +88,51 @@ NEVER = {
     r"ds_(read|write|add)": "the LDS",
 }
 # Of the team's numbers, once a call; of collectives, of what is not aligned, too.
-ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"}, "fcollect_wg": {"flat_load", "flat_store"}}
-# What kernels of the library and the examples may cost: a part of "OBJECT: NAME", the GPU, the cost, how much at most, and why.
+ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"},
+           "fcollect_wg": {"flat_load", "flat_store"}}
+# What kernels of the library and the examples may cost: a part of "OBJECT: NAME", the GPU, the
+# cost, how much at most, and why.
 WITH_RING = "where kernels reach other nodes and look among buffers, in the same loops; by clang 19"
-TUPLES = "arguments and the workspace's numbers, loaded four and eight at a time and kept whole; in no inner loop"
-CALLS = "a wait, a put with signal of a workgroup and four of an element, which each look among buffers, all in a loop"
+TUPLES = ("arguments and the workspace's numbers, loaded four and eight at a time and kept whole; "
+          "in no inner loop")
+CALLS = ("a wait, a put with signal of a workgroup and four of an element, which each look among "
+         "buffers, all in a loop")
 LEFT = (
-    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 11, TUPLES),
-    (r"7kernels12_GLOBAL__N_1(7collect|9alltoalls)E", "gfx9", "sgpr_spill_count", 2, "with ring; none without"),
-    (r" with ring: .*(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count", 20, WITH_RING),
-    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a", "sgpr_spill_count", 15, TUPLES), # by clang 21
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]",
+     "sgpr_spill_count", 11, TUPLES),
+    (r"7kernels12_GLOBAL__N_1(7collect|9alltoalls)E", "gfx9", "sgpr_spill_count", 2,
+     "with ring; none without"),
+    (r" with ring: .*(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx9[45]", "sgpr_spill_count",
+     20, WITH_RING),
+    # By clang 21
+    (r"7kernels12_GLOBAL__N_1(6reduceI|9broadcast|8fcollect|8alltoallEN)", "gfx90a",
+     "sgpr_spill_count", 15, TUPLES),
     (r"4gemm6reduceI", "gfx9", "sgpr_spill_count", 19, TUPLES), # 19 by clang 17, 16 by the others
-    (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28, "what a trace says of each tile; by clang 21"),
+    (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28,
+     "what a trace says of each tile; by clang 21"),
     (r"trace/product.*4gemm10send_tilesI", "gfx9", "sgpr_spill_count", 6, "the same"),
     (r"4gemm8multiplyI", "gfx9", "sgpr_spill_count", 2, "by clang 21"),
     (r"4ring", "gfx9[45]", "sgpr_spill_count", 17, CALLS), # 17 by clang 21, 6 by clang 19
     (r"4ring", "gfx90a", "sgpr_spill_count", 21, CALLS), # 21 by clang 21, 18 by clang 15
 )
-# Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends with a report), and
-# SGPRs that are kept in lanes of a VGPR, not in memory.
+# Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends
+# with a report), and SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
 
-# Of gfx90a, which releases what it has stored in coarse-grained memory of another GPU, and acquires before it loads there.
-KEEPS = {"p": 1, "p_short": 1, "g": 1, "put": 1, "putmem_wave": 1, "put_wg": 1, "get_wg": 1, "put_signal_wg": 1, "fence": 2, "quiet": 1,
+# Of gfx90a, which releases what it has stored in coarse-grained memory of another GPU, and acquires
+# before it loads there.
+KEEPS = {"p": 1, "p_short": 1, "g": 1, "put": 1, "putmem_wave": 1, "put_wg": 1, "get_wg": 1,
+         "put_signal_wg": 1, "fence": 2, "quiet": 1,
          "barrier_all": 1, "barrier_all_wg": 1}
 
-# What loops that move data need on the way, by Little's law: the rate of a GPU's links times the time until one answers.
-# test/amdgpu/clock.txt has both, with where they are from.
-_rows = {words[0]: words[1:4] for words in map(str.split, (Path(__file__).parent.parent / "amdgpu/clock.txt").read_text().splitlines())}
-_columns = {gpu: {name: float(row[k]) for name, row in _rows.items() if name not in ("#", "name")} for k, gpu in enumerate(_rows["name"])}
+# What loops that move data need on the way, by Little's law: the rate of a GPU's links times the
+# time until one answers. test/amdgpu/clock.txt has both, with where they are from.
+_rows = {words[0]: words[1:4]
+         for words in map(
+             str.split, (
+                 Path(__file__).parent.parent / "amdgpu/clock.txt").read_text().splitlines())}
+_columns = {gpu: {name: float(row[k]) for name, row in _rows.items() if name not in ("#", "name")}
+            for k, gpu in enumerate(_rows["name"])}
 # GB/s of a link one way, and how many a GPU has.
 LINKS = {gpu: (rows["link_gbs"], int(rows["links"])) for gpu, rows in _columns.items()}
 # Seconds.
@@ -121,7 +144,8 @@ FLIGHT = (
     (r"^sum_reduce_wg$", 32768, "all", "loads"),
     (r"^fcollect_wg$", 32768, "all", "stores"),
     # On streams: 64 workgroups of 512 at least, where there is enough to do.
-    (r"7kernels12_GLOBAL__N_1(9broadcast|7collect|8fcollect|8alltoallE|9alltoallsE)", 32768, "all", "stores"),
+    (r"7kernels12_GLOBAL__N_1(9broadcast|7collect|8fcollect|8alltoallE|9alltoallsE)", 32768, "all",
+     "stores"),
     (r"7kernels12_GLOBAL__N_1(4copy|8elements|6blocks)ILNS_6RemoteE0E", 32768, "all", "stores"),
     (r"7kernels12_GLOBAL__N_1(4copy|8elements|6blocks)ILNS_6RemoteE1E", 32768, "all", "loads"),
     (r"7kernels12_GLOBAL__N_16reduceI", 32768, "all", "loads"),
@@ -131,7 +155,8 @@ FLIGHT = (
 
 if __name__ == "__main__":
     print("// SPDX-License-Identifier: MIT. Written by expect.py.")
-    for at, condition in (1, "#if defined __gfx942__ || defined __gfx950__"), (0, "#else"): # the host's pass takes any
+    # The host's pass takes any
+    for at, condition in (1, "#if defined __gfx942__ || defined __gfx950__"), (0, "#else"):
         print(condition)
         for name, both in PARTS.items():
             print(f'#define {name} "' + both[at].replace("\n", "\\n\\t") + '"')

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What is on the way while a loop moves data. A wave's loads and stores of global memory are counted by vmcnt, in order, so a wait
-for a load is one for each store before it. LLVM does not count stores in inline assembly, and may wait for them by mistake: a copy of
-four words took three round trips of a store so (gfx942, 2026-11-26).
+"""What is on the way while a loop moves data. A wave's loads and stores of global memory are
+counted by vmcnt, in order, so a wait for a load is one for each store before it. LLVM does not
+count stores in inline assembly, and may wait for them by mistake: a copy of four words took three
+round trips of a store so (gfx942, 2026-11-26).
 
-A loop that moves data has loads of global memory, none of them in an inner loop, and stores, and meets nobody: no barrier, no
-write-back, no atomic, no sleep. A loop in which stores alone are counts, too: the words of one load go to several PEs by it."""
+A loop that moves data has loads of global memory, none of them in an inner loop, and stores, and
+meets nobody: no barrier, no write-back, no atomic, no sleep. A loop in which stores alone are
+counts, too: the words of one load go to several PEs by it."""
 import re
 
 from expect import FLIGHT, LINKS, ROUND_TRIP
@@ -13,7 +15,8 @@ ACCESS = re.compile(r"(?:global|flat|buffer)_(load|store)_(?:format_)?(\w+)")
 BYTES = {"x4": 16, "x3": 12, "x2": 8, "rd": 4}
 MEETS = re.compile(r"s_barrier|buffer_wbl2|s_sleep|s_endpgm|s_trap|(global|flat|buffer)_atomic")
 MOST = 64 # what vmcnt can count
-STATES = 40000 # of a loop with more ways, which one product has (conditional loads), the first are walked
+# Of a loop with more ways, which one product has (conditional loads), the first are walked
+STATES = 40000
 
 
 class Code:
@@ -34,7 +37,8 @@ def of_assembly(text):
     """(name, lines) of each function."""
     for m in re.finditer(r"^(\w+):\s.*?\n(.*?)^\.Lfunc_end", text, re.S | re.M):
         rows = (re.sub(r"\s*;.*|//.*", "", row).strip() for row in m[2].splitlines())
-        yield m[1], [re.sub(r"\s+", " ", row) for row in rows if row and (row[0] not in ".;" or row.endswith(":"))]
+        yield m[1], [re.sub(r"\s+", " ", row) for row in rows if row
+                     and (row[0] not in ".;" or row.endswith(":"))]
 
 
 def size_of(what):
@@ -56,7 +60,8 @@ class Blocks:
         jumps = {i: code.labels[operands[0]] for i, (word, operands, _) in enumerate(code.rows)
                  if word.startswith(("s_branch", "s_cbranch"))}
         starts = sorted({0, *jumps.values(), *(i + 1 for i in jumps)} & set(range(len(code.rows))))
-        self.rows = {start: range(start, end) for start, end in zip(starts, [*starts[1:], len(code.rows)])}
+        self.rows = {start: range(start, end) for start,
+                     end in zip(starts, [*starts[1:], len(code.rows)])}
         self.next = {}
         for start, rows in self.rows.items():
             word = code.rows[rows[-1]][0]
@@ -103,9 +108,12 @@ class Blocks:
             if len(found) == 1 and not found & self.next[min(found)]:
                 continue
             # Of two ways in, as a peeled first round has them, the one that all rounds pass.
-            entries = {to for node in self.rows if node not in found for to in self.next[node]} & found or {min(found)}
-            head = min(entries, key=lambda entry: (max(map(len, self.components(found - {entry})), default=0), entry))
-            kept, self.next = self.next, {node: ways - {head} if node in found else ways for node, ways in self.next.items()}
+            entries = {to for node in self.rows if node not in found
+                       for to in self.next[node]} & found or {min(found)}
+            head = min(entries, key=lambda entry: (max(map(len, self.components(found - {entry})),
+                                                       default=0), entry))
+            kept, self.next = self.next, {node: ways - {head} if node in found else ways for node,
+                                          ways in self.next.items()}
             inner = list(self.loops(found))
             self.next = kept
             yield head, found, [blocks for _, blocks, _ in inner]
@@ -127,8 +135,8 @@ def moving(code):
 
 
 def walk(code, first, rows, has_loads):
-    """All ways through a loop. (its places where a store waits for one of the same round, and the most bytes of loads and of stores
-    that are on the way where it waits)"""
+    """All ways through a loop. (its places where a store waits for one of the same round, and the
+    most bytes of loads and of stores that are on the way where it waits)"""
     rounds = 2 # the first begins with nothing on the way
     todo, seen, bad, most = [(first, 0, (), False)], set(), set(), [0, 0]
     while todo and len(seen) < STATES:
@@ -146,7 +154,8 @@ def walk(code, first, rows, has_loads):
         elif (left := counted(line)) is not None:
             for k, kind in enumerate(("load", "store")):
                 most[k] = max(most[k], sum(bytes_ for what, bytes_, _ in queue if what == kind))
-            done, queue = queue[:len(queue) - left], queue[max(len(queue) - left, 0):] if left else ()
+            done, queue = queue[:len(queue) - left], queue[
+                max(len(queue) - left, 0):] if left else ()
             waited = waited or any(kind == "store" and own for kind, _, own in done)
         ways = []
         if word.startswith(("s_branch", "s_cbranch")):
@@ -156,8 +165,10 @@ def walk(code, first, rows, has_loads):
         for to in ways:
             if to == first:
                 if turn + 1 < rounds:
-                    # Where nothing is loaded, there is nothing that a store of any round would have to wait for.
-                    todo.append((first, turn + 1, tuple((kind, b, own and not has_loads) for kind, b, own in queue),
+                    # Where nothing is loaded, there is nothing that a store of any round would have
+                    # to wait for.
+                    todo.append((first, turn + 1, tuple((kind, b, own and not has_loads) for kind,
+                                                        b, own in queue),
                                  waited and not has_loads))
             elif to in rows:
                 todo.append((to, turn, queue, waited))
@@ -172,7 +183,8 @@ def waits(code):
 
 
 def most(code):
-    """The most bytes of loads and of stores that a lane has on the way where one of its loops waits."""
+    """The most bytes of loads and of stores that a lane has on the way where one of its loops
+    waits."""
     loads = stores = 0
     for head, rows, has_loads in moving(code):
         if has_loads:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """What the compilers make of the tile engine's main loops: gemm.py ARCH [--update] -I FOLDER...
 
-Of the loop over k it counts the clocks in which a SIMD's matrix unit works and the issue slots of all other instructions, of four
-clocks each: the share of the first is what one wave could reach if nothing ever waited. gemm.tsv has what was seen last."""
+Of the loop over k it counts the clocks in which a SIMD's matrix unit works and the issue slots of
+all other instructions, of four clocks each: the share of the first is what one wave could reach if
+nothing ever waited. gemm.tsv has what was seen last."""
 
 import argparse
 import os
@@ -22,7 +23,8 @@ COLUMNS = ("mfma", "other", "share", "vgprs", "lds")
 # Clocks, by AMD's instruction set guides: four for each pass.
 CLOCKS = {"gfx90a": {"32x32x8": 64, "32x32x2": 64}, "gfx942": {"32x32x8": 32, "32x32x2": 64},
           "gfx950": {"32x32x16": 32, "32x32x64": 64, "32x32x2": 64}}
-# Of a kernel: at most that many VGPRs (256: two waves a SIMD) and bytes of LDS, and at least that share of clocks in percent.
+# Of a kernel: at most that many VGPRs (256: two waves a SIMD) and bytes of LDS, and at least that
+# share of clocks in percent.
 KERNELS = {
     "small_bf16": (256, 32768, 75),
     "large_bf16": (256, 65536, 75),
@@ -38,7 +40,8 @@ KERNELS = {
     "small_fp8": (512, 65536, 75),
     "large_fp8": (512, 131072, 75),
 }
-# gfx950's operands go straight to LDS, which has 160 KiB, in two stages; a wave a SIMD then fills it, and has all registers.
+# gfx950's operands go straight to LDS, which has 160 KiB, in two stages; a wave a SIMD then fills
+# it, and has all registers.
 MOST = {"gfx950": {"small": (512, 65536), "large": (512, 131072)}}
 
 
@@ -66,15 +69,20 @@ def measure(arch, code, facts):
 def errors_of(name, arch, got, facts, loop):
     vgprs, lds, share = KERNELS[name]
     vgprs, lds = MOST.get(arch, {}).get(name.split("_")[0], (vgprs, lds))
-    errors = [f"{field} is {facts[field]}, not 0" for field in ("vgpr_spill_count", "private_segment_fixed_size") if int(facts[field])]
-    # Scalars that the epilogue's many cases push into lanes of a vector register may stay there, but not in this loop.
-    errors += [f"a spilled scalar in the main loop: {row}" for row in loop if re.match(r"v_(read|write)lane", row)
+    errors = [f"{field} is {facts[field]}, not 0"
+              for field in ("vgpr_spill_count", "private_segment_fixed_size") if int(facts[field])]
+    # Scalars that the epilogue's many cases push into lanes of a vector register may stay there,
+    # but not in this loop.
+    errors += [f"a spilled scalar in the main loop: {row}"
+               for row in loop if re.match(r"v_(read|write)lane", row)
                and not name.startswith("gather")]
-    errors += [f"{got[what]} {what}, and {most} are there" for what, most in (("vgprs", vgprs), ("lds", lds)) if got[what] > most]
+    errors += [f"{got[what]} {what}, and {most} are there" for what,
+               most in (("vgprs", vgprs), ("lds", lds)) if got[what] > most]
     if got["share"] < share:
         errors.append(f"matrix instructions have {got['share']}% of the clocks, not {share}%")
     # In the wide ones the loads of the next stage come before the work that hides them.
-    first = {word: next(i for i, row in enumerate(loop) if row.startswith(word)) for word in ("global_load", "v_mfma")}
+    first = {word: next(i for i, row in enumerate(loop) if row.startswith(word))
+             for word in ("global_load", "v_mfma")}
     if not name.startswith("gather") and first["global_load"] > first["v_mfma"]:
         errors.append("a matrix instruction comes before the loads of the next stage")
     return errors
@@ -87,7 +95,8 @@ def main():
     parser.add_argument("-I", action="append", default=[], dest="folders")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        version, text = isa.assembly(args.arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, HERE / "gemm.hip")
+        version, text = isa.assembly(args.arch, ["-I" + os.path.abspath(f) for f in args.folders],
+                                     folder, HERE / "gemm.hip")
     bodies = {m[1]: m[0] for m in re.finditer(r"^(\w+):\s.*?^\.Lfunc_end", text, re.S | re.M)}
     table = isa.read_table(TABLE, COLUMNS)
     known, bad = any(key[1:] == (args.arch, version) for key in table), 0
@@ -97,10 +106,12 @@ def main():
         if args.update:
             table[key] = got
         elif known:
-            errors += [f"{what} is {got[what]}, and gemm.tsv says {table[key][what]}" for what in ("mfma", "other", "vgprs", "lds")
+            errors += [f"{what} is {got[what]}, and gemm.tsv says {table[key][what]}"
+                       for what in ("mfma", "other", "vgprs", "lds")
                        if got[what] > table[key][what]]
         bad += bool(errors)
-        print(f"{args.arch} {version}: {name}: " + ", ".join(f"{what} {got[what]}" for what in COLUMNS))
+        print(f"{args.arch} {version}: {name}: "
+              + ", ".join(f"{what} {got[what]}" for what in COLUMNS))
         for error in errors:
             print(f"{args.arch} {version}: {name}: {error}")
     if args.update:

@@ -1,26 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What no code for gfx9 may hold, because compilers cannot see it in inline assembly, or get it wrong:
+"""What no code for gfx9 may hold, because compilers cannot see it in inline assembly, or get it
+wrong:
 
 hazards.py ARCH -I FOLDER... SOURCE...    of sources, compiled here
 hazards.py --ring ...                     the same, for a build that has other nodes
 hazards.py --objects OBJECT...            of all code objects in what a build made
 
-- A store of more than 8 bytes takes its data from the registers late: a vector instruction that writes one of them in the next wait
-  state (gfx90a), or the next two (gfx942, gfx950), changes what is stored. LLVM keeps them apart (D123687, GCNHazardRecognizer),
-  but not from stores in inline assembly.
-- buffer_wbl2 begins to write the L2 back; until s_waitcnt vmcnt(0) it is not done, and no store or atomic may follow. clang 19
-  leaves the wait out for gfx942 where it knows of no store.
-- A wave's s_waitcnt is for its own stores, and s_barrier waits for none (clang 15 waits before it, clang 19 does not): what other
-  waves stored before a barrier may still be under way when one of them releases. They have to wait themselves, before the barrier.
-  Looked for at releases for this GPU, with which workgroups hand over to each other; those for all may be of a report, which has
-  no others' stores. Nor has the ring's, which hands on what the host stored.
-- What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads pass by the caches, where lines may
-  lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
-- A store that waits for another of the same round of its loop, and a loop that has too little on the way, see flight.py.
+- A store of more than 8 bytes takes its data from the registers late: a vector instruction that
+  writes one of them in the next wait state (gfx90a), or the next two (gfx942, gfx950), changes what
+  is stored. LLVM keeps them apart (D123687, GCNHazardRecognizer), but not from stores in inline
+  assembly.
+- buffer_wbl2 begins to write the L2 back; until s_waitcnt vmcnt(0) it is not done, and no store or
+  atomic may follow. clang 19 leaves the wait out for gfx942 where it knows of no store.
+- A wave's s_waitcnt is for its own stores, and s_barrier waits for none (clang 15 waits before it,
+  clang 19 does not): what other waves stored before a barrier may still be under way when one of
+  them releases. They have to wait themselves, before the barrier. Looked for at releases for this
+  GPU, with which workgroups hand over to each other; those for all may be of a report, which has no
+  others' stores. Nor has the ring's, which hands on what the host stored.
+- What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads
+  pass by the caches, where lines may lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
+- A store that waits for another of the same round of its loop, and a loop that has too little on
+  the way, see flight.py.
 - A kernel that calls a function takes all registers and a stack.
-- The library's kernels and the examples' know that all they touch is global memory: a flat access asks the LDS, too, and is waited
-  for with it. They spill nothing, and no array of theirs is private memory; expect.py has what is left, a row each.
+- The library's kernels and the examples' know that all they touch is global memory: a flat access
+  asks the LDS, too, and is waited for with it. They spill nothing, and no array of theirs is
+  private memory; expect.py has what is left, a row each.
 Status 77: no compiler here knows the GPU."""
 
 import argparse
@@ -41,10 +46,15 @@ from expect import LEFT  # noqa: E402
 
 MAGIC, MACHINE = b"__CLANG_OFFLOAD_BUNDLE__", 224 # of ELF: AMDGPU
 WIDE = re.compile(r"(global|flat|scratch|buffer|tbuffer)_(store_.*|atomic_\w*cmpswap_x2)\b")
-WRITES = re.compile(r"(global|flat|scratch|buffer|tbuffer|ds)_(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
-FROM_PEER = re.compile(r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
+WRITES = re.compile(
+    r"(global|flat|scratch|buffer|tbuffer|ds)_"
+    r"(store|write|atomic|add|sub|and|or|xor|inc|dec|min|max|wrxchg|cmpst)")
+FROM_PEER = re.compile(
+    r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|"
+    r"(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
 OURS = re.compile(r"_ZN5shmem(7kernels|4gemm)")
-COSTS = {"vgpr_spill_count": "spilled vector registers", "sgpr_spill_count": "scalars in lanes of a vector register",
+COSTS = {"vgpr_spill_count": "spilled vector registers",
+         "sgpr_spill_count": "scalars in lanes of a vector register",
          "private_segment_fixed_size": "bytes of private memory"}
 DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
@@ -86,7 +96,8 @@ class Code(flight.Code):
             if len(data) < 3 or (word[0] in "bt" and re.match(r"s\d", operands[3])):
                 continue
             for other, into, text in self.after(i, 1 if arch == "gfx90a" else 2):
-                if other.startswith("v_") and data & (registers(into[0]) | (registers(into[1]) if "swap" in other else set())):
+                if other.startswith("v_") and data & (
+                    registers(into[0]) | (registers(into[1]) if "swap" in other else set())):
                     yield f"{line} / {text}"
 
     def unfinished(self):
@@ -120,8 +131,9 @@ class Code(flight.Code):
                 yield line
 
     def left_behind(self):
-        """Stores, a barrier, and a release that may not have them, on any way. A state: this wave has stores under way; others
-        may have some from before a barrier; this wave, and so the others, has waited since that barrier."""
+        """Stores, a barrier, and a release that may not have them, on any way. A state: this wave
+        has stores under way; others may have some from before a barrier; this wave, and so the
+        others, has waited since that barrier."""
         seen, todo = set(), [(0, (False, False, False))]
         found = set()
         while todo:
@@ -152,32 +164,41 @@ class Code(flight.Code):
 def costs(arch, name, facts): # name: the object's and the kernel's
     """What a kernel takes beyond what it may."""
     for field, what in COSTS.items():
-        most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch) and re.search(row, name)), default=0)
+        most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch)
+                    and re.search(row, name)), default=0)
         if int(facts.get(field, 0)) > most:
             yield f"{facts[field]} {what}, not {most}"
 
 
 def moves(where, name):
-    """The library's kernels, not products with a program's own last step, nor loops of tests and examples."""
+    """The library's kernels, not products with a program's own last step, nor loops of tests and
+    examples."""
     return OURS.match(name) and Path(where).stem in ("kernels", "coll", "reduce", "matmul")
 
 
 def look(arch, where, functions, facts, ours, ring=False):
-    """Prints what is wrong; how many instructions were looked at, and how many places are bad. ours: names of kernels that must
-    cost nothing."""
+    """Prints what is wrong; how many instructions were looked at, and how many places are bad.
+    ours: names of kernels that must cost nothing."""
     count = bad = 0
     for name, lines in functions:
         code = Code(lines)
         count += len(code.rows)
         for what, places in (("data of a wide store is overwritten", code.overwritten(arch)),
                              ("a write-back of the L2 is not waited for", code.unfinished()),
-                             ("other waves' stores may be under way at a release", () if ring else code.left_behind()),
-                             ("another PE's memory is read from a cache", code.cached(arch) if FROM_PEER.search(name) else ()),
-                             ("a store waits for another of its round", flight.waits(code) if moves(where, name) else ()),
-                             ("too little is on the way", flight.too_little(arch, name, code) if moves(where, name) else ()),
+                             ("other waves' stores may be under way at a release",
+                              () if ring else code.left_behind()),
+                             ("another PE's memory is read from a cache", code.cached(arch)
+                              if FROM_PEER.search(name) else ()),
+                             ("a store waits for another of its round", flight.waits(code)
+                              if moves(where, name) else ()),
+                             ("too little is on the way", flight.too_little(arch, name, code)
+                              if moves(where, name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
-                             ("a flat access", [row for row in lines if row.startswith("flat_")] if ours(name) else ()),
-                             ("registers", costs(arch, f"{where}{' with ring' * ring}: {name}", facts[name]) if ours(name) and name in facts else ())):
+                             ("a flat access", [row for row in lines if row.startswith("flat_")]
+                              if ours(name) else ()),
+                             ("registers",
+                              costs(arch, f"{where}{' with ring' * ring}: {name}", facts[name])
+                              if ours(name) and name in facts else ())):
             places = list(places)
             bad += len(places)
             if places:
@@ -209,12 +230,15 @@ def disassembler():
 
 
 def of_object(tool, elf):
-    text = subprocess.run([tool, "-d", "--no-show-raw-insn", elf], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([tool, "-d", "--no-show-raw-insn", elf], capture_output=True, text=True,
+                          check=True).stdout
     for m in re.finditer(r"^[0-9a-f]+ <(\S+)>:\n(.*?)(?=^$|\Z)", text, re.S | re.M):
         rows, targets = [], set()
         for row in m[2].splitlines():
             line, _, comment = row.partition("//")
-            line, place = re.sub(r"\s+", " ", line.strip()), int((re.match(r"\s*([0-9A-F]+)", comment) or ["", "0"])[1], 16)
+            line, place = re.sub(r"\s+", " ",
+                                 line.strip()), int((re.match(r"\s*([0-9A-F]+)", comment)
+                                                     or ["", "0"])[1], 16)
             if re.match(r"s_c?branch", line):
                 to = re.search(r"<\S+\+0x([0-9a-f]+)>", comment)
                 rows.append((place, line.split(" ")[0], int(to[1], 16) if to else 0))
@@ -247,19 +271,25 @@ def main():
                 for arch, data in code_objects(Path(path).read_bytes()):
                     elf = Path(folder) / "code.elf"
                     elf.write_bytes(data)
-                    notes = subprocess.run([tool.replace("objdump", "readelf"), "--notes", elf], capture_output=True, text=True,
+                    notes = subprocess.run([tool.replace("objdump", "readelf"), "--notes", elf],
+                                           capture_output=True, text=True,
                                            check=True).stdout
-                    count, places = look(arch, path, of_object(tool, elf), isa.facts_of(notes), OURS.match)
+                    count, places = look(arch, path, of_object(tool, elf), isa.facts_of(notes),
+                                         OURS.match)
                     done[arch], bad = done.get(arch, 0) + count, bad + places
         else:
             arch, *sources = args.what
             for source in sources:
-                _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders], folder, source, one_node=not args.ring)
+                _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders],
+                                       folder, source, one_node=not args.ring)
                 facts = {name: some for name, (_, some) in isa.kernels(text).items()}
-                ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(source).resolve().parents else lambda _: True
-                count, places = look(arch, Path(source).name, flight.of_assembly(text), facts, ours, args.ring)
+                ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(
+                    source).resolve().parents else lambda _: True
+                count, places = look(arch, Path(source).name, flight.of_assembly(text), facts, ours,
+                                     args.ring)
                 done[arch], bad = done.get(arch, 0) + count, bad + places
-    print(", ".join(f"{arch}: {count} instructions" for arch, count in done.items()) + f", {bad} bad places")
+    print(", ".join(f"{arch}: {count} instructions" for arch,
+                    count in done.items()) + f", {bad} bad places")
     sys.exit(bad != 0 or not done)
 
 

@@ -24,9 +24,12 @@ def case_left():
     """When oshrun returns, no process of a failed job is there, whatever it ignores, and one
     line says what happened."""
     for how, status in ("exit 3", 3), ("kill -9 $$", 137), ("kill -ABRT $$", 134):
-        body = (f'trap "" TERM INT HUP; echo $$ >{TMP}/$PMIX_RANK; [ "$PMIX_RANK" = 1 ] || {{ sleep 60; sleep 60; }}\n'
+        body = (
+            f'trap "" TERM INT HUP; echo $$ >{TMP}/$PMIX_RANK; [ "$PMIX_RANK" = 1 ] || {{ sleep '
+            f'60; sleep 60; }}\n'
                 f"until [ -s {TMP}/0 ] && [ -s {TMP}/2 ]; do sleep 0.02; done; sleep 0.1; {how}")
-        done = subprocess.run([OSHRUN, "-n", "3", "sh", "-c", body], env=ENV, text=True, capture_output=True)
+        done = subprocess.run([OSHRUN, "-n", "3", "sh", "-c", body], env=ENV, text=True,
+                              capture_output=True)
         pids = [(TMP / str(r)).read_text().strip() for r in range(3)]
         left = [p for p in pids if os.path.exists(f"/proc/{p}")]
         assert not left and done.returncode == status, (how, left, done)
@@ -42,42 +45,60 @@ def case_notices():
     """Launchers tell of a failure among what PEs write: that alone becomes our line, the rest comes
     through as it is."""
     rule = "-" * 74 + "\n"
-    status = ("prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. "
-              "The first process to do so was:\n\n   Process name: [prterun-vm-{}@1,12]\n   Exit code:    5\n")
-    signaled = "prterun noticed that process rank 3 with PID 2020 on node vm exited on\nsignal 9 (Killed).\n"
+    status = (
+        "prterun detected that one or more processes exited with non-zero status,\nthus causing "
+        "the job to be terminated. "
+              "The first process to do so was:\n\n   Process name: [prterun-vm-{}@1,12]\n   Exit "
+              "code:    5\n")
+    signaled = ("prterun noticed that process rank 3 with PID 2020 on node vm exited on\nsignal 9 "
+                "(Killed).\n")
     other = rule + "There are not enough slots available in the system\n" + rule
     table = "a table\n" + rule + "1 2 3\n" + rule + rule + "---- 4 -----\n\n" + rule
     for n, (block, line) in enumerate([
-        (status, "PE 12 ended with status 5"), ("\n" + status, "PE 12 ended with status 5"), # PRRTE 3, PRRTE 5
-        (signaled, "PE 3 was ended by signal 9 (Killed)"), ("\n" + signaled, "PE 3 was ended by signal 9 (Killed)"),
+        # PRRTE 3, PRRTE 5
+        (status, "PE 12 ended with status 5"), ("\n" + status, "PE 12 ended with status 5"),
+        (signaled, "PE 3 was ended by signal 9 (Killed)"),
+        ("\n" + signaled, "PE 3 was ended by signal 9 (Killed)"),
     ]):
-        for text in "", "text\n", table, other + table, "unfinished", table + "unfinished -- ", rule[:40]:
+        for text in ("", "text\n", table, other + table, "unfinished", table + "unfinished -- ",
+                     rule[:40]):
             for cut in 0, 1, 30, 60, 100, 160: # written in two parts
                 whole = text + rule + block + rule
                 (TMP / "one").write_text(whole[:cut])
                 (TMP / "two").write_text(whole[cut:])
-                script(TMP / "bin" / "prterun", f"cat {TMP}/one >&2; sleep 0.0{cut % 4}; cat {TMP}/two >&2; exit 5\n")
+                script(TMP / "bin" / "prterun",
+                       f"cat {TMP}/one >&2; sleep 0.0{cut % 4}; cat {TMP}/two >&2; exit 5\n")
                 if cut and n and text != table:
                     continue
-                said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
-                assert said == text + "\n" * (text[-1:] not in ("", "\n")) + f"oshrun: {line}\n", (text, block, cut, said)
+                said = run(OSHRUN, "-n", 2, "true", status=5,
+                           SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
+                assert said == text + "\n" * (text[-1:] not in ("", "\n")) + f"oshrun: {line}\n", (
+                    text, block, cut, said)
     # What launchers say where nothing is wrong.
-    script(TMP / "bin" / "prterun", "cat >&2 <<'!'\nof a PE\n[hub:00037] plm:rsh: Warning: setpgid(42,42) failed in parent with "
-           "errno=Permission denied(13)\n[warn] Epoll MOD(1) on fd 19 failed. Old events were 6; read change was 0 (none); write change "
-           "was 2 (del); close change was 0 (none): Bad file descriptor\n[warn] of a PE\n!\nexit 5\n")
+    script(TMP / "bin" / "prterun",
+           "cat >&2 <<'!'\nof a PE\n[hub:00037] plm:rsh: Warning: setpgid(42,42) failed in parent "
+           "with "
+           "errno=Permission denied(13)\n[warn] Epoll MOD(1) on fd 19 failed. Old events were 6; "
+           "read change was 0 (none); write change "
+           "was 2 (del); close change was 0 (none): Bad file descriptor\n[warn] of a PE\n!\nexit "
+           "5\n")
     said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
     assert said == "of a PE\n[warn] of a PE\n", said
     # What never becomes a notice comes before the end.
     script(TMP / "bin" / "prterun", f"printf '%s' '{rule}' >&2; sleep 60\n")
-    job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(TMP / "bin" / "prterun")},
+    job = subprocess.Popen([OSHRUN, "-n", "1", "true"],
+                           env={**ENV, "SHMEM_LAUNCHER": str(TMP / "bin" / "prterun")},
                            stderr=subprocess.PIPE, text=True)
     assert job.stderr.readline() == rule
     # Nobody reads any more: the job goes on, and a signal still ends it.
     job.stderr.close()
     job.terminate()
     assert job.wait(20) != 0
-    much = script(TMP / "bin" / "prterun", f"dd if=/dev/zero bs=1M count=4 2>/dev/null | tr '\\0' x >&2; echo >{TMP}/through\n")
-    job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(much)}, stderr=subprocess.PIPE)
+    much = script(TMP / "bin" / "prterun",
+                  "dd if=/dev/zero bs=1M count=4 2>/dev/null | tr '\\0' x >&2; echo "
+                  f">{TMP}/through\n")
+    job = subprocess.Popen([OSHRUN, "-n", "1", "true"], env={**ENV, "SHMEM_LAUNCHER": str(much)},
+                           stderr=subprocess.PIPE)
     time.sleep(0.3)
     assert not (TMP / "through").exists() and job.poll() is None # a full pipe, not memory, holds it
     job.stderr.close()
@@ -86,7 +107,8 @@ def case_notices():
 
 def case_killed():
     """kill -9 of oshrun ends the job too."""
-    job = subprocess.Popen([OSHRUN, "-n", "2", "sh", "-c", f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"], env=ENV)
+    job = subprocess.Popen([OSHRUN, "-n", "2", "sh", "-c",
+                            f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"], env=ENV)
     ranks = [TMP / str(r) for r in range(2)]
     while not all(r.exists() and r.read_text().endswith("\n") for r in ranks):
         time.sleep(0.02)
@@ -99,13 +121,18 @@ def case_killed():
 
 
 def case_why():
-    """PEs go with their launcher, and one may see its neighbour go before it goes itself: what it says then is true, and not
-    why the job ends. Where the launcher does not end so, it is; and so is all else that a PE says."""
-    launcher = script(TMP / "bin" / "prterun", f'[ ! -s {TMP}/word ] || cat {TMP}/word >"${{OSHRUN_WORD%% *}}"; eval "$(cat {TMP}/end)"\n')
+    """PEs go with their launcher, and one may see its neighbour go before it goes itself: what it
+    says then is true, and not why the job ends. Where the launcher does not end so, it is; and so
+    is all else that a PE says."""
+    launcher = script(TMP / "bin" / "prterun",
+                      f'[ ! -s {TMP}/word ] || cat {TMP}/word >"${{OSHRUN_WORD%% *}}"; eval "$(cat '
+                      f'{TMP}/end)"\n')
     lost = "oshrun: the launcher was ended by signal 9 (Killed), and the job with it\n"
-    died, wrong = "shmem: PE 0: PE 1 (process 7) has died\n", "shmem: PE 1: shmem_p: pe = 9: the program has PEs 0 to 1\n"
+    died = "shmem: PE 0: PE 1 (process 7) has died\n"
+    wrong = "shmem: PE 1: shmem_p: pe = 9: the program has PEs 0 to 1\n"
     for word, end, status, line in [
-        ("", "kill -9 $$", 137, lost), (died, "kill -9 $$", 137, lost), (died, "exit 1", 1, died), (wrong, "kill -9 $$", 137, wrong),
+        ("", "kill -9 $$", 137, lost), (died, "kill -9 $$", 137, lost), (died, "exit 1", 1, died),
+        (wrong, "kill -9 $$", 137, wrong),
         (wrong, "exit 1", 1, wrong),
     ]:
         (TMP / "word").write_text(word)
@@ -117,18 +144,21 @@ def case_why():
 def case_session():
     """Nothing is left of a launcher that dies itself, and the status says so."""
     kind = launcher_kind()
-    setting = "OMPI_MCA_orte_tmpdir_base" if "orte" in kind else "PRTE_MCA_prte_tmpdir_base" if "prte" in kind else sys.exit(77)
+    setting = ("OMPI_MCA_orte_tmpdir_base" if "orte" in kind
+               else "PRTE_MCA_prte_tmpdir_base" if "prte" in kind else sys.exit(77))
     for name in ("TMPDIR", setting):
         base = TMP / name
         base.mkdir()
         file = base / "launcher"
-        job = subprocess.Popen([OSHRUN, "-n", "1", "sh", "-c", f"echo $PPID >{file}; exec sleep 60"], env={**ENV, name: str(base)},
+        job = subprocess.Popen([OSHRUN, "-n", "1", "sh", "-c",
+                                f"echo $PPID >{file}; exec sleep 60"], env={**ENV, name: str(base)},
                                stderr=subprocess.PIPE, text=True)
         while not (file.exists() and file.read_text().endswith("\n")):
             time.sleep(0.02)
         assert len(list(base.iterdir())) == 2, list(base.iterdir())
         os.kill(int(file.read_text()), signal.SIGKILL)
-        assert job.wait(20) == 137 and list(base.iterdir()) == [file], (name, job.returncode, list(base.iterdir()))
+        assert job.wait(20) == 137 and list(base.iterdir()) == [file], (
+            name, job.returncode, list(base.iterdir()))
 
 
 def case_folder():
@@ -136,7 +166,8 @@ def case_folder():
     if "orte" not in launcher_kind():
         sys.exit(77)
     top = TMP / f"ompi.{socket.gethostname().split('.')[0]}.{os.geteuid()}"
-    others = "import os, sys\nwhile True:\n  for f in os.mkdir, os.rmdir:\n    try: f(sys.argv[1])\n    except OSError: pass\n"
+    others = ("import os, sys\nwhile True:\n  for f in os.mkdir, os.rmdir:\n    try: "
+              "f(sys.argv[1])\n    except OSError: pass\n")
     with subprocess.Popen([sys.executable, "-c", others, top]) as other:
         try:
             for _ in range(20):
@@ -148,9 +179,12 @@ def case_folder():
 
 def case_children():
     """Processes that a shell had started before it became oshrun are not the job's."""
-    got = run("sh", "-c", f'sleep 9 >/dev/null 2>&1 & echo $!; exec "{OSHRUN}" -n 1 sh -c "sleep 0.2; exit 0"').split()
+    got = run("sh", "-c",
+              f'sleep 9 >/dev/null 2>&1 & echo $!; '
+              f'exec "{OSHRUN}" -n 1 sh -c "sleep 0.2; exit 0"').split()
     assert alive(got[0])
-    done = subprocess.run(["sh", "-c", f'sleep 9 >/dev/null 2>&1 & echo $!; exec "{OSHRUN}" -n 1 sh -c "exit 3"'], env=ENV, text=True,
+    done = subprocess.run(["sh", "-c", 'sleep 9 >/dev/null 2>&1 & echo $!; '
+                           f'exec "{OSHRUN}" -n 1 sh -c "exit 3"'], env=ENV, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert done.returncode == 3 and alive(done.stdout.split()[0])
     for pid in got[0], done.stdout.split()[0]:
@@ -159,7 +193,8 @@ def case_children():
 
 def case_interrupt():
     for sig in signal.SIGINT, signal.SIGTERM:
-        job = subprocess.Popen([OSHRUN, "-n", "4", "sh", "-c", f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"],
+        job = subprocess.Popen([OSHRUN, "-n", "4", "sh", "-c",
+                                f"echo $$ >{TMP}/$PMIX_RANK; exec sleep 60"],
                                env=ENV, stderr=subprocess.DEVNULL)
         ranks = [TMP / str(r) for r in range(4)]
         while not all(r.exists() and r.read_text().endswith("\n") for r in ranks):

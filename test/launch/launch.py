@@ -3,7 +3,9 @@
 in the environment. Cases without 'program' in their name need no library, only a launcher."""
 
 import json
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,14 +17,16 @@ from pathlib import Path
 OSHRUN, BUILD, HERE = os.environ["OSHRUN"], os.environ["BUILD"], Path(__file__).parent
 TMP = Path(tempfile.mkdtemp(prefix="launch-"))
 # Meson sets LD_LIBRARY_PATH, which would hide a wrong rpath.
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
+ENV = {k: v for k, v in os.environ.items()
+       if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
 if "SHMEM_LAUNCHER" in os.environ: # the launcher to test with
     ENV["SHMEM_LAUNCHER"] = os.environ["SHMEM_LAUNCHER"]
 
 
 def run(*argv, status=0, **env):
     """Runs a command, checks its status (None: any but 0), returns its stdout, or else stderr."""
-    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True, capture_output=True)
+    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True,
+                          capture_output=True)
     good = done.returncode != 0 if status is None else done.returncode == status
     assert good, f"{argv}: status {done.returncode}, not {status}\n{done.stdout}{done.stderr}"
     return done.stdout if status == 0 else done.stderr
@@ -37,7 +41,8 @@ def script(path, text):
 
 def fake(name="fake", says=""):
     """A launcher that prints its arguments, one a line."""
-    return script(TMP / "bin" / name, f'[ "$1" = --version ] && echo "{says}" && exit\n' "printf '%s\\n' ${0##*/} \"$@\"\n")
+    return script(TMP / "bin" / name, f'[ "$1" = --version ] && echo "{says}" && exit\n'
+                  "printf '%s\\n' ${0##*/} \"$@\"\n")
 
 
 def one_line(text, *parts):
@@ -50,7 +55,8 @@ def case_status():
 
 
 def case_signal():
-    run(OSHRUN, "-n", 3, "sh", "-c", '[ "$PMIX_RANK" = 1 ] && kill -SEGV $$; sleep 0.1', status=None)
+    run(OSHRUN, "-n", 3, "sh", "-c", '[ "$PMIX_RANK" = 1 ] && kill -SEGV $$; sleep 0.1',
+        status=None)
 
 
 def case_count():
@@ -59,7 +65,8 @@ def case_count():
 
 
 def case_pass_through():
-    argv = ["--new-option", "-n", "2", "--map-by", "x", "--", "prog", "-n", "0", "a  b", "", "*", "-h"]
+    argv = ["--new-option", "-n", "2", "--map-by", "x", "--", "prog", "-n", "0", "a  b", "", "*",
+            "-h"]
     got = run(OSHRUN, *argv, SHMEM_LAUNCHER=str(fake())).split("\n")[1:-1]
     assert got == argv, got
     got = run(OSHRUN, "-np", 2, "prog", SHMEM_LAUNCHER=f"{fake()} --mca a b").split("\n")[1:-1]
@@ -102,15 +109,22 @@ def case_launcher_choice():
     options_of = lambda words: words[:words.index("/bin/sh")] + words[-1:]
     state = ["-x", "OSHRUN_STATE"]
     got = options_of(got)
-    assert got[:7] == ["prterun", "-x", "SHMEM_X", *state, "--map-by", "slot:OVERSUBSCRIBE"] and got[7] == "--bind-to" and got[9:] == ["prog"], got
-    for options in ["--map-by", "core", "--bind-to", "core"], ["-N", "2", "--bind-to", "none"]: # given twice they would be an error
-        assert options_of(run(OSHRUN, *options, "prog", **empty).split()) == ["prterun", *state, *options, "prog"]
-    for policies in "PRTE_MCA_mapby PRTE_MCA_bindto", "PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_policy":
-        assert options_of(first(**dict.fromkeys(policies.split(), "core"))) == ["prterun", *state, "prog"]
+    assert got[:7] == ["prterun", "-x", "SHMEM_X", *state, "--map-by",
+                       "slot:OVERSUBSCRIBE"] and got[7] == "--bind-to" and got[9:] == ["prog"], got
+    # Given twice they would be an error
+    for options in ["--map-by", "core", "--bind-to", "core"], ["-N", "2", "--bind-to", "none"]:
+        assert options_of(run(OSHRUN, *options, "prog",
+                              **empty).split()) == ["prterun", *state, *options, "prog"]
+    for policies in (("PRTE_MCA_mapby", "PRTE_MCA_bindto"),
+                     ("PRTE_MCA_rmaps_default_mapping_policy",
+                      "PRTE_MCA_hwloc_default_binding_policy")):
+        assert options_of(first(**dict.fromkeys(policies,
+                                                "core"))) == ["prterun", *state, "prog"]
     # Where an option is not known, the program may be its value, and is started as it is.
     assert run(OSHRUN, "--new-option", "prog", **empty).split()[-2:] == ["--new-option", "prog"]
     assert first(SHMEM_LAUNCHER="srun") == ["srun", "prog"]
-    assert run(OSHRUN, "--stdin", 0, "prog", SHMEM_LAUNCHER="srun", **empty).split() == ["srun", "--input=0", "prog"]
+    assert run(OSHRUN, "--stdin", 0, "prog", SHMEM_LAUNCHER="srun",
+               **empty).split() == ["srun", "--input=0", "prog"]
 
 
 def case_which():
@@ -133,7 +147,8 @@ def case_shmem_info():
     exe = TMP / "hello"
     run(f"{BUILD}/tools/oshcc", '-DWORDS="x"', HERE / "hello.c", "-o", exe)
     # A bad value is marked in both forms with the line that a program ends with.
-    bad = {"SHMEM_SYMMETRIC_SIZE": "1x", "SHMEM_HEAP": "hot", "SHMEM_P2P": "2", "SHMEM_CHECK": "\udcff\"\n"}
+    bad = {"SHMEM_SYMMETRIC_SIZE": "1x", "SHMEM_HEAP": "hot", "SHMEM_P2P": "2",
+           "SHMEM_CHECK": "\udcff\"\n"}
     for name, value in bad.items():
         env = {name: value, "SHMEM_LAUNCHER": "absent"}
         done = subprocess.run([info, "--json"], env={**ENV, **env}, capture_output=True)
@@ -142,7 +157,8 @@ def case_shmem_info():
         assert [n for n, row in rows.items() if "error" in row] == [name] and rows[name]["set"]
         if value.isascii():
             assert rows[name]["value"] == value
-            assert f"    error: {rows[name]['error']}\n" in subprocess.run([info], env={**ENV, **env}, text=True,
+            assert f"    error: {rows[name]['error']}\n" in subprocess.run(
+                [info], env={**ENV, **env}, text=True,
                                                                          capture_output=True).stdout
             assert rows[name]["error"] in run(exe, status=1, **env)
     for argv in ["-x"], ["--json", "more"]:
@@ -155,12 +171,14 @@ def case_devices():
     gpus = json.loads(run(info, "--json", **seen))["gpus"]
     assert gpus["visible"] == 3 and [d["device"] for d in gpus["devices"]] == [0, 1, 2]
     for d in gpus["devices"]:
-        assert d["memory"] >= d["memory_free"] > 0 and d["wave_size"] == 64 and d["compute_units"] > 0
+        assert d["memory"] >= d["memory_free"] > 0 and d["wave_size"] == 64 and d[
+            "compute_units"] > 0
         links = {link["device"]: link for link in d["links"]}
         assert sorted(links) == [i for i in range(3) if i != d["device"]]
         for peer, link in links.items():
             apart = {peer, d["device"]} == {0, 2}
-            assert link["peer_access"] != apart and (link["type"], link["hops"]) == (("PCIe", 2) if apart else ("xGMI", 1))
+            assert link["peer_access"] != apart and (link["type"], link["hops"]) == (
+                ("PCIe", 2) if apart else ("xGMI", 1))
     assert run(info, **seen).count("NO PEER ACCESS") == 2
     assert json.loads(run(info, "--json", SHMEM_CPU_DEVICES="0"))["gpus"]["devices"] == []
 
@@ -168,20 +186,24 @@ def case_devices():
 def case_doctor():
     def doctor(status, **env):
         done = subprocess.run([info, "doctor"], env={**ENV, **env}, text=True, capture_output=True)
-        assert done.returncode == status and not done.stderr, f"{done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode == status and not done.stderr, done
         return done.stdout
 
     info = f"{BUILD}/tools/shmem_info"
     text = doctor(0, SHMEM_CPU_DEVICES="2")
     assert "FAIL" not in text and text.endswith("all is well\n"), text
-    for line in ("GPU 1: another process maps its memory for GPU 0", "a job of two PEs: starts, puts, meets and ends",
-                 "buffers: memory of the program's own becomes symmetric", "SHMEM_HEAP_GROW: both heaps grow",
+    for line in ("GPU 1: another process maps its memory for GPU 0",
+                 "a job of two PEs: starts, puts, meets and ends",
+                 "buffers: memory of the program's own becomes symmetric",
+                 "SHMEM_HEAP_GROW: both heaps grow",
                  "SHMEM_TRACE: a job of two PEs writes a trace"):
         assert f"ok    {line}\n" in text, (line, text)
     text = doctor(1, SHMEM_CPU_DEVICES="2", SHMEM_CPU_NO_PEER="0-1")
-    assert "FAIL  GPU 0 does not reach the memory of GPU 1\n" in text and "cannot be mapped" in text, text
+    assert "FAIL  GPU 0 does not reach the memory of GPU 1\n" in text, text
+    assert "cannot be mapped" in text, text
     text = doctor(1, SHMEM_LAUNCHER="absent", SHMEM_SYMETRIC_SIZE="1m", SHMEM_CHECK="2")
-    assert "FAIL  launcher: " in text and "is SHMEM_SYMMETRIC_SIZE meant?" in text and "FAIL  a job" in text, text
+    for said in "FAIL  launcher: ", "is SHMEM_SYMMETRIC_SIZE meant?", "FAIL  a job":
+        assert said in text, text
     assert 'SHMEM_CHECK = "2"' in text and "buffers" not in text, text
     # The second one that each PE makes: a chunk that comes later.
     text = doctor(0, SHMEM_CPU_FAIL="hipMemCreate:2:hipErrorOutOfMemory")
@@ -195,15 +217,19 @@ def case_doctor():
     text = doctor(1, SHMEM_CPU_FAIL="hipIpcOpenMemHandle:1:hipErrorInvalidValue")
     assert "FAIL  GPU 0: another process" in text, text
     text = doctor(1, SHMEM_CPU_FAIL="hipIpcGetMemHandle:1:hipErrorInvalidValue")
-    assert "FAIL  GPU 0: hipIpcGetMemHandle: " in text and "does not export GPU memory" in text and "ok    a job" in text, text
+    for said in ("FAIL  GPU 0: hipIpcGetMemHandle: ", "does not export GPU memory",
+                 "ok    a job"):
+        assert said in text, text
     if "network: not built in" not in text: # as a PE would be told, by what UCX refuses here too
         assert "ok    network: UCX 1." in text, text
         text = doctor(1, UCX_TLS="rc")
-        assert "FAIL  network: UCX 1." in text and "no transport" in text and "UCX_TLS=rc" in text, text
+        for said in "FAIL  network: UCX 1.", "no transport", "UCX_TLS=rc":
+            assert said in text, text
         text = doctor(0, UCX_NET_DEVICES="lo")
         assert "warn  network: PEs listen on lo alone" in text, text
         facts = json.loads(run(info, "--json", UCX_TLS="tcp,self"))["network"]
-        assert facts["transports_allowed"] == "tcp,self" and facts["address_bytes"] > 0 and "error" not in facts, facts
+        assert facts["transports_allowed"] == "tcp,self" and facts[
+            "address_bytes"] > 0 and "error" not in facts, facts
         assert "no transport" in json.loads(run(info, "--json", UCX_TLS="rc"))["network"]["error"]
     assert "'x'" in run(info, "doctor", "x", status=2)
 
@@ -235,10 +261,12 @@ def case_stdin():
     """A loop around oshrun keeps its lines; --stdin gives them to a PE."""
     lines = "a\nb\nc\n"
     loop = 'while read -r line; do "$OSHRUN" -n 2 sh -c "cat; echo got $line"; done'
-    done = subprocess.run(["sh", "-c", loop], input=lines, text=True, capture_output=True, env={**ENV, "OSHRUN": OSHRUN})
+    done = subprocess.run(["sh", "-c", loop], input=lines, text=True, capture_output=True,
+                          env={**ENV, "OSHRUN": OSHRUN})
     assert sorted(done.stdout.split("\n")[:-1]) == sorted(f"got {x}" for x in "aabbcc"), done
     for option in "--stdin", "-stdin":
-        done = subprocess.run([OSHRUN, option, "1", "-n", "2", "sh", "-c", "sed s/^/$PMIX_RANK/"], input=lines, text=True,
+        done = subprocess.run([OSHRUN, option, "1", "-n", "2", "sh", "-c", "sed s/^/$PMIX_RANK/"],
+                              input=lines, text=True,
                               capture_output=True, env=ENV)
         assert done.stdout == "1a\n1b\n1c\n", done
     one_line(run(OSHRUN, "--stdin", status=2), "--stdin")
@@ -263,22 +291,27 @@ def case_binding():
         lines = run(OSHRUN, *options, "-n", n, *argv, **env).splitlines()
         assert sum(line.startswith("after:") for line in lines) == n, lines
         after = [set(map(int, line.split()[1:])) for line in lines if line.startswith("after:")]
-        return [set(map(int, line.split()[1:])) for line in sorted(lines) if not line.startswith("after:")], after
+        return [set(map(int, line.split()[1:])) for line in sorted(lines)
+                if not line.startswith("after:")], after
 
     for argv in [exe], [exe, 0]:
         bound, after = masks(2, *argv)
         assert all(len(m) == 1 for m in bound) and bound[0] | bound[1] == two, bound
         assert after == [two] * 2, after
-    policy = "PRTE_MCA_hwloc_default_binding_policy" if "prte" in launcher_kind() else "OMPI_MCA_hwloc_base_binding_policy"
+    policy = ("PRTE_MCA_hwloc_default_binding_policy" if "prte" in launcher_kind()
+              else "OMPI_MCA_hwloc_base_binding_policy")
     for n, argv, options, env in (
         (3, [exe], [], {}), (1, [exe], [], {}), # too many; none to poll with
-        (2, [exe], [], {"OMP_NUM_THREADS": "2"}), (2, [openmp], [], {}), (2, [exe, 0, "thread"], [], {}),
+        (2, [exe], [], {"OMP_NUM_THREADS": "2"}), (2, [openmp], [], {}),
+        (2, [exe, 0, "thread"], [], {}),
         (2, [exe, 1], [], {}), (2, [exe, 3], [], {}), # SHMEM_THREAD_FUNNELED and _MULTIPLE
         (2, [exe], ["--bind-to", "none"], {}), (2, [exe], [], {policy: "none"}),
     ):
         free, _ = masks(n, *argv, options=options, **env)
         assert free == [two] * n, (argv, options, env, free)
-    for env in {"OSHRUN_BIND": "core"}, {"SHMEM_LAUNCHER": run(OSHRUN, "--which").strip() + " --bind-to none"}: # of one around it
+    # Of one around it
+    for env in {"OSHRUN_BIND": "core"}, {
+        "SHMEM_LAUNCHER": run(OSHRUN, "--which").strip() + " --bind-to none"}:
         options = ["--bind-to", "none"] if "OSHRUN_BIND" in env else []
         free, _ = masks(2, exe, options=options, **env)
         assert free == [two] * 2, (env, free)
@@ -291,7 +324,8 @@ def case_mpicc():
     """As the compiler of another wrapper, oshcc finds its own shmem.h before Open MPI's."""
     if not shutil.which("mpicc") or not Path("/usr/bin/mpicc.openmpi").exists():
         sys.exit(77)
-    (TMP / "x.c").write_text('#include <shmem.h>\n#include <mpi.h>\n#ifndef SHMEM_MAJOR_VERSION\n#error\n#endif\n'
+    (TMP / "x.c").write_text(
+        '#include <shmem.h>\n#include <mpi.h>\n#ifndef SHMEM_MAJOR_VERSION\n#error\n#endif\n'
                              '#include <stdio.h>\nint main(void) { puts(SHMEM_VENDOR_STRING); }\n')
     run("mpicc", TMP / "x.c", "-o", TMP / "x", OMPI_CC=f"{BUILD}/tools/oshcc")
     assert run(TMP / "x").startswith("libshmem")
@@ -303,7 +337,8 @@ def case_mpi():
         sys.exit(77)
     for name in "x.c", "x.cpp", "x.hip":
         (TMP / name).write_text('#include <shmem.h>\n#include <mpi.h>\n#include <stdio.h>\n'
-                                'int main(void) { int v; MPI_Get_version(&v, &v); puts(SHMEM_VENDOR_STRING); }\n')
+                                'int main(void) { int v; MPI_Get_version(&v, &v); '
+                                'puts(SHMEM_VENDOR_STRING); }\n')
         cc = "oshcc" if name == "x.c" else "oshc++"
         run(f"{BUILD}/tools/{cc}", TMP / name, "-o", TMP / "x")
         assert run(TMP / "x").startswith("libshmem")
@@ -319,7 +354,8 @@ def case_spaces():
 
 
 def case_environment():
-    got = run(OSHRUN, "-n", 2, "sh", "-c", "echo $SHMEM_A$SMA_B", SHMEM_A="1", SMA_B="x\nexport y=1")
+    got = run(OSHRUN, "-n", 2, "sh", "-c", "echo $SHMEM_A$SMA_B", SHMEM_A="1",
+              SMA_B="x\nexport y=1")
     assert got.split("\n")[0].startswith("1x"), got
 
 
@@ -350,7 +386,8 @@ def case_inherited():
         got = run(OSHRUN, "-n", 1, "sh", "-c", "echo $HELD", SHMEM_LAUNCHER=str(liar), HELD="yes")
         assert got == "yes\n", got
     # What an option of the launcher sets is not the caller's.
-    got = run(OSHRUN, "-n", 1, "-x", "HELD=option", "sh", "-c", "echo $HELD $LOST", HELD="caller", LOST="a b,%2C")
+    got = run(OSHRUN, "-n", 1, "-x", "HELD=option", "sh", "-c", "echo $HELD $LOST", HELD="caller",
+              LOST="a b,%2C")
     assert got == "option a b,%2C\n", got
     # A link to the launcher in a folder that PATH does not have.
     if "orte" in launcher_kind():
@@ -368,7 +405,8 @@ def case_no_ssh():
     """A launcher that finds no ssh on a machine of one node must do without."""
     for d in reversed(ENV["PATH"].split(":")):
         for f in Path(d).glob("*") if Path(d).is_dir() else ():
-            if f.name in ("sh", "true", "mpirun", "orterun", "prterun", "prte", "prted", "orted", "false"):
+            if f.name in ("sh", "true", "mpirun", "orterun", "prterun", "prte", "prted", "orted",
+                          "false"):
                 link = TMP / "bin" / f.name
                 link.parent.mkdir(exist_ok=True)
                 link.unlink(missing_ok=True)
@@ -390,7 +428,8 @@ def case_showme():
         assert run(cc, "--showme", "a b.c", "-c") == f"{command} {compile} 'a b.c' -c\n"
         assert run(cc, "x.c", "-O2", "--showme").endswith("-lshmem\n")
         assert run(cc, "--showme").split()[0] == command.split()[0]
-        assert "a.out" not in run(cc, "--showme", "-E", "x.c") and "-lshmem" not in run(cc, "--showme", "-M", "x.c")
+        assert "a.out" not in run(cc, "--showme", "-E",
+                                  "x.c") and "-lshmem" not in run(cc, "--showme", "-M", "x.c")
         one = "SHMEM_CC" if cc.endswith("oshcc") else "SHMEM_CXX"
         assert run(cc, "--showme:command", **{one: "other -m64"}) == "other -m64\n"
         assert run(cc, "a  b", **{one: str(fake("cc"))}).split("\n").count("a  b") == 1
@@ -426,12 +465,14 @@ def kernels(where):
         [[cxx, *words, kernel, "-o", exe]],
         [[cxx, *words, "-c", source, "-o", f"{exe}.o"], [cxx, f"{exe}.o", "-o", exe]],
         [[cc, "-std=c11", "-O1", main, kernel, "-o", exe]],
-        [[cc, "-c", main, "-o", f"{exe}.1.o"], [cxx, "-c", kernel, "-o", f"{exe}.2.o"], [cxx, f"{exe}.1.o", f"{exe}.2.o", "-o", exe]],
+        [[cc, "-c", main, "-o", f"{exe}.1.o"], [cxx, "-c", kernel, "-o", f"{exe}.2.o"],
+         [cxx, f"{exe}.1.o", f"{exe}.2.o", "-o", exe]],
     ):
         for command in build:
             run(*command)
         got = run(exe).strip()
-        assert got.split(": ")[0] in ("0", "1") and got.split(": ")[1] in ("two  words", "mixed"), got
+        assert got.split(": ")[0] in ("0", "1") and got.split(": ")[1] in (
+            "two  words", "mixed"), got
         exe.unlink()
     # What --showme prints does the same, step by step.
     steps = run(cxx, *words, kernel, "-o", exe, "--showme").splitlines()
@@ -452,115 +493,152 @@ def case_perf_gemm():
     without room."""
     perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
     for n in 1, 3:
-        rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--gemm", "--shape", "100,37,19", "--json").splitlines()]
-        tests = [f"matmul_{o}" for o in ("reduce_scatter", "all_reduce", "all_gather")] + ["all_gather_matmul"]
-        assert [r["test"] for r in rows if r["algorithm"] == "best"] == ["matmul", "matmul of a shard"] + tests, rows
+        rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--gemm", "--shape", "100,37,19",
+                                           "--json").splitlines()]
+        tests = [f"matmul_{o}" for o in ("reduce_scatter", "all_reduce",
+                                         "all_gather")] + ["all_gather_matmul"]
+        assert [r["test"] for r in rows
+                if r["algorithm"] == "best"] == ["matmul", "matmul of a shard"] + tests, rows
         assert [r["test"] for r in rows if r["algorithm"] == "fused"] == tests[:3], rows
         for algorithm in "streams", "bulk":
             assert [r["test"] for r in rows if r["algorithm"] == algorithm] == tests, rows
         assert all(r["us"] > 0 and r["m"] == 100 for r in rows) and rows[0]["x_gemm"] == 1, rows
     out = run(OSHRUN, "-n", 2, perf, "--gemm", "--repetitions", 1)
     assert out.count("\n") == 38 and " - " in out and max(map(len, out.splitlines())) <= 110, out
-    assert not run(OSHRUN, "-n", 2, perf, "--gemm", "--json", "--shape", "64k,64k,1", SHMEM_DEVICE_SIZE="64m")
+    assert not run(OSHRUN, "-n", 2, perf, "--gemm", "--json", "--shape", "64k,64k,1",
+                   SHMEM_DEVICE_SIZE="64m")
     run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
 
 
 def case_perf_plot():
-    """A point for each row printed, with the row's value, in each mode; a file that cannot be
-    written, before and after."""
+    """A point for each row printed, at the row's value, in each mode; a file that cannot be
+    written, before and after; a system without matplotlib."""
     perf, svg = f"{BUILD}/tools/shmem_perf/shmem_perf", TMP / "perf.svg"
+    found = [subprocess.run([p, "-c", "import matplotlib"], capture_output=True).returncode == 0
+             for p in (sys.executable, "/usr/bin/python3")]
+    if not any(found):
+        print("no matplotlib")
+        sys.exit(77)
 
-    def points(*mode, n=2):
-        """The rows that were printed, and of each point its panel, its name, its bytes if it has
-        them, its value and unit."""
+    def plot(*mode, n=2):
+        """The rows that were printed, and what was drawn."""
         out = run(OSHRUN, "-n", n, perf, *mode, "--json", "--plot", svg)
         tree = xml.etree.ElementTree.parse(svg).getroot()
-        assert tree.tag == "{http://www.w3.org/2000/svg}svg" and f"{n} PEs" in "".join(tree.itertext()), mode
-        inside(tree)
-        found = [(panel(g), *e[0].text.split(": ")) for g in of(tree, "panel") for e in of(g, "point")]
-        assert len(found) == len(of(tree, "point"))
-        return out, found
+        assert tree.tag == SVG + "svg" and f"{n} PEs" in "".join(tree.itertext()), mode
+        return out, drawn(tree)
 
     small = "--sizes", "8:512", "--step", 8, "--repetitions", 1
-    rows, drawn = points("--stream", *small)
+    rows, panels = plot("--stream", *small)
     rows = [json.loads(r) for r in rows.splitlines()]
     assert rows and all(r["link_gb_per_s"] > 0 for r in rows), rows
-    same([(f"{r['test']}: time of a call by size", "libshmem", f"{r['bytes']} bytes", r["us"], "us") for r in rows], drawn)
-    rows, drawn = points("--gemm", "--shape", "64,32,16")
+    same([(f"{r['test']}: time of a call by size", "libshmem", r["bytes"], r["us"], "us")
+          for r in rows], panels)
+    rows, panels = plot("--gemm", "--shape", "64,32,16")
     rows = [json.loads(r) for r in rows.splitlines()]
-    same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], r["tflops"], "TFLOP/s") for r in rows if r["algorithm"] == "best"], drawn)
-    rows, drawn = points("--coll-max", "64", "--time", 0.001, *small) # all groups
+    same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], 0, r["tflops"], "TFLOP/s")
+          for r in rows if r["algorithm"] == "best"], panels)
+    rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
-    assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync", "memory", "signal", "coll"}, rows
-    sized = {r["test"] for r in rows if r["bytes"] > 8}
+    assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync",
+                                          "memory", "signal", "coll"}, rows
     # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside
     # what they are compared with.
-    value = lambda r: ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
+    beside = {"raw copy to": "bandwidth", "raw store": "latency", "raw lock xadd": "amo",
+              "raw ping-pong": "sync"}
+    where = {(name, title.split(":")[0]): title for title in panels for name in panels[title]}
+    assert all(pair in where for pair in beside.items()), where
+    assert {t for t in panels if "bandwidth" in t} == {"bandwidth: GB/s by size"}, panels
+    sized = {r["test"] for r in rows if r["bytes"] > 8}
+    want = []
+    for r in rows:
+        name = "raw " * (r["group"] == "raw") + r["test"]
+        value, unit = ((r["mb_per_s"] / 1e3, "GB/s") if "mb_per_s" in r
+                       else (r["mops_per_s"], "Mops/s") if "mops_per_s" in r
                        else (r["ns"], "ns"))
-    where = {(d[0].split(":")[0], d[1]) for d in drawn}
-    beside = {"raw copy to": "bandwidth", "raw store": "latency", "raw lock xadd": "amo", "raw ping-pong": "sync"}
-    assert all((panel, name) in where for name, panel in beside.items()), where
-    assert {d[0] for d in drawn if "bandwidth" in d[0]} == {"bandwidth: GB/s by size"}, drawn
-    for d in drawn:
-        what = d[0].split(": ")[1].removesuffix(" by size")
-        assert what == d[-1].split()[1] or (what == "time of a call" and d[-1].split()[1] in ("ns", "us")), d
-    same([("raw " * (r["group"] == "raw") + r["test"], *([f"{r['bytes']} bytes"] if r["test"] in sized else []), *value(r)) for r in rows],
-         [d[1:] for d in drawn])
-    rows, drawn = points("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1) # ping-pongs of fibers take seconds
-    rows = [json.loads(r) for r in rows.splitlines()]
-    assert len(rows) == len(drawn) > 11, (rows, drawn)
+        what = ("time of a call" if unit == "ns" else unit) + " by size" * (r["test"] in sized)
+        title = [t for (n, _), t in where.items() if n == name and t.endswith(f": {what}")]
+        assert len(title) == 1, (r, title)
+        want.append((title[0], name, r["bytes"] if r["test"] in sized else 0, value, unit))
+    same(want, panels)
+    # Ping-pongs of fibers take seconds.
+    rows, panels = plot("--device", "--sizes", "1k:1k", "--repetitions", 1, n=1)
+    points = sum(len(at) for panel in panels.values() for _, at, _ in panel.values())
+    assert len(rows.splitlines()) == points > 11, (rows, panels)
+    p = "--tests", "p", "--time", 0.001, "--plot"
     for file, status in (TMP / "no folder" / "f.svg", 2), ("/dev/full", 1):
-        err = run(OSHRUN, "-n", 2, perf, "--tests", "p", "--time", 0.001, "--plot", file, status=status)
-        assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1 and err.count("--plot") == 1, err
+        err = run(OSHRUN, "-n", 2, perf, *p, file, status=status)
+        assert err.count(f"error: PE 0: --plot: cannot write '{file}': ") == 1, err
+        assert err.count("--plot") == 1, err
+    (TMP / "none").mkdir()
+    (TMP / "none/matplotlib.py").write_text("raise ImportError")
+    err = run(OSHRUN, "-n", 2, perf, *p, svg, status=2, PYTHONPATH=str(TMP / "none"))
+    assert err.count("error: PE 0: --plot: no matplotlib here") == 1, err
+    assert "Traceback" not in err, err
 
 
-def of(element, name):
-    """What is of this class in the element."""
-    return [e for e in element.iter() if name in (e.get("class") or "").split()]
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def panel(element):
-    return of(element, "name")[0].text
+def drawn(tree):
+    """{title of a panel: {name: (look, points, whether it is a bar)}}. A point of a line is where
+    it is; one of a bar is its length. At most 8 lines a panel, each of another colour and dash, and
+    with its name beside it; bars begin at the same place, and have their name and their value."""
+    found = {}
+    for g in tree.iter(SVG + "g"):
+        if not g.get("id", "").startswith("panel "):
+            continue
+        texts = [t.text for t in g.iter(SVG + "text")]
+        panel, left = {}, set()
+        for e in g.iter(SVG + "g"):
+            kind, _, name = e.get("id", "").partition(" ")
+            if kind not in ("line", "bar"):
+                continue
+            path = e.find(SVG + "path")
+            style = dict(w.strip().split(": ") for w in path.get("style").split(";") if w.strip())
+            at = [tuple(map(float, xy)) for xy in re.findall(r"[ML] (\S+) (\S+)", path.get("d"))]
+            if kind == "bar":
+                left.add(min(x for x, _ in at))
+                at = [max(x for x, _ in at) - min(x for x, _ in at)]
+            assert name not in panel and texts.count(name) == 1, (name, texts)
+            panel[name] = (style["stroke"], style.get("stroke-dasharray")), at, kind == "bar"
+        title = [t for t in texts if ": " in (t or "")]
+        assert len(title) == 1 and title[0] not in found and panel, (title, panel)
+        looks = [look for look, _, bar in panel.values() if not bar]
+        assert len(looks) <= 8 and all(len({look[k] for look in looks}) == len(looks)
+                                       for k in (0, 1)), looks
+        assert len(left) <= 1 and bool(left) != bool(looks), (title, left)
+        found[title[0]] = panel
+    return found
 
 
-def number(element, *names):
-    return [float(element.get(name) or element.get("c" + name)) for name in names]
+def same(rows, panels):
+    """The rows (panel, name, bytes or 0 for a bar, value, unit) are what is drawn: the places of
+    all points of a panel are on one scale with their values, to a tenth of a pixel."""
+    assert {r[:2] for r in rows} == {(t, n) for t in panels for n in panels[t]}, (rows, panels)
+    for title, panel in panels.items():
+        sizes, values = [], []
+        for name, (_, at, bar) in panel.items():
+            of = [r for r in rows if r[:2] == (title, name)]
+            assert len(of) == len(at) and all(bool(r[2]) != bar for r in of), (title, name, of, at)
+            for r, place in zip(of, at):
+                if bar:
+                    values.append((r[3], place))
+                else:
+                    sizes.append((math.log2(r[2]), place[0]))
+                    values.append((math.log(r[3]) if r[4] in ("ns", "us") else r[3], place[1]))
+        if bar: # from 0 on
+            values.append((0, 0))
+        for scale in sizes, values:
+            on_one_scale(scale, title)
 
 
-def inside(tree):
-    """All in the picture; at most 8 lines a panel, each of another colour and dash, its name
-    beside it; bars from 0."""
-    titles = [panel(g) for g in of(tree, "panel")]
-    assert len(set(titles)) == len(titles) > 0, titles
-    for g in of(tree, "panel"):
-        for e in of(g, "point"):
-            assert all(0 <= at <= float(tree.get(most)) for at, most in zip(number(e, "x", "y"), ("width", "height"))), e.attrib
-        lines, names, samples = of(g, "line"), of(g, "of-line"), of(g, "sample")
-        looks = [(line.get("stroke"), line[0].get("stroke-dasharray")) for line in lines]
-        assert len(lines) <= 8 and all(len({look[k] for look in looks}) == len(looks) for k in (0, 1)), (panel(g), looks)
-        # The names are in the order of the lines' ends, a line of text apart, and next to a sample
-        # of their line.
-        drawn = {line[1][0].text.split(": ")[0]: (look, line[0].get("points").split()[-1]) for line, look in zip(lines, looks)}
-        assert [drawn[name.text][0] for name in names] == [(s.get("stroke"), s.get("stroke-dasharray")) for s in samples]
-        assert sorted(name.text for name in names) == sorted(drawn), (panel(g), drawn)
-        ends, at = [float(drawn[name.text][1].split(",")[1]) for name in names], [number(name, "y")[0] for name in names]
-        assert ends == sorted(ends) and all(b - a >= 12 for a, b in zip(at, at[1:])), (panel(g), ends, at)
-        assert all(number(name, "x")[0] + 8 * len(name.text) < float(tree.get("width")) for name in names), panel(g)
-        # The length of a bar is its value, to a tenth of a pixel.
-        bars = [(*number(e, "x", "width"), float(e[0].text.split()[-2])) for e in of(g, "point") if e.get("width")]
-        longest = max(bars, key=lambda bar: bar[2], default=None)
-        assert all(x == longest[0] and abs(wide - longest[1] * value / longest[2]) < 0.2 for x, wide, value in bars), (panel(g), bars)
-        assert bool(bars) != bool(lines), panel(g)
-
-
-def same(rows, drawn):
-    """Points [..., "value unit"] are these rows, which end with value and unit, in any order;
-    values have 4 or more digits."""
-    drawn = [(*d[:-1], float(d[-1].split()[0]), d[-1].split()[1]) for d in drawn]
-    key = lambda row: (*row[:-2], row[-1])
-    assert sorted(map(key, rows)) == sorted(map(key, drawn)), (rows, drawn)
-    for row in rows:
-        assert any(key(row) == key(d) and abs(row[-2] - d[-2]) <= 1e-3 * row[-2] for d in drawn), (row, drawn)
+def on_one_scale(pairs, title):
+    if not pairs or min(pairs)[0] == max(pairs)[0]:
+        return
+    (a, x), (b, y) = min(pairs), max(pairs)
+    for value, place in pairs: # a row has 4 digits at least
+        want = x + (value - a) / (b - a) * (y - x)
+        assert abs(place - want) < 0.1 + 1e-3 * abs(y - x), (title, pairs)
 
 
 def case_program():

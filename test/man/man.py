@@ -2,7 +2,8 @@
 """Tests of the manual: man.py CASE, with SOURCE and BUILD in the environment.
 
 lint       mandoc and man find nothing to complain of
-names      every routine of the table has a page, every page tells all arguments and names only what there is
+names      every routine of the table has a page, every page tells all arguments and names only what
+           there is
 errors     each message that a page shows is one that the library can print
 options    what a tool says of itself and what its page lists are the same
 variables  shmem_env(7) has every variable
@@ -30,7 +31,8 @@ import gen_man  # noqa: E402
 PAGES = {p.name[:-3]: p for p in sorted((SOURCE / "man").glob("*.[1-9].in"))}
 MADE = {name: BUILD / f"man/man{name[-1]}" / name for name in PAGES}
 TOOLS = [f"{BUILD}/tools/shmem_perf", f"{SOURCE}/tools/shmem_trace", f"{BUILD}/tools"]
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
+ENV = {k: v for k, v in os.environ.items()
+       if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
 ENV["PATH"] = ":".join(TOOLS + [ENV["PATH"]])
 ENV["MANWIDTH"] = "80"
 ENV.setdefault("LC_ALL", "C.UTF-8")
@@ -73,20 +75,26 @@ def case_lint():
     def look(page):
         # Lines are as long as in the sources. The pages refer to each other before they are
         # installed.
-        told = subprocess.run(["mandoc", "-T", "lint", page], env=ENV, text=True, capture_output=True).stdout
+        told = subprocess.run(["mandoc", "-T", "lint", page], env=ENV, text=True,
+                              capture_output=True).stdout
         for line in told.splitlines():
-            expect("input text line longer than 80 bytes" in line or "referenced manual not found" in line, line)
+            expect("input text line longer than 80 bytes" in line
+                   or "referenced manual not found" in line, line)
         err = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page)[1]
         # Where a page ends matters on paper only.
-        err = "".join(line for line in err.splitlines(True) if "table text block will not fit on one page" not in line)
+        err = "".join(line for line in err.splitlines(True)
+                      if "table text block will not fit on one page" not in line)
         expect(err == "", f"{page}: {err}")
-        expect(not re.search(r"^@\w+.*@$|@VERSION@", page.read_text(), re.M), f"{page}: something was not replaced")
+        expect(not re.search(r"^@\w+.*@$|@VERSION@", page.read_text(), re.M),
+               f"{page}: something was not replaced")
 
     together(look, MADE.values())
 
 
 # What looks like ours: a name of the kernel's, and what tools read.
-FOREIGN = {"shmem_enabled"} | {"SHMEM_" + v for v in re.findall(r"^ELSEWHERE\((\w+)\)", (SOURCE / "lib/env.def").read_text(), re.M)}
+FOREIGN = {"shmem_enabled"} | {"SHMEM_" + v
+                               for v in re.findall(r"^ELSEWHERE\((\w+)\)",
+                                                   (SOURCE / "lib/env.def").read_text(), re.M)}
 
 
 def case_names():
@@ -94,24 +102,31 @@ def case_names():
     for name, group in m.missing():
         token = next((line.plain for line in m.lines if line.name == name), name)
         page = token if token.startswith("shmemx_") else "shmem_" + token.removeprefix("shmem::")
-        expect(False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a page in man/, or write "
+        expect(
+            False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a "
+                   "page in man/, or write "
                f"man/{page}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
     # What there is: routines with their kernels' forms and generics, families, macros, variables,
     # tools, headers.
-    known = set(FOREIGN) | {"shmem", "shmem_device", "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
+    known = set(FOREIGN) | {"shmem", "shmem_device",
+                            "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
     for page in m.pages.values():
         known |= set(page.names())
         for line in page.lines:
             ctx = [line.name, line.name.replace("shmem_", "shmem_ctx_", 1)]
-            known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx for s in ("_wave", "_wg")])
+            known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx
+                                for s in ("_wave", "_wg")])
     # What is only exported has no page, but a place.
-    linked = {line.name for line in gen.parse(SOURCE / "include/shmem.def", linked=True)[1] if "link" in line.tags}
+    linked = {line.name for line in gen.parse(SOURCE / "include/shmem.def", linked=True)[1]
+              if "link" in line.tags}
     assert linked
     porting = PAGES["shmem_porting.7"].read_text()
     for name in linked:
         expect(f"`{name}`" in porting, f"man/shmem_porting.7.in: has no {name}")
     known |= linked | {"p" + name for name in known}
-    headers = "".join((SOURCE / p).read_text() for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp", "device/platform/compiler.h.in"))
+    headers = "".join((SOURCE / p).read_text()
+                      for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp",
+                                "device/platform/compiler.h.in"))
     macros = set(re.findall(r"#define (SHMEMX?_\w+)", headers))
     for names in re.findall(r"^typedef enum \{(.*?)\}", headers, re.M | re.S):
         macros |= set(re.findall(r"\bSHMEMX?_\w+", names))
@@ -119,8 +134,11 @@ def case_names():
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
     for name, _, _, aliases, _ in gen_man.variables(SOURCE):
         known |= {"SHMEM_" + name, *aliases}
-    gemm = {w for p in ("fused.hpp", "number.hpp") for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
-    known |= {"shmem::gemm"} | {"shmem::" + n for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(", (SOURCE / "device/shmem.hpp").read_text())}
+    gemm = {w for p in ("fused.hpp", "number.hpp")
+            for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
+    known |= {"shmem::gemm"} | {"shmem::" + n
+                                for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(",
+                                                    (SOURCE / "device/shmem.hpp").read_text())}
     seen = set()
     for name, path in PAGES.items():
         # Names of other libraries stand in braces. A name that ends with _ stands for all that
@@ -137,7 +155,8 @@ def case_names():
             if to.startswith(("shmem", "osh")):
                 there = (BUILD / f"man/man{section}" / f"{to}.{section}").exists()
                 expect(there, f"man/{path.name}: refers to {to}({section}), which is not there")
-    not_public = {n for n in macros if n.endswith("_") or n in ("SHMEM_H", "SHMEMX_H", "SHMEM_NO_GENERICS")}
+    not_public = {n for n in macros if n.endswith("_")
+                  or n in ("SHMEM_H", "SHMEMX_H", "SHMEM_NO_GENERICS")}
     old = {n for n in macros if n.endswith("_SYNC_SIZE")}
     parts = (SOURCE / "man/parts.in").read_text()
     for name in sorted(macros - not_public - old - seen):
@@ -150,12 +169,15 @@ def case_names():
         told = section[1] if section else ""
         told = re.sub(r"^@PART (.*)@$", lambda p: m.parts[p[1]], told, flags=re.M)
         tags = set(re.findall(r"<(\w+)>", "\n".join(re.findall(r"^\.TP\n(.*)$", told, re.M))))
-        expect(tags == page.arguments(), f"man/{name}.in, ARGUMENTS: not described {sorted(page.arguments() - tags)}, "
+        expect(tags == page.arguments(),
+               f"man/{name}.in, ARGUMENTS: not described {sorted(page.arguments() - tags)}, "
                f"described but not there {sorted(tags - page.arguments())}")
-        wanted = ["DESCRIPTION", "RETURN VALUE", "ERRORS", "IN KERNELS", "STANDARDS", "EXAMPLE", "SEE ALSO"]
+        wanted = ["DESCRIPTION", "RETURN VALUE", "ERRORS", "IN KERNELS", "STANDARDS", "EXAMPLE",
+                  "SEE ALSO"]
         heads = re.findall(r"^\.SH (.*)$", page.source, re.M)
         wanted += ["THREADS AND CONTEXTS"] + ["DEPRECATED NAMES"] * bool(page.old)
-        expect(set(wanted) <= set(heads), f"man/{name}.in: no section {sorted(set(wanted) - set(heads))}")
+        expect(set(wanted) <= set(heads),
+               f"man/{name}.in: no section {sorted(set(wanted) - set(heads))}")
         for mark in ["@DEPRECATED@"] * bool(page.old) + ["@DEVICE@"] * bool(page.lines):
             expect(mark in page.source, f"man/{name}.in: has no {mark}")
     # man finds each name: a file that sends it to the page.
@@ -165,7 +187,8 @@ def case_names():
         expect((BUILD / f"man/man3/{name}.3").exists(), f"{name}(3) has neither page nor alias")
     for alias, page in m.aliases().items():
         path = BUILD / f"man/man{alias[-1]}" / alias
-        expect(path.exists() and path.read_text() == f".so man{page[-1]}/{page}\n", f"{alias} is no alias of {page}")
+        expect(path.exists() and path.read_text() == f".so man{page[-1]}/{page}\n",
+               f"{alias} is no alias of {page}")
     if shutil.which("man"):
         found = run("man", "-M", BUILD / "man", "-w", "3", "shmem_ctx_uint16_put_nbi")[0]
         expect(found.strip().endswith("shmem_put.3"), found)
@@ -183,8 +206,10 @@ def case_errors():
             if len(re.sub(r"%\w+|\W", "", text)) < 10:
                 continue
             pattern = re.escape(text).replace("%%", "%")
-            for form, regex in {"s": ".+?", "p": "0x[0-9a-f]+", "d": r"-?\d+", "i": r"-?\d+", "zu": r"\d+", "td": r"-?\d+",
-                                "ld": r"-?\d+", "lx": "[0-9a-f]+", "llx": "[0-9a-f]+", "lld": r"-?\d+", "g": r"[\d.]+",
+            for form, regex in {"s": ".+?", "p": "0x[0-9a-f]+", "d": r"-?\d+", "i": r"-?\d+",
+                                "zu": r"\d+", "td": r"-?\d+",
+                                "ld": r"-?\d+", "lx": "[0-9a-f]+", "llx": "[0-9a-f]+",
+                                "lld": r"-?\d+", "g": r"[\d.]+",
                                 "u": r"\d+", r"\.80s": ".+?", "016lx": "[0-9a-f]+"}.items():
                 pattern = re.sub(rf"%{re.escape(form)}(?![a-z0-9])", lambda _: regex, pattern)
             ends.append(re.compile(pattern + "$"))
@@ -192,7 +217,8 @@ def case_errors():
     for path in [*PAGES.values(), SOURCE / "man/parts.in"]:
         for line in re.findall(r"^shmem: .*$", path.read_text(), re.M):
             shown += 1
-            expect(any(end.search(line) for end in ends), f"man/{path.name}: the library has no such message: {line}")
+            expect(any(end.search(line) for end in ends),
+                   f"man/{path.name}: the library has no such message: {line}")
     expect(shown > 50, f"only {shown} messages on the pages")
 
 
@@ -206,7 +232,8 @@ def case_options():
         page = MADE[f"{tool}.1"].read_text()
         section = plain(page.split(".SH OPTIONS")[1].split(".SH")[0])
         listed = options("\n".join(re.findall(r"\.TP\n(.*)", section)))
-        assert len(told) > 2 and told == listed, f"{tool}: told {told - listed}, listed {listed - told}"
+        assert len(
+            told) > 2 and told == listed, f"{tool}: told {told - listed}, listed {listed - told}"
     showme = lambda text: set(re.findall(r"--showme(?::\w+)?", text))
     told = showme((BUILD / "tools/oshcc").read_text())
     assert told == showme(plain(MADE["oshcc.1"].read_text())), told
@@ -232,7 +259,8 @@ def as_cpp(path, folder):
 
 
 def case_examples():
-    shown = {f for page in PAGES.values() for f in re.findall(r"^@FILE (.*)@$", page.read_text(), re.M)}
+    shown = {f for page in PAGES.values()
+             for f in re.findall(r"^@FILE (.*)@$", page.read_text(), re.M)}
     kept = {str(p.relative_to(SOURCE)) for p in (SOURCE / "man/examples").iterdir()}
     expect(kept <= shown, f"on no page: {kept - shown}")
     for name in (name for name in PAGES if name.endswith(".7")):
@@ -267,7 +295,8 @@ def case_examples():
         shutil.copy(SOURCE / "man/examples/ring.c", Path(folder, "program.c"))
         shutil.copy(SOURCE / "test/mpi/hybrid.c", folder)
         shutil.copy(SOURCE / "test/launch/kernel.hip", Path(folder, "kernels.hip"))
-        Path(folder, "main.cpp").write_text('extern "C" int scale_on_device();\nint main() { return scale_on_device() < 0; }\n')
+        Path(folder, "main.cpp").write_text(
+            'extern "C" int scale_on_device();\nint main() { return scale_on_device() < 0; }\n')
         pages = [MADE[name].read_text() for name in PAGES if name.endswith(".1")]
         blocks = [code(b) for page in pages for b in re.findall(r"\.EX\n(.*?)\.EE", page, re.S)]
         commands = [c for text in blocks for c in text.splitlines()]
@@ -275,7 +304,8 @@ def case_examples():
         for command in commands:
             # Tools that measure GPUs take a minute on the CPU platform; what the doctor finds is
             # the machine's fault.
-            skip = "--device" in command or "tune" in command or "doctor" in command or "mpicc" in command and not shutil.which("mpicc")
+            skip = (any(word in command for word in ("--device", "tune", "doctor")) or
+                    "mpicc" in command and not shutil.which("mpicc"))
             if not skip:
                 run("sh", "-c", command, cwd=folder)
 
@@ -325,7 +355,8 @@ def case_readme():
         for where, word in tree(paper):
             expect(is_there(where, word), f"{paper}, the tree: no {word} in {where}")
     expect(len(list(tree("README.md"))) > 20, "README.md: no table of the tree")
-    words = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]* ?\|$", (SOURCE / "DESIGN.md").read_text(), re.M)
+    words = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]* ?\|$", (SOURCE / "DESIGN.md").read_text(),
+                       re.M)
     expect(len(words) > 30, f"DESIGN.md: only {len(words)} words explained")
     for word in set(words):
         expect(words.count(word) == 1, f"DESIGN.md: explains '{word}' twice")

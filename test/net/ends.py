@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How jobs on several nodes end, and what a stranger can do to one. Usage: ends.py NODES OSHRUN FAR"""
+"""How jobs on several nodes end, and what a stranger can do to one. Usage: ends.py NODES OSHRUN
+FAR"""
 import os
 import signal
 import subprocess
@@ -8,11 +9,13 @@ import sys
 import time
 
 nodes, oshrun, far = sys.argv[1:]
-os.environ.update(NODES_SLOTS="2", SHMEM_SYMMETRIC_SIZE="16M", OMPI_MCA_rmaps_base_oversubscribe="1")
+os.environ.update(NODES_SLOTS="2", SHMEM_SYMMETRIC_SIZE="16M",
+                  OMPI_MCA_rmaps_base_oversubscribe="1")
 
 
 def job(*words, setting=(), **more):
-    return subprocess.Popen([nodes, "2", *setting, oshrun, "-n", "4", far, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return subprocess.Popen([nodes, "2", *setting, oshrun, "-n", "4", far, *words],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, **more)
 
 
@@ -22,7 +25,9 @@ def end(what, process, status, seconds, text=""):
     took = time.monotonic() - start
     lines = [line for line in err.splitlines() if line != "up"]
     if not status(process.returncode) or took > seconds or text not in out + err or len(lines) > 1:
-        sys.exit(f"{what}: status {process.returncode} after {took:.1f} s, wanted '{text}' and at most one line:\n{out}{err}")
+        sys.exit(
+            f"{what}: status {process.returncode} after {took:.1f} s, wanted '{text}' and at most "
+            f"one line:\n{out}{err}")
 
 
 def processes():
@@ -63,14 +68,16 @@ for _ in range(50):
 else:
     sys.exit("processes are left after the nodes were killed")
 
-# A job on its way, each of whose PEs has said that it is up: a machine may need seconds for shmem_init.
+# A job on its way, each of whose PEs has said that it is up: a machine may need seconds for
+# shmem_init.
 begin = r"""
 said=$(mktemp)
 trap 'cat "$said" >&2; rm "$said"' EXIT
 "$0" -n 4 "$1" "$2" 2>"$said" & job=$!
 until [ "$(grep -c up "$said")" -eq 4 ]; do kill -0 $job || break; sleep 0.1; done
 """
-# Who dies is a node's launcher, or the job's, or oshrun itself: all PEs go within seconds, of every node, and the daemons too.
+# Who dies is a node's launcher, or the job's, or oshrun itself: all PEs go within seconds, of every
+# node, and the daemons too.
 shot = begin + r"""
 case $3 in
 daemon) victim=$(pgrep -f "^[^ ]*(orted|prted) .*ess_base_vpid 2 ") ;;
@@ -79,22 +86,32 @@ launcher) victim=$(pgrep -P $job) ;;
 esac
 date +%s.%N; kill -9 $victim
 wait $job; status=$?
-for i in $(seq 1000); do pgrep -f "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))" >/dev/null || break; sleep 0.01; done
+for i in $(seq 1000); do
+  pgrep -f "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))" >/dev/null || break
+  sleep 0.01
+done
 date +%s.%N; pgrep -af "^($1 sleep|[^ ]*(orted|prted|mpirun|prterun))"
 exit $status
 """
-for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2"), ("launcher", "oshrun: the launcher was ended by signal 9"), (
+for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2"), (
+    "launcher", "oshrun: the launcher was ended by signal 9"), (
         "oshrun", ""):
-    done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, "sleep", who], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, "sleep", who],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     lines = [l for l in done.stderr.splitlines() if l not in ("up", "Killed", "")]
-    if who == "oshrun": # nobody is left who chooses among what PEs say: one may see its neighbour go before it goes itself
+    # Nobody is left who chooses among what PEs say: one may see its neighbour go before it goes
+    # itself
+    if who == "oshrun":
         lines = [l for l in lines if "has died without shmem_finalize" not in l]
     times, left = done.stdout.splitlines()[:2], done.stdout.splitlines()[2:]
     if done.returncode in (0, 77) or left or float(times[1]) - float(times[0]) > 5 or (
             not lines or line not in lines[-1] or len(lines) > 1 if line else lines):
-        sys.exit(f"killed {who}: status {done.returncode}, wanted '{line}' within 5 s and nothing left:\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"killed {who}: status {done.returncode}, wanted '{line}' within 5 s and nothing "
+            f"left:\n{done.stdout}{done.stderr}")
 
-# A link is gone for two seconds, which is no fault, and for good: then all PEs end, whatever becomes of the launcher.
+# A link is gone for two seconds, which is no fault, and for good: then all PEs end, whatever
+# becomes of the launcher.
 cut = begin + r"""
 ip link set veth2.0 down
 pkill -USR1 -f "^$1 apart"
@@ -105,7 +122,8 @@ wait $job
 
 
 def cut_job(what):
-    return subprocess.Popen([nodes, "2", "sh", "-c", cut, oshrun, far, what], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([nodes, "2", "sh", "-c", cut, oshrun, far, what],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             start_new_session=True)
 
 
@@ -143,7 +161,8 @@ for line in open("/proc/net/tcp").readlines()[1:]:
         continue
     address, port = words[1].split(":")
     for n in (1, 8, 64, 4096, 65536):
-        s = socket.create_connection((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
+        host = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+        s = socket.create_connection((host, int(port, 16)))
         s.settimeout(0.2)
         try:
             s.sendall(os.urandom(n))
@@ -160,7 +179,8 @@ ports=$(nsenter -t "$(cat "$NODES_FOLDER/node2")" -n -u python3 -c "$2")
 wait $job; status=$?
 echo "$ports"; exit $status
 """
-process = subprocess.Popen([nodes, "2", "sh", "-c", shell, oshrun, far, stranger], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+process = subprocess.Popen([nodes, "2", "sh", "-c", shell, oshrun, far, stranger],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 out, err = process.communicate(timeout=60)
 if process.returncode or "talked" not in out or "tried" not in out:
     sys.exit(f"stranger: status {process.returncode}:\n{out}{err}")

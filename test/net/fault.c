@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Faults of a network that one machine has none of, for refused.py: loaded before the library, it stands where UCX and PMIx are
-// called. FAULT says which, FAULT_HOST on which node (all).
+// Faults of a network that one machine has none of, for refused.py: loaded before the library, it
+// stands where UCX and PMIx are called. FAULT says which, FAULT_HOST on which node (all).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pmix.h>

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A PE on another node has the environment, umask, limits and signals of the caller of oshrun. Usage, where nodes are: inherited.sh OSHRUN
-state='env | grep -vE "^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPWD|HOSTNAME)" | sort; pwd; umask; ulimit -a; grep -E "Sig(Ign|Blk)" /proc/self/status'
+# A PE on another node has the environment, umask, limits and signals of the caller of oshrun.
+# Usage, where nodes are: inherited.sh OSHRUN
+state='env | grep -vE "^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPWD|HOSTNAME)" | sort'
+state=$state'; pwd; umask; ulimit -a; grep -E "Sig(Ign|Blk)" /proc/self/status'
 umask 027
 # shellcheck disable=SC3045 # dash and bash have these limits
 ulimit -n 700 && ulimit -c 0

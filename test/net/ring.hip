@@ -51,7 +51,8 @@ __global__ void flood(Shared *s, unsigned launch, int to, unsigned *bad) {
   shmem_getmem(again, s->bytes[t], piece, to);
   for (size_t i = 0; i < piece; i++)
     if (again[i] != (unsigned char)(t * 3 + i * 5 + launch)) *bad = 2;
-  // From heap to heap. Lines that were read before are not to stay as they were, for plain loads either.
+  // From heap to heap. Lines that were read before are not to stay as they were, for plain loads
+  // either.
   const unsigned char old = s->back[t][0];
   if (launch == 0 ? old : old != (unsigned char)(t * 3 + launch - 1)) *bad = 7;
   shmem_getmem_nbi(s->back[t], s->bytes[t], piece, to);

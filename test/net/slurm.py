@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Jobs of a real Slurm of two nodes. Usage: nodes 2 slurm slurm.py CASE OSHRUN PROGRAM FAR, where PROGRAM checks what PEs store at
-each other, and FAR ends as it is told."""
+"""Jobs of a real Slurm of two nodes. Usage: nodes 2 slurm slurm.py CASE OSHRUN PROGRAM FAR, where
+PROGRAM checks what PEs store at each other, and FAR ends as it is told."""
 import subprocess
 import sys
 import time
@@ -13,7 +13,8 @@ SRUN = ["srun", "--mpi=pmix", "--overcommit"]
 def job(*words, status=0, seconds=15):
     start = time.monotonic()
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=60)
     except subprocess.TimeoutExpired as e:
         sys.exit(f"{' '.join(words)}: still there after 60 s: {(e.stdout or b'').decode()}")
     took = time.monotonic() - start
@@ -60,6 +61,7 @@ elif case == "status":
     no_process_left()
 elif case == "oshrun":
     job("salloc", "-N", "2", "--quiet", "env", "SHMEM_LAUNCHER=srun", oshrun, "-n", "4", program)
-    job("sbatch", "--wait", "-N", "2", "--quiet", "--output=/run/nodes/batch", "--wrap", f"SHMEM_LAUNCHER=srun {oshrun} -n 4 {program}")
+    job("sbatch", "--wait", "-N", "2", "--quiet", "--output=/run/nodes/batch", "--wrap",
+        f"SHMEM_LAUNCHER=srun {oshrun} -n 4 {program}")
 else:
     sys.exit(f"no case {case}")

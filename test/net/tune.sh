@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tune.sh nodes oshrun shmem_tune test_coll test_reduce: a table between nodes is written and loaded, others choose ways and segments
-# that the built-in one does not, and one that is none is refused.
+# tune.sh nodes oshrun shmem_tune test_coll test_reduce: a table between nodes is written and
+# loaded, others choose ways and segments that the built-in one does not, and one that is none is
+# refused.
 set -e
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -19,6 +20,7 @@ done
 SHMEM_TUNE_FILE="$folder/chain" job "$reduce"
 echo 'broadcast net 2 100 ring 1024 4' >"$folder/wrong"
 if SHMEM_TUNE_FILE="$folder/wrong" job "$coll" 2>"$folder/said"; then exit 1; fi
-grep -q 'SHMEM_TUNE_FILE = ".*wrong": line 1: expected the algorithm "tree" or "chain"' "$folder/said"
+grep -q 'SHMEM_TUNE_FILE = ".*wrong": line 1: expected the algorithm "tree" or "chain"' \
+  "$folder/said"
 if "$oshrun" -n 2 "$tune" --net 2>"$folder/said"; then exit 1; fi
 grep -q 'all 2 PEs are on one node: --net needs several' "$folder/said"

@@ -15,12 +15,14 @@ from pathlib import Path
 SOURCE, BUILD, GPU = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 EXAMPLES = SOURCE / "examples/build"
 # Meson sets LD_LIBRARY_PATH, which would hide a wrong rpath; a heap of 64 MiB makes many PEs cheap.
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH", "MAKE"))}
+ENV = {k: v for k, v in os.environ.items()
+       if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH", "MAKE"))}
 ENV["SHMEM_SYMMETRIC_SIZE"] = "64M"
 
 
 def run(*argv, cwd=None, **env):
-    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, cwd=cwd, text=True, capture_output=True)
+    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, cwd=cwd, text=True,
+                          capture_output=True)
     assert done.returncode == 0, f"{argv}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -54,8 +56,10 @@ int main() { return 0; }
 def by_make(tmp, prefix):
     folder = tmp / "make"
     folder.mkdir()
-    where = {"PATH": f"{prefix}/bin:{ENV['PATH']}", "PKG_CONFIG_PATH": str(next(prefix.rglob("shmem.pc")).parent)}
-    run("make", "-f", tmp / "copy/Makefile", f"PKG_CONFIG=pkg-config --define-variable=prefix={prefix}", cwd=folder, **where)
+    where = {"PATH": f"{prefix}/bin:{ENV['PATH']}",
+             "PKG_CONFIG_PATH": str(next(prefix.rglob("shmem.pc")).parent)}
+    run("make", "-f", tmp / "copy/Makefile",
+        f"PKG_CONFIG=pkg-config --define-variable=prefix={prefix}", cwd=folder, **where)
     programs(folder, prefix / "bin/oshrun")
     (folder / "product.hip").write_text(PRODUCT)
     warnings = [] if GPU == "nvidia" else ["-Wall", "-Wextra", "-Werror"]
@@ -65,17 +69,22 @@ def by_make(tmp, prefix):
 
 def by_cmake(tmp, prefix, root):
     folder = tmp / "cmake"
-    configure = ["cmake", "-S", tmp / "copy", f"-DCMAKE_PREFIX_PATH={root}", "-DCMAKE_BUILD_TYPE=Release"]
-    nvcc = {"CUDACXX": run(prefix / "bin/oshc++", "--showme:hip").split()[0]} if GPU == "nvidia" else {}
+    configure = ["cmake", "-S", tmp / "copy", f"-DCMAKE_PREFIX_PATH={root}",
+                 "-DCMAKE_BUILD_TYPE=Release"]
+    nvcc = {"CUDACXX": run(prefix / "bin/oshc++",
+                           "--showme:hip").split()[0]} if GPU == "nvidia" else {}
     run(*configure, "-B", folder, **nvcc)
     run("cmake", "--build", folder)
     programs(folder, prefix / "bin/oshrun")
     # An older version of the same major is served, a newer one and another major are not.
     own = run("pkg-config", "--modversion", next(prefix.rglob("shmem.pc"))).strip()
     major = own.split(".")[0]
-    for version, good in (own, "TRUE"), (major, "TRUE"), (own + ".1", "FALSE"), (f"{int(major) + 1}.0", "FALSE"):
+    for version, good in (own, "TRUE"), (major, "TRUE"), (own + ".1", "FALSE"), (
+        f"{int(major) + 1}.0", "FALSE"):
         script = tmp / "version.cmake"
-        script.write_text(f"set(PACKAGE_FIND_VERSION {version})\nset(PACKAGE_FIND_VERSION_MAJOR {version.split('.')[0]})\n"
+        script.write_text(
+            f"set(PACKAGE_FIND_VERSION {version})\nset(PACKAGE_FIND_VERSION_MAJOR "
+            f"{version.split('.')[0]})\n"
                           f"include({next(prefix.rglob('shmem-config-version.cmake'))})\n"
                           'file(WRITE answer "${PACKAGE_VERSION} ${PACKAGE_VERSION_COMPATIBLE}")\n')
         run("cmake", "-P", script, cwd=tmp)
@@ -88,7 +97,8 @@ def installed_files():
     files = {}
     for listing in Path("/var/lib/dpkg/info").glob("*.list"):
         for line in listing.read_text(errors="replace").splitlines():
-            files["/usr" + line if line.startswith(("/bin/", "/lib/")) else line] = listing.stem.split(":")[0]
+            files["/usr" + line if line.startswith(("/bin/", "/lib/"))
+                  else line] = listing.stem.split(":")[0]
     return files
 
 
@@ -97,14 +107,18 @@ def debs(tmp):
     unpacks them into a root."""
     # 4800 pages and links of the manual cost 16 s on a disk and 7 s in memory (2026-11-21).
     memory = Path("/dev/shm")
-    fast = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 128 << 20
-    run(sys.executable, SOURCE / "tools/package", "--out", tmp / "debs", BUILD, **({"TMPDIR": str(memory)} if fast else {}))
+    fast = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(
+        memory).free > 128 << 20
+    run(sys.executable, SOURCE / "tools/package", "--out", tmp / "debs", BUILD,
+        **({"TMPDIR": str(memory)} if fast else {}))
     packages = sorted((tmp / "debs").glob("*.deb"))
-    assert [p.name.split("_")[0] for p in packages] == ["libshmem-bin", "libshmem-dev", "libshmem-doc", "libshmem1"], packages
+    assert [p.name.split("_")[0] for p in packages] == ["libshmem-bin", "libshmem-dev",
+                                                        "libshmem-doc", "libshmem1"], packages
     theirs, ours = installed_files(), {}
     for package in packages:
         name = package.name.split("_")[0]
-        data = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
+        data = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True,
+                              check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             files = [member for member in archive if not member.isdir()]
             for member in files:
@@ -112,7 +126,8 @@ def debs(tmp):
                 other = ours.get(at, theirs.get(at, name))
                 assert other == name, f"{at} is in {name} and in {other}"
                 ours[at] = name
-            keep = [m for m in files if "/man3/" not in m.name or "/shmem_put." in m.name or "/shmem_int_put." in m.name]
+            keep = [m for m in files if "/man3/" not in m.name or "/shmem_put." in m.name
+                    or "/shmem_int_put." in m.name]
             archive.extractall(tmp / "root", keep)
     assert "openmpi-bin" not in theirs.values() or theirs["/usr/bin/oshrun"] == "openmpi-bin"
     config = next((tmp / "root").rglob("shmem.pc"))
@@ -121,19 +136,23 @@ def debs(tmp):
     assert "libc6" in needs and "libhwloc15" in needs and "libshmem" not in needs, needs
     net = run("pkg-config", "--variable=net", config).strip() # by UCX or none
     assert ("libucx0" in needs) == (net == "ucx"), (net, needs)
-    assert ("many nodes, by UCX" if net == "ucx" else "on one node") in run("dpkg-deb", "-f", packages[3], "Description")
+    assert ("many nodes, by UCX" if net == "ucx"
+            else "on one node") in run("dpkg-deb", "-f", packages[3], "Description")
     root = tmp / "root/usr"
     if shutil.which("man"):
-        for words in ["shmem_put"], ["3shmem", "shmem_int_put"], ["7", "shmem_env"], ["1", "oshc++"]:
+        for words in ["shmem_put"], ["3shmem", "shmem_int_put"], ["7", "shmem_env"], [
+            "1", "oshc++"]:
             assert str(root) in run("man", "-M", root / "share/man", "-w", *words)
-    assert run(root / "bin/oshcc.libshmem", "--showme:libdirs").startswith(str(root / "lib/libshmem"))
+    assert run(root / "bin/oshcc.libshmem",
+               "--showme:libdirs").startswith(str(root / "lib/libshmem"))
     assert "shmem_info" in run(root / "bin/shmem_info", "--version")
     return root
 
 
 def main(tmp):
     # Without the manual, whose 4800 names cost 5 s; the packages have it.
-    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "runtime,devel", "--destdir", tmp / "first")
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "runtime,devel",
+        "--destdir", tmp / "first")
     (tmp / "first").rename(tmp / "moved")
     shutil.copytree(EXAMPLES, tmp / "copy") # alone, away from the other examples
     root = prefix = next((tmp / "moved").rglob("bin/oshrun")).parent.parent

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: MIT
 """What libshmem.so exports, and what the test programs use of it.
 
-symbols.py exports facts.tsv libshmem.so      exactly the names of the specification and the linked ones, shmem_x weak and pshmem_x not;
-                                              shmemx_ and the HIP of the cpu platform may be there too
-symbols.py coverage facts.tsv program...      the programs together call every function
-symbols.py loads libshmem.so                  what it needs: no MPI
-symbols.py tls libshmem.so                    its thread-local memory: little, and at no fixed place, so that dlopen never fails for
-                                              it and the program's threads keep their stacks
-symbols.py arrows folder                      its objects there need each other in one direction only: no cycle of source files"""
+exports facts.tsv libshmem.so   exactly the names of the specification and the linked ones, shmem_x
+                                weak and pshmem_x not; shmemx_ and the HIP of the cpu platform may
+                                be there too
+coverage facts.tsv program...   the programs together call every function
+loads libshmem.so               what it needs: no MPI
+tls libshmem.so                 its thread-local memory: little, and at no fixed place, so that
+                                dlopen never fails for it and the program's threads keep their
+                                stacks
+arrows folder                   its objects there need each other in one direction only: no cycle of
+                                source files"""
 import graphlib
 import pathlib
 import re
@@ -22,7 +25,8 @@ from gen_headers import Facts  # noqa: E402
 
 def nm(*args):
     out = subprocess.run(["nm", "-P", *args], check=True, capture_output=True, text=True).stdout
-    return {row.split()[0].split("@")[0]: row.split()[1] for row in out.splitlines() if len(row.split()) > 1}
+    return {row.split()[0].split("@")[0]: row.split()[1] for row in out.splitlines()
+            if len(row.split()) > 1}
 
 
 def exports(facts, library):
@@ -35,7 +39,8 @@ def exports(facts, library):
     got.pop("SHMEM_1", None)
     want = set(names) | {"p" + n for n in names}
     errors = [f"not exported: {n}" for n in sorted(want - set(got))]
-    errors += [f"should not be exported: {n}" for n in sorted(set(got) - want) if not re.match("shmemx_|_ZNK?7hip_cpu", n)]
+    errors += [f"should not be exported: {n}" for n in sorted(set(got) - want)
+               if not re.match("shmemx_|_ZNK?7hip_cpu", n)]
     for n in names:
         if got.get(n, "W") != "W":
             errors.append(f"{n} is {got[n]}, want weak (W)")
@@ -57,19 +62,24 @@ def coverage(facts, *programs):
 
 def loads(library):
     undefined = nm("-D", "-u", library)
-    errors = [f"undefined symbol of MPI: {n}" for n in undefined if n.startswith(("MPI_", "PMPI_", "ompi_", "opal_", "orte_"))]
+    errors = [f"undefined symbol of MPI: {n}" for n in undefined
+              if n.startswith(("MPI_", "PMPI_", "ompi_", "opal_", "orte_"))]
     errors += [f"the library calls its own entry point through the table: {n}" for n in undefined
                if n.startswith(("shmem_", "pshmem_"))]
-    needed = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    needed = subprocess.run(["readelf", "-d", library], check=True, capture_output=True,
+                            text=True).stdout
     rows = [row for row in needed.splitlines() if "NEEDED" in row]
     if not rows:
         errors.append("readelf shows nothing that is needed")
-    return errors + [f"needs {row.split()[-1]}" for row in rows if "libmpi" in row or "liboshmem" in row]
+    return errors + [f"needs {row.split()[-1]}" for row in rows if "libmpi" in row
+                     or "liboshmem" in row]
 
 
 def tls(library):
-    headers = subprocess.run(["readelf", "-lW", library], check=True, capture_output=True, text=True).stdout
-    dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
+    headers = subprocess.run(["readelf", "-lW", library], check=True, capture_output=True,
+                             text=True).stdout
+    dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True,
+                             text=True).stdout
     assert "LOAD" in headers and "SONAME" in dynamic
     sizes = [int(row.split()[5], 16) for row in headers.splitlines() if row.split()[:1] == ["TLS"]]
     errors = [f"{n} bytes of thread-local memory, want at most 1024" for n in sizes if n > 1024]
@@ -77,9 +87,11 @@ def tls(library):
 
 
 def arrows(folder):
-    objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}  # what is not of lib begins with ..
-    unit = {o: "platform" if o.startswith("platform_") else o for o in objects}  # a HIP runtime is one thing
-    owner = {n: unit[o] for o, names in objects.items() for n, kind in names.items() if kind in "TDBR"}
+    # What is not of lib begins with ..; a HIP runtime is one thing.
+    objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}
+    unit = {o: "platform" if o.startswith("platform_") else o for o in objects}
+    owner = {n: unit[o] for o, names in objects.items() for n, kind in names.items()
+             if kind in "TDBR"}
     needs = {}
     for o, names in objects.items():
         wanted = {owner[n] for n, kind in names.items() if kind == "U" and n in owner}
@@ -94,7 +106,8 @@ def arrows(folder):
 
 
 def main():
-    errors = {"exports": exports, "coverage": coverage, "loads": loads, "tls": tls, "arrows": arrows}[sys.argv[1]](*sys.argv[2:])
+    errors = {"exports": exports, "coverage": coverage, "loads": loads, "tls": tls,
+              "arrows": arrows}[sys.argv[1]](*sys.argv[2:])
     print("\n".join(errors[:50] + ([f"and {len(errors) - 50} more"] if len(errors) > 50 else [])))
     return bool(errors)
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels that record more than there is room for: `ring ROUNDS EACH PAUSE` makes ROUNDS times EACH
 // marks, numbered from 0, and between two rounds waits for the host, which sleeps for PAUSE
-// milliseconds. Where it does, a call begins before each of the first rounds that waits until the last
-// one is done.
+// milliseconds. Where it does, a call begins before each of the first rounds that waits until the
+// last one is done.
 #define SHMEM_TRACE_KERNELS
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of traces: trace.py CASE [--update]. OSHRUN, CALLS, TRACE (the tool), EXAMPLE, TRACER and others
-are given. --update, of product: the picture in shmem_performance(7) is to be the new one.
+"""Tests of traces: trace.py CASE [--update]. OSHRUN, CALLS, TRACE (the tool), EXAMPLE, TRACER and
+others are given. --update, of product: the picture in shmem_performance(7) is to be the new one.
 """
 
 import json
@@ -15,12 +15,15 @@ from pathlib import Path
 OSHRUN, CALLS, TOOL = os.environ["OSHRUN"], os.environ["CALLS"], os.environ["TRACE"]
 TMP = Path(tempfile.mkdtemp(prefix="trace-"))
 FILE = TMP / "trace.json"
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("SHMEM_")} | {"SHMEM_SYMMETRIC_SIZE": "16M"}
+ENV = {k: v for k, v in os.environ.items()
+       if not k.startswith("SHMEM_")} | {"SHMEM_SYMMETRIC_SIZE": "16M"}
 
 
 def run(*argv, status=0, **env):
-    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True, capture_output=True, timeout=60)
-    assert status is None or done.returncode == status, (argv, done.returncode, done.stdout, done.stderr)
+    done = subprocess.run([str(a) for a in argv], env={**ENV, **env}, text=True,
+                          capture_output=True, timeout=60)
+    assert status is None or done.returncode == status, (argv, done.returncode, done.stdout,
+                                                         done.stderr)
     return done.stdout + done.stderr
 
 
@@ -43,20 +46,27 @@ def case_calls():
     check()
     every = events()
     names = {e["pid"]: e["args"]["name"] for e in every if e["name"] == "process_name"}
-    assert sorted(names) == list(range(n)) and all(v.startswith(f"PE {p} on ") for p, v in names.items()), names
+    assert sorted(names) == list(range(n)) and all(v.startswith(f"PE {p} on ") for p,
+                                                   v in names.items()), names
     for me in range(n):
         mine = [e for e in every if e["pid"] == me and e["ph"] != "M"]
         to = (me + 1) % n
         main = [e for e in mine if e["tid"] == 0]
-        got = [(e["name"], e.get("args", {}).get("pe"), e.get("args", {}).get("bytes")) for e in main]
+        got = [(e["name"], e.get("args", {}).get("pe"), e.get("args", {}).get("bytes"))
+               for e in main]
         want = [
-            ("shmem_init_thread", None, None), ("shmem_malloc", None, 800), ("shmem_calloc", None, 8),
-            ("shmem_long_put", to, 8), ("shmem_long_put", to, 80), ("shmem_putmem", to, 13), ("shmem_put128", to, 32),
+            ("shmem_init_thread", None, None), ("shmem_malloc", None, 800),
+            ("shmem_calloc", None, 8),
+            ("shmem_long_put", to, 8), ("shmem_long_put", to, 80), ("shmem_putmem", to, 13),
+            ("shmem_put128", to, 32),
             ("shmem_long_g", to, 8), ("shmem_double_get", to, 16), ("shmem_long_ibput", to, 48),
             ("shmem_long_atomic_fetch_add", to, 8), ("shmem_putmem_signal", to, 24),
-            ("shmem_signal_wait_until", None, None), ("shmem_quiet", None, None), ("shmem_team_split_strided", None, None),
-            *[("shmem_team_create_ctx", None, None), ("shmem_ctx_long_p", n - 1, 8), ("shmem_ctx_destroy", None, None)] * (me == n - 1),
-            ("shmem_long_sum_reduce", None, 40), ("shmem_sync_all", None, None), ("event 17", None, None),
+            ("shmem_signal_wait_until", None, None), ("shmem_quiet", None, None),
+            ("shmem_team_split_strided", None, None),
+            *[("shmem_team_create_ctx", None, None), ("shmem_ctx_long_p", n - 1, 8),
+              ("shmem_ctx_destroy", None, None)] * (me == n - 1),
+            ("shmem_long_sum_reduce", None, 40), ("shmem_sync_all", None, None),
+            ("event 17", None, None),
             ("shmem_init", None, None), ("shmem_barrier_all", None, None),
         ]
         assert got == want, [pair for pair in zip(got, want) if pair[0] != pair[1]]
@@ -81,17 +91,22 @@ def case_streams():
         assert sorted(tracks) == ["stream 1", "stream 2"], tracks
         host = Counter(e["name"] for e in mine if e["ph"] == "X" and "cat" not in e)
         marks = {e["name"]: e["ts"] for e in mine if e["ph"] == "i"}
-        want = {"stream 1": [("putmem", to, 4096)] * 3 + [("long_p", to, 8), ("barrier_all", None, None),
+        want = {"stream 1": [("putmem", to, 4096)] * 3 + [("long_p", to, 8),
+                                                          ("barrier_all", None, None),
                                                           ("signal_wait_until", None, None)],
-                "stream 2": [("long_sum_reduce", None, 800), ("signal_set", me, 8), ("putmem", to, 32)] +
+                "stream 2": [("long_sum_reduce", None, 800), ("signal_set", me, 8),
+                             ("putmem", to, 32)] +
                 [("long_atomic_add", to, 8)] * 200}
-        for name, calls in want.items():                    # none of the graph's, and none while it was stopped
+        # None of the graph's, and none while it was stopped
+        for name, calls in want.items():
             done = [e for e in mine if e["ph"] == "X" and e["tid"] == tracks[name]]
             got = [(e["name"], e["args"].get("pe"), e["args"].get("bytes")) for e in done]
-            assert got == [(f"shmemx_{c}_on_stream", pe, size) for c, pe, size in calls], (name, got)
+            assert got == [(f"shmemx_{c}_on_stream", pe, size) for c, pe,
+                           size in calls], (name, got)
             assert all(e["cat"] == "stream" for e in done)
             for a, b in zip(done, done[1:]):
-                assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)       # each is rounded to 0.001
+                # Each is rounded to 0.001
+                assert a["ts"] + a["dur"] <= b["ts"] + 0.0015, (a, b)
         wait = next(e for e in mine if e.get("cat") == "stream" and "wait_until" in e["name"])
         error, end = wait["args"]["clock +- us"], wait["ts"] + wait["dur"]
         assert wait["dur"] >= 29000, wait
@@ -114,17 +129,21 @@ def case_kernels():
         mine, to = [e for e in every if e["pid"] == me], (me + 1) % n
         marks = {e["name"]: e["ts"] for e in mine if e["ph"] == "i"}
         done = [e for e in mine if e.get("cat") == "kernel"]
-        got = Counter((e["name"], e["args"].get("pe"), e["args"].get("bytes"), e["args"]["block"]) for e in done)
+        got = Counter((e["name"], e["args"].get("pe"), e["args"].get("bytes"), e["args"]["block"])
+                      for e in done)
         want = {("shmemx_barrier_all_wg", None, None, 0): 1}
         for b in range(blocks):
             want |= {("shmem_long_atomic_add", to, 8, b): 5, ("shmem_long_p", to, 8, b): 3,
-                     ("shmem_signal_set", to, 8, b): 1, ("shmem_signal_wait_until", None, None, b): 1,
+                     ("shmem_signal_set", to, 8, b): 1, ("shmem_signal_wait_until", None, None,
+                                                         b): 1,
                      ("shmemx_putmem_wave", to, 40, b): 1, ("shmemx_long_put_wg", to, 64, b): 1}
         assert got == want, (got, want)
-        assert all(sum(e["name"] == f"event {40 + b}" for e in mine) == 1 for b in range(blocks)), marks
+        assert all(sum(e["name"] == f"event {40 + b}" for e in mine) == 1
+                   for b in range(blocks)), marks
         error = max(e["args"]["clock +- us"] for e in done)
         for e in done:
-            assert marks["event 1"] - error <= e["ts"] <= e["ts"] + e["dur"] <= marks["event 2"] + error, (e, marks)
+            assert marks["event 1"] - error <= e["ts"] <= e["ts"] + e["dur"] <= marks[
+                "event 2"] + error, (e, marks)
         for tid in {e["tid"] for e in done}:                # a track shows one at a time
             track = [e for e in done if e["tid"] == tid]
             for a, b in zip(track, track[1:]):
@@ -134,14 +153,17 @@ def case_kernels():
 
 
 def marks():
-    return sorted(int(e["name"].split()[1]) for e in events() if e["ph"] == "i" and e["name"].startswith("event "))
+    return sorted(int(e["name"].split()[1]) for e in events() if e["ph"] == "i"
+                  and e["name"].startswith("event "))
 
 
 def case_ring():
-    """The host reads records while a kernel runs that makes ten times as many as there is room for. Where
-    it makes them in one go, all are counted, and the last ones are there. What takes longer than a lap round
-    the ring has its record, too: here four calls, which begin half a lap after each other."""
-    room, rounds, others, long = 512, 20, 2, 4              # others: calls of a round beside its marks
+    """The host reads records while a kernel runs that makes ten times as many as there is room for.
+    Where it makes them in one go, all are counted, and the last ones are there. What takes longer
+    than a lap round the ring has its record, too: here four calls, which begin half a lap after
+    each other."""
+    # Others: calls of a round beside its marks
+    room, rounds, others, long = 512, 20, 2, 4
     each = room // 2 - others - 1                           # and the one that begins before it
     said = traced(1, os.environ["RING"], rounds, each, 100, SHMEM_TRACE_RECORDS=str(room - 100))
     assert not said, said
@@ -153,22 +175,27 @@ def case_ring():
     seen = marks()
     calls = sum(e.get("cat") == "kernel" for e in events())
     lost = rounds * (each + others) - len(seen) - calls
-    assert lost > 0 and said.count("\n") == 1 and f"no room for {lost} calls of kernels" in said, (lost, said)
-    assert len(set(seen)) == len(seen) and set(range((rounds - 2) * each, rounds * each)) <= set(seen), len(seen)
+    assert lost > 0 and said.count("\n") == 1 and f"no room for {lost} calls of kernels" in said, (
+        lost, said)
+    assert len(set(seen)) == len(seen) and set(range((rounds - 2) * each,
+                                                     rounds * each)) <= set(seen), len(seen)
     assert f"{lost} calls of kernels had no room" in check()
 
 
 def sends_meanwhile(picture):
-    """Whether each PE's picture has a column in which one workgroup sends and another one multiplies."""
+    """Whether each PE's picture has a column in which one workgroup sends and another one
+    multiplies."""
     rows = [line.split() for line in picture.splitlines() if line.startswith("PE ")]
-    return all(any({"s", "m"} <= set(column) for column in zip(*(row[3] for row in rows if row[1] == pe)))
+    return all(any({"s", "m"} <= set(column)
+                   for column in zip(*(row[3] for row in rows if row[1] == pe)))
                for pe in "01")
 
 
 def case_product():
-    """A fused product sends tiles while it multiplies others, and the page of the manual shows that. Where
-    there are fewer cores than workgroups that is so in many runs, and not in each."""
-    tile = 64                                               # rows and columns of one, each 3 x 2 times
+    """A fused product sends tiles while it multiplies others, and the page of the manual shows
+    that. Where there are fewer cores than workgroups that is so in many runs, and not in each."""
+    # Rows and columns of one, each 3 x 2 times
+    tile = 64
     for _ in range(50):
         said = traced(2, os.environ["PRODUCT"], 2 * tile, 3 * tile, 512, 1)
         assert not said, said
@@ -177,9 +204,12 @@ def case_product():
             for e in events():
                 if e.get("cat") == "kernel" and e["pid"] == pe:
                     done.setdefault(e["name"], []).append(e)
-            assert set(done) == {"multiply", "send", "wait for a tile", "sum", "meet members"}, set(done)
-            assert len(done["multiply"]) == 6 and {e["args"]["pe"] for e in done["send"]} == {1 - pe}, done
-            assert sum(e["args"]["bytes"] for e in done["send"]) == 3 * tile * tile * 2, done["send"]
+            assert set(done) == {"multiply", "send", "wait for a tile", "sum",
+                                 "meet members"}, set(done)
+            assert len(done["multiply"]) == 6 and {e["args"]["pe"]
+                                                   for e in done["send"]} == {1 - pe}, done
+            assert sum(e["args"]["bytes"]
+                       for e in done["send"]) == 3 * tile * tile * 2, done["send"]
             ends = sorted(e["ts"] + e["dur"] for e in done["multiply"])
             assert all(e["ts"] >= ends[0] for e in done["send"]), done      # of the first of them
         picture = run(sys.executable, TOOL, "--check", "--timeline", FILE)
@@ -189,9 +219,12 @@ def case_product():
         raise AssertionError("nothing is sent while others are multiplied")
     shown = Path(__file__).with_name("product.txt")
     if "--update" in sys.argv:
-        shown.write_text("// SPDX-License-Identifier: MIT. Written by test/trace/trace.py product --update.\n" + picture)
+        shown.write_text(
+            "// SPDX-License-Identifier: MIT. Written by test/trace/trace.py product --update.\n"
+            + picture)
     assert sends_meanwhile(shown.read_text())
-    letters = [set(text.splitlines()[-1].split("; ")[1].split(", ")) for text in (picture, shown.read_text())]
+    letters = [set(text.splitlines()[-1].split("; ")[1].split(", "))
+               for text in (picture, shown.read_text())]
     assert letters[0] == letters[1], letters
 
 
@@ -207,23 +240,43 @@ def case_ends():
 def case_sums():
     """The tool's sums are those of the file."""
     traced(2, os.environ["EXAMPLE"])
-    said = check("--svg", TMP / "p.svg")
+    said = check()
     assert "shmem_barrier_all" in said and "from \\ to" in said, said
-    picture = xml.dom.minidom.parse(str(TMP / "p.svg"))
-    moved = picture.getElementsByTagName("title")
-    assert moved and all("bytes" in t.firstChild.data for t in moved)
+    bad = subprocess.run([TOOL, "--svgs", "x", FILE], text=True, capture_output=True)
+    assert bad.returncode and bad.stderr.startswith("shmem_trace: unrecognized arguments"), bad
+    (TMP / "none").mkdir()
+    (TMP / "none/matplotlib.py").write_text("raise ImportError")
+    none = subprocess.run([TOOL, "--svg", TMP / "p.svg", FILE], text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(TMP / "none")})
+    assert none.returncode and none.stderr == "shmem_trace: --svg: no matplotlib here " \
+        "(python3-matplotlib)\n", none
+    drawn = subprocess.run([TOOL, f"--svg={TMP / 'p.svg'}", FILE], text=True, capture_output=True)
+    if "no matplotlib" not in drawn.stderr: # each pair's bytes, as the table has them
+        assert drawn.returncode == 0, drawn
+        picture = xml.dom.minidom.parse(str(TMP / "p.svg"))
+        shown = {g.getAttribute("id"): "".join(t.firstChild.data
+                                               for t in g.getElementsByTagName("text"))
+                 for g in picture.getElementsByTagName("g")
+                 if g.getAttribute("id").startswith("moved ")}
+        rows = [line.split("  ") for line in said.splitlines() if line.startswith("PE ")]
+        cells = [[c.strip() for c in row[1:] if c.strip()] for row in rows]
+        assert shown == {f"moved {p} {q}": cells[p][q] for p in range(2) for q in range(2)
+                         if cells[p][q] != "-"} != {}, (shown, cells)
     sums = Counter(e["name"] for e in events() if e["ph"] == "X")
-    rows = {line.split()[0]: int(line.split()[1]) for line in said.splitlines() if line.startswith("shmem")}
+    rows = {line.split()[0]: int(line.split()[1]) for line in said.splitlines()
+            if line.startswith("shmem")}
     assert rows == dict(sums), (rows, sums)
 
 
 def case_errors():
     hello = ("-n", 2, CALLS)
-    for path, why in ((TMP / "none" / "x", "No such file"), (TMP, "Is a directory"), ("/sys/trace", "Permission denied"),
+    for path, why in ((TMP / "none" / "x", "No such file"), (TMP, "Is a directory"),
+                      ("/sys/trace", "Permission denied"),
                       ("/dev/full", "No space left")):
         said = run(OSHRUN, *hello, SHMEM_TRACE=str(path))
         assert said.count("\n") == 1 and "SHMEM_TRACE: " in said and why in said, said
-    # A disk that becomes full later: each PE says so once and goes on, and what there is can be read.
+    # A disk that becomes full later: each PE says so once and goes on, and what there is can be
+    # read.
     small = ("unshare", "--mount", *["--map-root-user"] * (os.geteuid() != 0), "sh", "-c")
     full = TMP / "full"
     full.mkdir()
@@ -231,7 +284,8 @@ def case_errors():
     if subprocess.run([*small, mount], capture_output=True).returncode:
         print("no file system can be made here: none becomes full")
     else:
-        said = run(*small, f'{mount} && "$@" && cat {full}/x > {FILE}', "sh", OSHRUN, *hello, SHMEM_TRACE=f"{full}/x")
+        said = run(*small, f'{mount} && "$@" && cat {full}/x > {FILE}', "sh", OSHRUN, *hello,
+                   SHMEM_TRACE=f"{full}/x")
         said = said.splitlines()
         assert 1 <= len(said) <= 2 and all("writing: No space left" in line for line in said), said
         assert 60000 < FILE.stat().st_size <= 65536
@@ -242,25 +296,30 @@ def case_errors():
     assert not said, said
     check()
     assert "No such file" in check(status=1, file=TMP / "none")
-    for text, what in (("[\n", "no events"), ("[\nx\n", "line 2: no event"), ('[\n{"ph":"X"},\n', "another kind"),
+    for text, what in (("[\n", "no events"), ("[\nx\n", "line 2: no event"),
+                       ('[\n{"ph":"X"},\n', "another kind"),
                        ('[\n{"ph":"X","pid":1,"tid":0,"name":"a","ts":1,"dur":-1},\n', "no time"),
-                       ('[\n{"ph":"X","pid":1,"tid":0,"name":"a","ts":1,"dur":1},\n', "PE 1 has no name")):
+                       ('[\n{"ph":"X","pid":1,"tid":0,"name":"a","ts":1,"dur":1},\n',
+                        "PE 1 has no name")):
         FILE.write_text(text)
         said = check(status=1)
         assert what in said and "fault" in said, said
-    for wrong, what in (("--calls", "not a number"), ("--calls=x", "no option"), (FILE, "one file")):
+    for wrong, what in (("--calls", "not a number"), ("--calls=x", "x: not a number"),
+                        ("--colour", "unrecognized arguments: --colour"), (FILE, "one file")):
         assert what in run(sys.executable, TOOL, wrong, FILE, status=1)
 
 
 def case_clocks():
-    """PEs on another node than PE 0 learn its clock: nobody leaves a barrier before all have come, by as
-    much as the trace says that it may be wrong."""
+    """PEs on another node than PE 0 learn its clock: nobody leaves a barrier before all have come,
+    by as much as the trace says that it may be wrong."""
     traced(4, CALLS, "clocks", launch=sys.argv[2:])
     check()
     every = events()
-    wrong = {e["pid"]: float(e["args"]["labels"].split()[2]) for e in every if e["name"] == "process_labels"}
+    wrong = {e["pid"]: float(e["args"]["labels"].split()[2])
+             for e in every if e["name"] == "process_labels"}
     assert sorted(wrong) == [2, 3] and all(0 < w < 10000 for w in wrong.values()), wrong
-    barriers = [[e for e in every if e["pid"] == p and e["name"] == "shmem_barrier_all"] for p in range(4)]
+    barriers = [[e for e in every if e["pid"] == p and e["name"] == "shmem_barrier_all"]
+                for p in range(4)]
     for at_once in zip(*barriers):
         come = max(e["ts"] - wrong.get(e["pid"], 0) for e in at_once)
         left = min(e["ts"] + e["dur"] + wrong.get(e["pid"], 0) for e in at_once)

@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t longest = 120000; // Linux takes 128 KiB as one variable
 
-// Whether a variable is not the caller's to pass on: a launcher sets it for each PE, or it names one
-// node or one process.
+// Whether a variable is not the caller's to pass on: a launcher sets it for each PE, or it names
+// one node or one process.
 bool of_launcher(std::string_view name) {
   for (const char *start : {"OMPI_", "PMIX_", "PRTE_", "PRRTE_", "PMI_", "SLURM_", "OSHRUN_"})
     if (name.starts_with(start)) return true;

@@ -67,8 +67,9 @@ private:
   bool open = false; // the last line, of a PE
 };
 
-// What a launcher itself prints, among the lines of the PEs. All of it passes but what it tells of a
-// PE that failed, in one or two blocks between rules, from which this learns which PE it was and why.
+// What a launcher itself prints, among the lines of the PEs. All of it passes but what it tells of
+// a PE that failed, in one or two blocks between rules, from which this learns which PE it was and
+// why.
 class Notes {
 public:
   std::string text;         // what came last, as far as it is not sorted

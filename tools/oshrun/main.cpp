@@ -391,9 +391,9 @@ Words set_defaults(const Launcher &launcher, const Line &line) {
   return options;
 }
 
-// Open MPI and PRRTE take a launcher that is called by its full path as --prefix, and put the folders
-// of that first in PATH and LD_LIBRARY_PATH of each PE: before those of a virtual environment. By
-// its name alone the launcher finds the same files, which it was built to find.
+// Open MPI and PRRTE take a launcher that is called by its full path as --prefix, and put the
+// folders of that first in PATH and LD_LIBRARY_PATH of each PE: before those of a virtual
+// environment. By its name alone the launcher finds the same files, which it was built to find.
 std::string name_of(const Launcher &launcher) {
   std::string name = launcher.path.substr(launcher.path.rfind('/') + 1);
   if (find(name) == launcher.path) return name;
@@ -416,8 +416,8 @@ std::string tracer() {
   fail(1, "SHMEM_TRACE: no libshmem_trace.so in %s%s", folder.c_str(), LIBDIR);
 }
 
-// The variables by which PEs load that file first. The loader splits its list at blanks and knows no
-// other way to write one, so a file in a folder that has one is looked for by its name.
+// The variables by which PEs load that file first. The loader splits its list at blanks and knows
+// no other way to write one, so a file in a folder that has one is looked for by its name.
 Words preload(const std::string &file) {
   auto in_front = [](const char *name, const std::string &value) {
     const std::string before = env(name);

@@ -82,7 +82,8 @@ int doctor_amd(const char *path, unsigned seconds) {
   for (const Run &r : list) {
     std::string output, command;
     for (const std::string &word : r.words) command += (command.empty() ? "" : " ") + word;
-    // Twice its share of what is left: most need less, and one that hangs leaves time for the others.
+    // Twice its share of what is left: most need less, and one that hangs leaves time for the
+    // others.
     const double from = seconds_now(), left = start + double(seconds) - from,
                  share = 2 * left / double(list.size() - size_t(number));
     const int status = run(r.words, &output, unsigned(std::max(1.0, std::min(left, share))));

@@ -8,6 +8,7 @@
 #include <clocale>
 #include <cstdio>
 #include <cstring>
+#include <getopt.h>
 #include <gnu/libc-version.h>
 #include <hwloc.h>
 #include <sched.h>
@@ -174,25 +175,25 @@ bool say_environment() {
 
 } // namespace
 
+static int unknown(const char *word) {
+  fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n", word);
+  return 2;
+}
+
 int main(int argc, char **argv) {
-  for (int i = 1; i < argc; i++) {
-    const std::string word = argv[i];
-    if (word == "doctor" && i == 1) {
-      return doctor(argc - 2, argv + 2);
-    } else if (word == "--json") {
-      json = true;
-    } else if (word == "--version") {
-      printf("shmem_info (libshmem) %s\n", SHMEM_LIBRARY_VERSION);
-      return 0;
-    } else if (word == "--help" || word == "-h") {
-      fputs(help, stdout);
-      return 0;
-    } else {
-      fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n",
-              argv[i]);
-      return 2;
-    }
+  if (argc > 1 && !strcmp(argv[1], "doctor")) return doctor(argc - 2, argv + 2);
+  static const option options[] = {{"help", no_argument, nullptr, 'h'},
+                                   {"json", no_argument, nullptr, 'j'},
+                                   {"version", no_argument, nullptr, 'v'},
+                                   {}};
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, "h", options, nullptr)) != -1;) {
+    if (c == 'h') return fputs(help, stdout) < 0;
+    if (c == 'v') return printf("shmem_info (libshmem) %s\n", SHMEM_LIBRARY_VERSION) < 0;
+    if (c == '?') return unknown(argv[optind - 1]);
+    json = true;
   }
+  if (optind < argc) return unknown(argv[optind]);
   setlocale(LC_CTYPE, "C.UTF-8");
   if (json) printf("{");
   say_library();

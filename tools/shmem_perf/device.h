@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device, --machine, --stream and --gemm, which are HIP and C++, for the C program around them.
+// shmem_perf --device, --machine, --stream and --gemm, which are HIP and C++, for the C program
+// around them.
 #ifndef SHMEM_PERF_DEVICE_H
 #define SHMEM_PERF_DEVICE_H
 

@@ -7,6 +7,7 @@
 #endif
 
 #include <errno.h>
+#include <getopt.h>
 #include <sched.h>
 #include <stdarg.h>
 
@@ -107,86 +108,78 @@ static void check_list(const char *what, const char *list, bool groups) {
 
 static size_t coll_max = 1 << 20;
 
+// Up to end_with, which what comes next follows.
+static size_t part(const char *what, const char **text, char end_with) {
+  return parse_size(what, *text, end_with, text);
+}
+
+// clang-format off
+enum { HELP = 'h', JSON = 256, BIND, LIST, GROUPS, TESTS, SIZES, COLL_MAX, STEP, TIME, REPETITIONS,
+       SHAPE, PLOT, DEVICE, MACHINE, STREAM, SCOPES, BUFFERS, GEMM };
+static const struct option long_options[] = {
+    {"help", 0, 0, HELP}, {"json", 0, 0, JSON}, {"bind", 0, 0, BIND}, {"list", 0, 0, LIST},
+    {"groups", 1, 0, GROUPS}, {"tests", 1, 0, TESTS}, {"sizes", 1, 0, SIZES},
+    {"coll-max", 1, 0, COLL_MAX}, {"step", 1, 0, STEP}, {"time", 1, 0, TIME},
+    {"repetitions", 1, 0, REPETITIONS}, {"shape", 1, 0, SHAPE}, {"plot", 1, 0, PLOT},
+#ifdef HAVE_DEVICE
+    {"device", 0, 0, DEVICE}, {"machine", 0, 0, MACHINE}, {"stream", 0, 0, STREAM},
+    {"scopes", 0, 0, SCOPES}, {"buffers", 0, 0, BUFFERS}, {"gemm", 0, 0, GEMM},
+#endif
+    {0, 0, 0, 0}};
+// clang-format on
+
+static double parse_seconds(const char *text) {
+  char *end;
+  const double seconds = strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds > 0 && seconds <= 3600))
+    usage_error("--time: '%s' is not a number of seconds", text);
+  return seconds;
+}
+
+static bool *flag(struct options *o, int option) {
+  return option == JSON      ? &o->json
+         : option == BIND    ? &o->bind
+         : option == LIST    ? &o->list
+         : option == DEVICE  ? &o->device
+         : option == MACHINE ? &o->machine
+         : option == STREAM  ? &o->stream
+         : option == SCOPES  ? &o->scopes
+         : option == BUFFERS ? &o->buffers
+         : option == GEMM    ? &o->gemm
+                             : NULL;
+}
+
+static void set(struct options *o, int option, const char *value) {
+  if (flag(o, option)) *flag(o, option) = true;
+  if (option == GROUPS) o->groups = value;
+  if (option == TESTS) o->tests = value;
+  if (option == PLOT) o->plot = value;
+  if (option == COLL_MAX) coll_max = part("--coll-max", &value, '\0');
+  if (option == STEP) o->step = part("--step", &value, '\0');
+  if (option == TIME) o->budget = parse_seconds(value);
+  if (option == REPETITIONS) o->repetitions = (int)least(1001, part("--repetitions", &value, '\0'));
+  if (option == SIZES) {
+    o->smallest = part("--sizes", &value, ':');
+    o->largest = part("--sizes", &value, '\0');
+  }
+  for (int i = 0; i < 3 && option == SHAPE; ++i)
+    o->shape[i] = part("--shape", &value, i < 2 ? ',' : '\0');
+}
+
 static struct options parse(int argc, char **argv) {
   struct options o = {
       .smallest = 8, .largest = 64 << 20, .step = 2, .budget = 0.05, .repetitions = 101};
-  for (int i = 1; i < argc; ++i) {
-    const char *arg = argv[i], *value = strchr(arg, '=');
-    const size_t length = value ? (size_t)(value++ - arg) : strlen(arg);
-#define IS(name) (length == sizeof(name) - 1 && memcmp(arg, name, length) == 0)
-    if (IS("--help") || IS("-h")) {
+  opterr = 0; // PE 0 alone says what is wrong
+  for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
+    if (option == HELP) {
       if (shmem_my_pe() == 0) fputs(help, stdout);
       leave(0);
     }
-    if (IS("--json")) {
-      o.json = true;
-      continue;
-    }
-#ifdef HAVE_DEVICE
-    if (IS("--stream")) {
-      o.stream = true;
-      continue;
-    }
-    if (IS("--device")) {
-      o.device = true;
-      continue;
-    }
-    if (IS("--machine")) {
-      o.machine = true;
-      continue;
-    }
-    if (IS("--scopes")) {
-      o.scopes = true;
-      continue;
-    }
-    if (IS("--buffers")) {
-      o.buffers = true;
-      continue;
-    }
-    if (IS("--gemm")) {
-      o.gemm = true;
-      continue;
-    }
-#endif
-    if (IS("--bind")) {
-      o.bind = true;
-      continue;
-    }
-    if (IS("--list")) {
-      o.list = true;
-      continue;
-    }
-    if (!IS("--groups") && !IS("--tests") && !IS("--sizes") && !IS("--coll-max") && !IS("--step") &&
-        !IS("--time") && !IS("--repetitions") && !IS("--shape") && !IS("--plot"))
-      usage_error("unknown argument '%s'", arg);
-    if (!value && ++i >= argc) usage_error("%s needs a value", arg);
-    if (!value) value = argv[i];
-    if (IS("--groups")) o.groups = value;
-    if (IS("--tests")) o.tests = value;
-    if (IS("--plot")) o.plot = value;
-    if (IS("--coll-max")) coll_max = parse_size("--coll-max", value, '\0', NULL);
-    if (IS("--step")) o.step = parse_size("--step", value, '\0', NULL);
-    if (IS("--repetitions"))
-      o.repetitions = (int)least(1001, parse_size("--repetitions", value, '\0', NULL));
-    if (IS("--sizes")) {
-      const char *rest;
-      o.smallest = parse_size("--sizes", value, ':', &rest);
-      o.largest = parse_size("--sizes", rest, '\0', NULL);
-    }
-    if (IS("--shape")) {
-      const char *rest;
-      o.shape[0] = parse_size("--shape", value, ',', &rest);
-      o.shape[1] = parse_size("--shape", rest, ',', &rest);
-      o.shape[2] = parse_size("--shape", rest, '\0', NULL);
-    }
-    if (IS("--time")) {
-      char *end;
-      o.budget = strtod(value, &end);
-      if (end == value || *end != '\0' || !(o.budget > 0 && o.budget <= 3600))
-        usage_error("--time: '%s' is not a number of seconds", value);
-    }
-#undef IS
+    if (option == ':') usage_error("%s needs a value", argv[optind - 1]);
+    if (option == '?') usage_error("unknown argument '%s'", argv[optind - 1]);
+    set(&o, option, optarg);
   }
+  if (optind < argc) usage_error("unknown argument '%s'", argv[optind]);
   if (o.smallest % 8 != 0) usage_error("--sizes: %zu is not a multiple of 8", o.smallest);
   if (o.largest < o.smallest) usage_error("--sizes: the largest is below the smallest");
   if (o.step < 2) usage_error("--step: must be 2 or more");
@@ -198,21 +191,14 @@ static struct options parse(int argc, char **argv) {
 // Before anything is measured, so that no long run is for nothing. All PEs end if PE 0 cannot.
 static void begin_plot(const char *file) {
   static int failed;
-  if (file && shmem_my_pe() == 0 && !plot_begin(file)) {
-    fprintf(stderr, "error: PE 0: --plot: cannot write '%s': %s\n", file, strerror(errno));
-    failed = 1;
-  }
+  if (file && shmem_my_pe() == 0) failed = !plot_begin(file);
   shmem_barrier_all();
   if (shmem_int_g(&failed, 0)) leave(2);
 }
 
 // Draws, then ends with this status, or with 1 if the plot cannot be written.
-static void end(const struct options *o, int status) {
-  if (!plot_end()) {
-    fprintf(stderr, "error: PE 0: --plot: cannot write '%s': %s\n", o->plot, strerror(errno));
-    status = 1;
-  }
-  leave(status);
+static void end(int status) {
+  leave(plot_end() ? status : 1);
 }
 
 static bool wanted(const struct options *o, const struct test *t) {
@@ -349,7 +335,7 @@ int main(int argc, char **argv) {
     if (o.machine) machine_perf(&d);
     if (o.device) device_perf(&d);
     if (o.stream) stream_perf(&d);
-    end(&o, 0);
+    end(0);
   }
   if (o.gemm) {
     const struct gemm_options g = {.m = o.shape[0],
@@ -358,7 +344,7 @@ int main(int argc, char **argv) {
                                    .runs = (int)least((size_t)o.repetitions, 9),
                                    .json = o.json};
     gemm_perf(&g);
-    end(&o, 0);
+    end(0);
   }
 #endif
   if (o.bind) bind_to_processor();
@@ -375,5 +361,5 @@ int main(int argc, char **argv) {
           wrong += run_test(&arena, t, &o);
   if (arena.me == 0) report_end(wrong);
   shmem_barrier_all();
-  end(&o, wrong == 0 ? 0 : 1);
+  end(wrong == 0 ? 0 : 1);
 }

@@ -9,8 +9,8 @@
 #include "perf.h"
 
 // Of a call of all PEs the slowest one's time counts, and of a batch of two barriers over a network
-// one PE in four took half as long again as of one of sixteen, in whose every call all took the same:
-// it left the barrier before the batch early (2026-11-24).
+// one PE in four took half as long again as of one of sixteen, in whose every call all took the
+// same: it left the barrier before the batch early (2026-11-24).
 static double batch_seconds(const struct test *t) {
   return t->kind == ALL ? 2e-3 : 100e-6;
 }

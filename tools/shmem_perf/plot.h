@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --plot: what a run measured, as an SVG. PE 0 collects points while it prints rows, and
-// draws them at the end; on other PEs, and without --plot, these do nothing.
+// shmem_perf --plot: what a run measured, as an SVG. PE 0 gives points to shmem_plot, a script,
+// while it prints rows; on other PEs, and without --plot, these do nothing.
 #ifndef SHMEM_PERF_PLOT_H
 #define SHMEM_PERF_PLOT_H
 
@@ -18,10 +18,10 @@ struct plot_point {
 #ifdef __cplusplus
 extern "C" {
 #endif
-bool plot_begin(const char *file); // whether the file can be written, else errno
+bool plot_begin(const char *file); // whether the script can draw; if not, a line has said why
 __attribute__((format(printf, 1, 2))) void plot_title(const char *format, ...);
 void plot_add(const struct plot_point *point);
-bool plot_end(void); // whether the file was written, else errno
+bool plot_end(void); // draws; whether the file was written, and if not, a line has said why
 #ifdef __cplusplus
 }
 #endif

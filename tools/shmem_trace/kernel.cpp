@@ -220,7 +220,8 @@ class Kernels {
     return true;
   }
 
-  // Ticks from a time to another one that is within 8 years, or with 100 MHz 80, by its low 56 bits.
+  // Ticks from a time to another one that is within 8 years, or with 100 MHz 80, by its low 56
+  // bits.
   static int64_t since(uint64_t ticks, uint64_t low) { return int64_t((low - ticks) << 8) >> 8; }
   // Between two samples a clock runs evenly, so a time there is as wrong as the worse one at most.
   void write(Ask what) {

@@ -187,9 +187,10 @@ public:
   }
 };
 
-// The time of PE 0's clock less this one's, and by how much it may be wrong: nothing on PE 0's node,
-// whose processes share a clock. Others ask PE 0 for its time, each when PE 0 says so, and take the
-// answer that came soonest; PE 0 looked at its clock at some time between question and answer.
+// The time of PE 0's clock less this one's, and by how much it may be wrong: nothing on PE 0's
+// node, whose processes share a clock. Others ask PE 0 for its time, each when PE 0 says so, and
+// take the answer that came soonest; PE 0 looked at its clock at some time between question and
+// answer.
 struct Offset {
   int64_t ns = 0, error = 0;
 };
@@ -292,6 +293,31 @@ static Track &mine() {
 }
 void record(const Event &event) {
   mine().add(event);
+}
+
+void Call::begin() {
+  if (on.load(std::memory_order_relaxed)) event.begin = now();
+}
+void Call::end() {
+  if (!event.begin) return;
+  event.end = now();
+  record(event);
+}
+
+OnStream::OnStream(uint32_t name, uint64_t bytes, int peer, shmemx_stream_t stream)
+    : event{}, stream(stream), began(nullptr) {
+  if (!on.load(std::memory_order_relaxed)) return;
+  event = {now(), 0, bytes, peer, name};
+  began = begin_on(stream);
+}
+OnStream::~OnStream() {
+  if (began) end_on(stream, began, event);
+}
+
+int world(shmem_ctx_t ctx, int pe) {
+  shmem_team_t team;
+  if (ctx == SHMEM_CTX_DEFAULT || pshmem_ctx_get_team(ctx, &team) != 0) return pe;
+  return pshmem_team_translate_pe(team, pe, SHMEM_TEAM_WORLD);
 }
 
 int new_track(const std::string &name) {

@@ -36,15 +36,14 @@ class Call {
   Event event;
 
 public:
-  Call(uint32_t name, uint64_t bytes, int peer)
-      : event{on.load(std::memory_order_relaxed) ? now() : 0, 0, bytes, peer, name} {}
-  ~Call() {
-    if (!event.begin) return;
-    event.end = now();
-    record(event);
-  }
+  Call(uint32_t name, uint64_t bytes, int peer) : event{0, 0, bytes, peer, name} { begin(); }
+  ~Call() { end(); }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
+
+private: // not inline: there are 2,700 wrappers
+  void begin();
+  void end();
 };
 
 // What a stream does on the GPU: stream.cpp.
@@ -61,15 +60,8 @@ class OnStream {
   void *began;
 
 public:
-  OnStream(uint32_t name, uint64_t bytes, int peer, shmemx_stream_t stream)
-      : event{}, stream(stream), began(nullptr) {
-    if (!on.load(std::memory_order_relaxed)) return;
-    event = {now(), 0, bytes, peer, name};
-    began = begin_on(stream);
-  }
-  ~OnStream() {
-    if (began) end_on(stream, began, event);
-  }
+  OnStream(uint32_t name, uint64_t bytes, int peer, shmemx_stream_t stream);
+  ~OnStream();
   OnStream(const OnStream &) = delete;
   OnStream &operator=(const OnStream &) = delete;
 };
@@ -91,14 +83,7 @@ struct Timed {
 int new_track(const std::string &name);
 void write_timed(int track, const std::vector<Timed> &events);
 
-inline int world(int pe) {
-  return pe;
-}
-inline int world(shmem_ctx_t ctx, int pe) {
-  shmem_team_t team;
-  if (ctx == SHMEM_CTX_DEFAULT || pshmem_ctx_get_team(ctx, &team) != 0) return pe;
-  return pshmem_team_translate_pe(team, pe, SHMEM_TEAM_WORLD);
-}
+int world(shmem_ctx_t ctx, int pe); // of pe in the context's team
 
 // The next definition of an extension, which has no second name.
 void *next(const char *name);

@@ -40,10 +40,10 @@ template <class V> SHMEM_D_ void store_16(void *p, V v) {
 template <> struct WordOf<16> { typedef uint32_t type __attribute__((ext_vector_type(4))); };
 
 // One counter has a wave's loads and stores, in order. Where the compiler waits for one of several
-// loads after a store of what another gave, it may wait for that store, too: it does not see store_16
-// in the counter, and in a loop over several PEs it waits as if it came there for the first time
-// (four loads and four stores took three round trips of a store; gfx942, 2026-11-26). So all loads
-// of a round are waited for before its first store.
+// loads after a store of what another gave, it may wait for that store, too: it does not see
+// store_16 in the counter, and in a loop over several PEs it waits as if it came there for the
+// first time (four loads and four stores took three round trips of a store; gfx942, 2026-11-26). So
+// all loads of a round are waited for before its first store.
 template <int n, class W> SHMEM_D_ void arrive(W (&v)[n]) {
   SHMEM_UNROLL_
   for (int k = 0; k < n; k++)
@@ -101,8 +101,9 @@ SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
   return *(const __attribute__((address_space(4))) uintptr_t *)(p);
 }
 // Compilers load what constant memory has before all loops, and keep it in scalar registers to the
-// kernel's end. What rare code needs is loaded there instead: alltoall on a stream, with kernels that
-// reach other nodes, keeps 18 scalars fewer in lanes of a vector register (clang 19, 2026-11-24).
+// kernel's end. What rare code needs is loaded there instead: alltoall on a stream, with kernels
+// that reach other nodes, keeps 18 scalars fewer in lanes of a vector register (clang 19,
+// 2026-11-24).
 template <class T> SHMEM_D_ T load_anew(const T &v) {
   auto *p = (const __attribute__((address_space(4))) T *)(&v);
   asm volatile("" : "+s"(p));
@@ -138,9 +139,9 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 #endif
   return p;
 }
-// By builtins, because threadIdx, blockDim and their like call ROCm's device library, which clang 21
-// does not inline into kernels of more than 1100 basic blocks (16 calls in each product's kernel,
-// 2026-11); and what a call gives is for it another number in each lane.
+// By builtins, because threadIdx, blockDim and their like call ROCm's device library, which clang
+// 21 does not inline into kernels of more than 1100 basic blocks (16 calls in each product's
+// kernel, 2026-11); and what a call gives is for it another number in each lane.
 SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
@@ -294,9 +295,9 @@ template <class W> SHMEM_D_ void store_remote(W *p, W v) {
 
 // Memory that all lanes of a wave name, as in a call of a wave or a workgroup: `at` is the
 // lane's place in bytes, `step` is in words and the same for all. An access of a buffer, which here
-// is all memory from p on, has a scalar base: it takes no vector registers for addresses, and unlike
-// inline assembly the compiler counts it and keeps its data. Bits of the last argument: glc, slc and
-// scc on gfx90a; sc0, nt and sc1 on others.
+// is all memory from p on, has a scalar base: it takes no vector registers for addresses, and
+// unlike inline assembly the compiler counts it and keeps its data. Bits of the last argument: glc,
+// slc and scc on gfx90a; sc0, nt and sc1 on others.
 typedef int32_t Resource __attribute__((ext_vector_type(4)));
 typedef uint32_t Sixteen __attribute__((ext_vector_type(4)));
 extern "C" __device__ void shmem_buffer_store(Sixteen data, Resource, int at, int step,

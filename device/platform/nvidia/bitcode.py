@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bitcode.py CLANG WORD... -o OUTPUT: the bitcode that clang makes, without its flag nvvm-reflect-ftz.
+"""bitcode.py CLANG WORD... -o OUTPUT: the bitcode that clang makes, without its flag
+nvvm-reflect-ftz.
 
-Every compiler of kernels sets that flag as it likes, and LLVM links no modules that differ in it: Triton 3.6
-has 1, clang 0. The library's code asks for neither."""
+Every compiler of kernels sets that flag as it likes, and LLVM links no modules that differ in it:
+Triton 3.6 has 1, clang 0. The library's code asks for neither."""
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ if flag:
     module = module.replace(flags[0], "!llvm.module.flags = !{" + kept + "}")
     with open(text, "w") as file:
         file.write(module)
-subprocess.run([words[0], "-x", "ir", "--target=nvptx64-nvidia-cuda", "-Wno-override-module", "-Xclang", "-disable-llvm-passes",
+subprocess.run([words[0], "-x", "ir", "--target=nvptx64-nvidia-cuda", "-Wno-override-module",
+                "-Xclang", "-disable-llvm-passes",
                 "-emit-llvm", "-c", text, "-o", output], check=True)
 os.remove(text)

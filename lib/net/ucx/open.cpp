@@ -40,10 +40,10 @@ void report_loss(int pe, const char *what) {
 uint64_t polls() {
   return answering.polls.load(std::memory_order_relaxed);
 }
-// While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs on
-// 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other things
-// from time to time. The longer calls have polled the longer it sleeps: where all cores are busy
-// somebody loses one each time it wakes.
+// While a call waits and progresses, the thread that answers would only be in its way: with 4 PEs
+// on 4 cores a barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It looks at other
+// things from time to time. The longer calls have polled the longer it sleeps: where all cores are
+// busy somebody loses one each time it wakes.
 void leave_to_callers(uint64_t seen, bool woken) {
   uint64_t now;
   for (int i = 0; i < 25 && !woken && !answering.failed && !answering.ends; i++, seen = now) {
@@ -100,8 +100,8 @@ void *serve(void *) {
     ucs_status_t status = UCS_ERR_BUSY;
     const int rest = watch.look();
     const uint64_t before = polls();
-    // Each poll of a call would wake who waits for the lock, which comes too late. So the thread asks; but
-    // not for ever, because of calls that send and never poll.
+    // Each poll of a call would wake who waits for the lock, which comes too late. So the thread
+    // asks; but not for ever, because of calls that send and never poll.
     std::unique_lock guard(lock, std::defer_lock);
     if (refused == 10) guard.lock();
     if (guard || guard.try_lock()) {
@@ -259,8 +259,8 @@ void make_worker() {
   check_ucx();
   ucp_config_t *config;
   must(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
-  // What the user has not set. Of a transport 1.13 knows it without the prefix, 1.18 and 1.23 with it
-  // only; 1.13 and 1.18 take any name, and do not say which they know.
+  // What the user has not set. Of a transport 1.13 knows it without the prefix, 1.18 and 1.23 with
+  // it only; 1.13 and 1.18 take any name, and do not say which they know.
   auto prefer = [&](const std::string &transport, const std::string &name, const char *value) {
     if (getenv(("UCX_" + transport + name).c_str())) return;
     for (const std::string &known : {name, transport + name})
@@ -270,19 +270,19 @@ void make_worker() {
   // (UCX 1.13, 2026-11-23).
   prefer("TCP_", "CONN_NB", "y");
   // Over tcp UCX moves all by fragments, of 8 KiB, and answers those of puts one by one. A put of
-  // 1 MiB takes 652 us by those, 418 of 16 KiB, 289 of 32 KiB, and of 64 KiB 214, but 610 for one in
-  // ten. One holds the largest message that is not asked for, with what is before it: UCX puts
+  // 1 MiB takes 652 us by those, 418 of 16 KiB, 289 of 32 KiB, and of 64 KiB 214, but 610 for one
+  // in ten. One holds the largest message that is not asked for, with what is before it: UCX puts
   // several together at the target, and then a put of 32 KiB takes 14 us for 12, and collectives up
   // to 5% more (2 cores, 2026-11-25).
   prefer("TCP_", "TX_SEG_SIZE", std::to_string(eager_bytes + (2 << 10)).c_str());
-  // A copy by ROCm's engines may go to another address: where the host's buffer lies in a block that
-  // was locked before, and is as long as it, UCX takes the block's beginning
+  // A copy by ROCm's engines may go to another address: where the host's buffer lies in a block
+  // that was locked before, and is as long as it, UCX takes the block's beginning
   // (uct_rocm_copy_ep_zcopy of 1.18.1: 4 bytes before a put's data, which were its memory's type;
   // 2026-11-23). So the processor copies, and a network card as before.
   prefer("ROCM_COPY_", "D2H_THRESH", "inf");
   prefer("ROCM_COPY_", "H2D_THRESH", "inf");
-  // With question and answer, from 16 KiB on as UCX has it over tcp, a sum of 256 KiB on 4 nodes of 2
-  // PEs takes 0.8 ms, and 0.6 so; a broadcast 390 us, and 300 (2 cores, 2026-11-24).
+  // With question and answer, from 16 KiB on as UCX has it over tcp, a sum of 256 KiB on 4 nodes of
+  // 2 PEs takes 0.8 ms, and 0.6 so; a broadcast 390 us, and 300 (2 cores, 2026-11-24).
   prefer("", "RNDV_THRESH", std::to_string(eager_bytes + 1).c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;

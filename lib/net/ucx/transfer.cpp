@@ -13,8 +13,9 @@ namespace {
 
 // A put returns when its source may change. UCX over tcp says so only when the target has answered,
 // a round trip later, so a small one goes from a copy (8 B over tcp: 27 us, and 16 so; 2026-11-22).
-// Where no card does it UCX puts by messages, and answers each: then ours are better, of which quiet
-// asks for one answer (put + wait_until of 8 B over tcp, one way: 17 us, and 7.5 so; 2026-11-24).
+// Where no card does it UCX puts by messages, and answers each: then ours are better, of which
+// quiet asks for one answer (put + wait_until of 8 B over tcp, one way: 17 us, and 7.5 so;
+// 2026-11-24).
 struct Copy {
   Copy *next;
   char bytes[small_block];

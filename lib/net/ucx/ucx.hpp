@@ -25,10 +25,10 @@ struct TheirPart : Theirs {
   std::atomic<bool> known;
 };
 
-// What is registered, and named in messages by its number in `registered`: regions that all PEs have
-// from the start, the heaps without what comes later; behind them the program's own buffers; and
-// then, at the places of their first units, the chunks by which the heap grows and the one in device
-// memory.
+// What is registered, and named in messages by its number in `registered`: regions that all PEs
+// have from the start, the heaps without what comes later; behind them the program's own buffers;
+// and then, at the places of their first units, the chunks by which the heap grows and the one in
+// device memory.
 enum : int {
   heap_region,
   data_region,
@@ -103,8 +103,8 @@ static_assert(sizeof(Entry) == 256);
 // 2026-11-24).
 enum Lane { by_host, by_copy, by_gpu, in_order, lanes };
 
-// What is begun at a peer in one way, by the clock of what this PE begins: the last of it, and up to
-// which all of it is done. Where nothing is on its way that is up to the one that begins now: a
+// What is begun at a peer in one way, by the clock of what this PE begins: the last of it, and up
+// to which all of it is done. Where nothing is on its way that is up to the one that begins now: a
 // context's quiet may ask for a number of another way, and would wait for what comes after it.
 struct Course {
   uint64_t last, done;

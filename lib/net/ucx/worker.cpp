@@ -216,8 +216,8 @@ bool progress(bool often) {
     answering.polls.store(answering.polls.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);
   if (!lock.try_lock()) return false;
-  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing once
-  // the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
+  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing
+  // once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
   // (2026-11-22).
   const bool some = !answering.ends && ucp_worker_progress(worker);
   lock.unlock();

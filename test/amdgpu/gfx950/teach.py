@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""teach.py IN OUT: a copy of HIP's runtime whose table of GPUs has gfx950 where it had gfx941, a GPU that was never sold. A row begins with
-the addresses of a name, gfx941 or that with its features, and of another one or none; then come two flags, as one word, and the version in three
+"""teach.py IN OUT: a copy of HIP's runtime whose table of GPUs has gfx950 where it had gfx941, a
+GPU that was never sold. A row begins with the addresses of a name, gfx941 or that with its
+features, and of another one or none; then come two flags, as one word, and the version in three
 numbers, and six words later the bytes of LDS."""
 import re
 import struct
@@ -18,7 +19,8 @@ with open(sys.argv[1], "rb") as file:
 if data[:5] != b"\x7fELF\x02":
     sys.exit(f"{sys.argv[1]}: no ELF file of 64 bits")
 table, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
-sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * i) for i in range(count)]  # name, type, flags, address, offset, bytes, ...
+# Name, type, flags, address, offset, bytes, ...
+sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * i) for i in range(count)]
 
 
 def place(address):
@@ -30,13 +32,16 @@ def place(address):
 
 rows = 0
 for _, kind, _, _, at, size, *_ in sections:
-    for entry in range(at, at + size, 24) if kind == 4 else []:  # SHT_RELA: what the loader writes, and where
+    # SHT_RELA: what the loader writes, and where
+    for entry in range(at, at + size, 24) if kind == 4 else []:
         where, how, to = struct.unpack_from("<QQq", data, entry)
         name = place(to) if how & 0xFFFFFFFF == RELATIVE else None
         if name is None or not re.match(OLD + rb"(:[a-z+:-]+)?\0", data[name:name + 64]):
             continue
         row = place(where)
-        if struct.unpack_from("<3i", data, row + VERSION_AT) != OLD_VERSION or struct.unpack_from("<i", data, row + LDS_AT)[0] != OLD_LDS:
+        if struct.unpack_from("<3i", data,
+                              row + VERSION_AT) != OLD_VERSION or struct.unpack_from(
+                                  "<i", data, row + LDS_AT)[0] != OLD_LDS:
             sys.exit(f"{sys.argv[1]}: a row at 0x{where:x} is not as it was in HIP 6.4.3")
         struct.pack_into("<3i", data, row + VERSION_AT, *NEW_VERSION)
         struct.pack_into("<i", data, row + LDS_AT, NEW_LDS)
