@@ -28,6 +28,38 @@ extern "C" {
 #include <shmem/stream.h>
 int shmemx_tune(const char *text);
 
+/* Starting without a launcher. One process, which need not be a PE, makes a unique id and passes its
+ * bytes to all others by any means; a thread of it listens until they have come. Each PE then calls
+ * shmemx_init_attr with its rank, in place of shmem_init. Instead of the id it may give two functions
+ * of its own: allgather puts `bytes` bytes of all ranks, by rank, to `all`; both return 0.
+ *
+ * A failure is returned, a number below 0, and shmemx_error_string has the line that tells why: of the
+ * calling thread, until its next failure. */
+typedef struct {
+  char internal[128];
+} shmemx_uniqueid_t;
+enum { SHMEMX_ERROR_ARGUMENT = -1, SHMEMX_ERROR_START = -2, SHMEMX_ERROR_STATE = -3 };
+typedef struct {
+  size_t size; /* of this structure */
+  int rank, n; /* this process is PE `rank` of n */
+  const shmemx_uniqueid_t *uniqueid;
+  int (*allgather)(void *context, const void *mine, void *all, size_t bytes);
+  int (*barrier)(void *context);
+  void *context;    /* of these functions */
+  int thread_level; /* as shmem_init_thread's */
+  int device;       /* -1: as SHMEM_DEVICE says; or the number of a GPU */
+  void *reserved[6];
+} shmemx_init_attr_t;
+#define SHMEMX_INIT_ATTR_INITIALIZER                                                               \
+  {                                                                                                \
+    sizeof(shmemx_init_attr_t), 0, 1, 0, 0, 0, 0, SHMEM_THREAD_SINGLE, -1, {                       \
+      0, 0, 0, 0, 0, 0                                                                             \
+    }                                                                                              \
+  }
+int shmemx_get_uniqueid(shmemx_uniqueid_t *uniqueid);
+int shmemx_init_attr(unsigned flags, const shmemx_init_attr_t *attr);
+const char *shmemx_error_string(void);
+
 /* Shows the job to a module of kernels that were linked with the bitcode of this library,
  * libshmem_device_ARCH.bc, and loaded at run time: a hipModule_t or a CUmodule. After shmem_init
  * and before the first kernel of each such module. Other modules do it by themselves. */

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Who we are and how the processes of a job first meet. pmix.cpp asks the launcher; single.cpp is a
-// job of one. Errors end the program: there is nobody to return them to.
+// Who this process is, and how the processes of a job first meet. There are two ways: a launcher is
+// asked (pmix.cpp; built without PMIx, a job is one process: single.cpp), or the processes find each
+// other by a unique id or by the program's own functions (group.cpp). Here errors end the program:
+// there is nobody to return them to. Those of a group come before, from join_group.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
+
+struct pollfd;
 
 namespace shmem::bootstrap {
 
@@ -26,25 +32,74 @@ inline Place alone(const Place &p) {
   return {
       .me = p.me, .n = p.n, .machine = p.machine, .first = p.me, .elsewhere = p.me == 0 ? 1 : 0};
 }
-bool launched(); // is there a launcher to ask?
-Place join();
-// A number that the PEs of the job on this node have in common, and no other job on this machine.
-uint64_t job_number();
-// What a PE tells those of other nodes: all call show together, then shown, which waits for the
-// others for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen.
-// The rest, which few have, is for a PE that asks for it.
-void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
-bool shown();
-void seen(void *all, size_t bytes, int n);
-void seen_rest(int pe, void *p, size_t bytes);
 // The name of the node that a PE is on.
 struct Host {
   char name[64];
 };
-Host host_of(int pe);
-// A PE of this node that has ended before it called init, or -1; not one for which `come` is true.
-// To be asked again and again while PEs are waited for.
-int ended(bool (*come)(int pe));
-void leave(); // on every PE, when the job is over for the library; twice is fine
+
+// That the job ends, because of this PE.
+struct JobEnd {
+  int32_t pe;     // or root_ended
+  int32_t status; // of the other processes
+  int32_t said;   // why: a line has been printed
+};
+inline constexpr int root_ended = -2; // the process that made the unique id
+
+// What init asks.
+struct Way {
+  Place (*join)();
+  // A number that the PEs of the job on this node have in common, and no other job on this machine.
+  uint64_t (*job_number)();
+  // What a PE tells those of other nodes: all call show together, then shown, which waits for the others
+  // for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen. The rest,
+  // which few have, is for a PE that asks for it.
+  void (*show)(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
+  bool (*shown)();
+  void (*seen)(void *all, size_t bytes, int n);
+  void (*seen_rest)(int pe, void *p, size_t bytes);
+  Host (*host_of)(int pe);
+  // A PE that has ended before it called init, or -1; not one for which `come` is true. To be asked
+  // again and again while PEs are waited for.
+  int (*ended)(bool (*come)(int pe));
+  // Of a PE that ends without a leave, for those of other nodes: whether the job ends, with which
+  // status, and why. poll_for: descriptors to wait for, from the watch's thread alone; report: from any
+  // thread, as the last that this PE does.
+  void (*poll_for)(std::vector<pollfd> *fds);
+  std::optional<JobEnd> (*heard)();
+  void (*report)(const JobEnd &end);
+  void (*leave)(); // on every PE, when the job is over for the library; twice is fine
+};
+extern const Way launcher; // pmix.cpp or single.cpp
+extern const Way group;    // group.cpp
+extern const Way *way;     // of this job
+
+bool launched(); // is there a launcher to ask?
+inline Place join() {
+  return way->join();
+}
+inline uint64_t job_number() {
+  return way->job_number();
+}
+inline void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
+  way->show(p, bytes, rest, rest_bytes);
+}
+inline bool shown() {
+  return way->shown();
+}
+inline void seen(void *all, size_t bytes, int n) {
+  way->seen(all, bytes, n);
+}
+inline void seen_rest(int pe, void *p, size_t bytes) {
+  way->seen_rest(pe, p, bytes);
+}
+inline Host host_of(int pe) {
+  return way->host_of(pe);
+}
+inline int ended(bool (*come)(int pe)) {
+  return way->ended(come);
+}
+inline void leave() {
+  way->leave();
+}
 
 } // namespace shmem::bootstrap

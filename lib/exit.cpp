@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 namespace shmem {
 
@@ -36,6 +37,7 @@ void report_death(int local) {
   if (self.job->dead.compare_exchange_strong(none, uint32_t(local) + 1))
     last_word("PE %d (process %d) has died without shmem_finalize: the job ends", self.pe_of(local),
               self.slots[local].pid.load());
+  bootstrap::way->report({self.pe_of(local), 1, true});
   alarm_all();
 }
 
@@ -54,6 +56,29 @@ bool has_come(int pe) {
   return rendezvous::has_come(local) || (self.job && self.slots[local].pid);
 }
 
+// What the connections to PEs of other nodes tell. The node of a PE that has died says so; a PE of
+// another node only where none of that node is left to say it.
+void look_elsewhere() {
+  auto end = bootstrap::way->heard();
+  if (!end) return;
+  const int local = end->pe < 0 ? -1 : local_of(end->pe);
+  if (!end->said && local >= 0 && local < self.n_local) {
+    if (self.slots[local].phase != Slot::done) report_death(local);
+    return;
+  }
+  for (int tries = 0; tries < 30 && !end->said; tries++)
+    usleep(10000), end = bootstrap::way->heard();
+  uint64_t none = 0;
+  if (!self.job->exit.compare_exchange_strong(none, uint64_t(1) << 32 | uint32_t(end->status)))
+    return;
+  if (end->pe == bootstrap::root_ended)
+    last_word("the process that made the unique id has ended: the job ends");
+  else if (!end->said)
+    last_word("PE %d, on %s, has died without shmem_finalize: the job ends", end->pe,
+              bootstrap::host_of(end->pe).name);
+  alarm_all();
+}
+
 // Of a PE that has died the launcher hears as well, and kills the others, perhaps before its
 // neighbour has said so: then that one would be named by the neighbour's (1 of some thousand deaths
 // on a busy machine, 2026-11-25). So a PE watches the next two, and names the farther one if both
@@ -62,7 +87,7 @@ void *watch(void *) {
   constexpr int pipe = watched, stop = watched + 1;
   const int n = std::min(watched, self.n_local - 1);
   const auto local = [](int i) { return (self.local + 1 + i) % self.n_local; };
-  pollfd fds[watched + 2] = {};
+  std::vector<pollfd> fds(watched + 2);
   bool gone[watched] = {}, any_gone = false;
   for (int i = 0; i < watched; i++) fds[i] = {-1, POLLIN, 0};
   for (int i = 0; i < n; i++) {
@@ -77,9 +102,18 @@ void *watch(void *) {
   fds[pipe] = {self.pipe_read, POLLIN, 0};
   fds[stop] = {stop_fd, POLLIN, 0};
   for (;;) {
-    if (!any_gone && poll(fds, watched + 2, -1) < 0) continue;
+    fds.resize(watched + 2);
+    bootstrap::way->poll_for(&fds);
+    if (!any_gone && poll(fds.data(), fds.size(), -1) < 0) continue;
     any_gone = false;
     if (fds[stop].revents) break;
+    if (fds.size() > watched + 2) look_elsewhere();
+    // Before deaths: the PE that ends the job may be gone already.
+    if (uint64_t ending = self.job->exit) {
+      flush_together();
+      bootstrap::leave(); // else some launchers take the end, even with status 0, for a failure
+      _exit(int(uint32_t(ending)));
+    }
     for (int i = n - 1; i >= 0; i--) {
       if (!gone[i] && !fds[i].revents) continue;
       gone[i] = false;
@@ -87,11 +121,6 @@ void *watch(void *) {
       if (self.slots[local(i)].phase != Slot::done) report_death(local(i));
     }
     if (self.job->dead) end_after_death();
-    if (uint64_t ending = self.job->exit) {
-      flush_together();
-      bootstrap::leave(); // else some launchers take the end, even with status 0, for a failure
-      _exit(int(uint32_t(ending)));
-    }
   }
   return nullptr;
 }
@@ -116,6 +145,7 @@ void global_exit(int status) {
   self.exiting = true;
   no_last_word();
   if (self.job && self.n > 1) {
+    bootstrap::way->report({self.me, status, true});
     net::tell_exit(status); // before this node's PEs go, whose connections UCX may be making
     if (!claim_exit(status))
       for (;;) pause(); // somebody else is ending the job, and this process with it

@@ -13,6 +13,7 @@
 #include "memory/segment.hpp"
 #include "net.hpp"
 #include "order.hpp"
+#include "start.hpp"
 #include "state.hpp"
 #include "team.hpp"
 #include "tune.hpp"
@@ -55,6 +56,8 @@ void join_job() {
   look_for_threads();
   char message[256];
   const bool right = read_env(&self.env, message, sizeof message);
+  if (device_of_attributes) self.env.gpu_choice = Env::gpu(*device_of_attributes);
+  if (right) choose_way();
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "log.hpp"
+#include "bootstrap.hpp"
 #include "state.hpp"
 #include <cstdarg>
 #include <cstdio>
@@ -125,6 +126,7 @@ void flush_together() {
 void end_job(int status) {
   self.exiting = true;
   if (self.job && self.n > 1) {
+    bootstrap::way->report({self.me, status, true});
     claim_exit(status);
     flush_together();
   } else {

@@ -61,8 +61,7 @@ typedef nvshmemx_init_attr_t nvshmemx_init_attr_v1;
   }
 
 inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t *id) {
-  *id = NVSHMEMX_UNIQUEID_INITIALIZER;
-  return 0;
+  return shmem_compat::make_id(id);
 }
 inline int nvshmemx_set_attr_uniqueid_args(int rank, int n, const nvshmemx_uniqueid_t *id,
                                            nvshmemx_init_attr_t *attr) {
@@ -75,8 +74,8 @@ inline int nvshmemx_set_attr_mpi_comm_args(void *comm, nvshmemx_init_attr_t *att
 }
 inline int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr) {
   if (flags & NVSHMEMX_INIT_WITH_UNIQUEID && attr)
-    return shmem_compat::init_as("nvshmemx_init_attr", attr->args.uid_args.myrank,
-                                 attr->args.uid_args.nranks);
+    return shmem_compat::init_as(attr->args.uid_args.myrank, attr->args.uid_args.nranks,
+                                 attr->args.uid_args.id);
   shmem_init();
   return 0;
 }

@@ -40,17 +40,18 @@ template <class T> SHMEM_HD_ inline T value(uint16_t word) {
   return of;
 }
 
-[[noreturn]] inline void wrong(const char *fn, const char *what, long got, long want) {
-  fprintf(stderr, "shmem: PE %d: %s: %s = %ld: the launcher has made it %ld\n", shmem_my_pe(), fn,
-          what, got, want);
-  shmem_global_exit(1);
+// By a unique id. A failure is returned, after its line.
+inline int make_id(void *id) {
+  const int error = shmemx_get_uniqueid(static_cast<shmemx_uniqueid_t *>(id));
+  if (error) fprintf(stderr, "shmem: %s\n", shmemx_error_string());
+  return error;
 }
-// Who starts with an id of 128 bytes learns here whether the launcher agrees.
-inline int init_as(const char *fn, int rank, int n) {
-  shmem_init();
-  if (n != shmem_n_pes()) wrong(fn, "nranks", n, shmem_n_pes());
-  if (rank != shmem_my_pe()) wrong(fn, "rank", rank, shmem_my_pe());
-  return 0;
+inline int init_as(int rank, int n, const void *id) {
+  shmemx_init_attr_t attr = SHMEMX_INIT_ATTR_INITIALIZER;
+  attr.rank = rank, attr.n = n, attr.uniqueid = static_cast<const shmemx_uniqueid_t *>(id);
+  const int error = shmemx_init_attr(0, &attr);
+  if (error) fprintf(stderr, "shmem: %s\n", shmemx_error_string());
+  return error;
 }
 
 inline void *device_malloc(size_t size) {

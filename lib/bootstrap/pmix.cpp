@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace shmem::bootstrap {
+namespace shmem::bootstrap::pmix {
 
 namespace {
 
@@ -200,10 +200,6 @@ static void ask_place() {
   found = place;
 }
 
-bool launched() {
-  return getenv("PMIX_NAMESPACE") && !elder();
-}
-
 Place join() {
   if (!launched()) return {};
   ask(ask_place);
@@ -306,6 +302,24 @@ void leave() {
   if (!within(patience, [] { PMIx_Finalize(nullptr, 0); }))
     debug("PMIx_Finalize has not ended in %g seconds: this PE goes on without the launcher",
           patience);
+}
+
+} // namespace shmem::bootstrap::pmix
+
+namespace shmem::bootstrap {
+
+// The launcher hears of deaths itself, and ends the PEs of all nodes.
+const Way launcher = {
+    pmix::join,    pmix::job_number,
+    pmix::show,    pmix::shown,
+    pmix::seen,    pmix::seen_rest,
+    pmix::host_of, pmix::ended,
+    [](auto *) {}, []() -> std::optional<JobEnd> { return {}; },
+    [](auto &) {}, pmix::leave,
+};
+
+bool launched() {
+  return getenv("PMIX_NAMESPACE") && !elder();
 }
 
 } // namespace shmem::bootstrap

@@ -145,8 +145,7 @@ int rocshmem_init_thread(int requested, int *provided, Communicator...) {
   return shmem_init_thread(requested, provided);
 }
 inline int rocshmem_get_uniqueid(rocshmem_uniqueid_t *id) {
-  id->fill(0);
-  return ROCSHMEM_SUCCESS;
+  return shmem_compat::make_id(id->data()) ? ROCSHMEM_ERROR : ROCSHMEM_SUCCESS;
 }
 inline int rocshmem_set_attr_uniqueid_args(int rank, int n, rocshmem_uniqueid_t *id,
                                            rocshmem_init_attr_t *attr) {
@@ -155,7 +154,8 @@ inline int rocshmem_set_attr_uniqueid_args(int rank, int n, rocshmem_uniqueid_t 
 }
 inline int rocshmem_init_attr(unsigned flags, rocshmem_init_attr_t *attr) {
   if (flags == ROCSHMEM_INIT_WITH_UNIQUEID)
-    return shmem_compat::init_as("rocshmem_init_attr", attr->rank, attr->nranks);
+    return shmem_compat::init_as(attr->rank, attr->nranks, attr->uid.data()) ? ROCSHMEM_ERROR
+                                                                             : ROCSHMEM_SUCCESS;
   shmem_init();
   return ROCSHMEM_SUCCESS;
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// A job of processes that no launcher started: they meet by a unique id (tree.hpp), or by two functions
+// of the program.
+#pragma once
+#include "root.hpp"
+#include <string>
+
+namespace shmem::bootstrap {
+
+// Bytes of all ranks at all ranks, by the program's own network. 0, or anything else for a failure.
+struct Callbacks {
+  int (*allgather)(void *context, const void *mine, void *all, size_t bytes);
+  int (*barrier)(void *context);
+  void *context;
+};
+
+// Makes this process rank `rank` of a job of n, and `way` the group's. Either id or callbacks is null.
+// patient: nobody need listen at the id yet. False: *error is one line for the user, and nothing has
+// changed.
+bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *callbacks,
+                std::string *error);
+
+} // namespace shmem::bootstrap

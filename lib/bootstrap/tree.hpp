@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The PEs of a job that was started by a unique id, joined to a tree by TCP: each has a parent, and up
+// to `children` children. Init passes its bytes there, and the connections that stay open tell of the
+// death of a PE on another node.
+#pragma once
+#include "../bootstrap.hpp"
+#include "root.hpp"
+#include <optional>
+
+namespace shmem::bootstrap {
+
+class Tree {
+  enum State { asking, waiting, calling, joined };
+  struct Child {
+    Link link;
+    std::optional<std::string> gathered;
+  };
+  const Id id_;
+  const int rank_, n_;
+  const bool patient_; // the root may not listen yet
+  const int64_t since_ = now();
+  const double timeout_;
+  const uint64_t process_;
+  State state_ = asking;
+  int64_t again_at_ = 0;
+  Where parent_where_{};
+  Listener listener_;
+  std::vector<Stranger> strangers_;
+  Caller caller_;
+  Link root_, parent_;
+  std::vector<Child> below_; // by number
+  std::optional<std::string> mine_;
+  std::vector<std::string> all_;
+  bool sent_up_ = false, complete_ = false, started_ = false;
+  std::string error_;
+  std::optional<JobEnd> end_;
+
+  int first_child() const { return rank_ * children + 1; }
+  Hello hello(Wish wish) const;
+  void call();
+  void fail(const std::string &why);
+  void turn(int ms);
+  void hear_root();
+  void hear_parent();
+  void hear_child(size_t i);
+  void greet_children();
+  void pass_up();
+  void complete(const std::string &everything);
+  void gone(int rank);
+  void pass_end(const JobEnd &end, const Link *from);
+  void on_time();
+
+public:
+  // patient: tries until the time is over where nobody listens.
+  Tree(const Id &id, int rank, int n, const char *interfaces, double timeout, bool patient);
+  // Each goes on for up to ms: 1 done, 0 not yet, -1 failed, and error() says why.
+  int join(int ms);
+  // The bytes of all PEs, by rank, which all give.
+  void begin_gather(std::string mine) { mine_ = std::move(mine); }
+  int gathered(int ms);
+  const std::vector<std::string> &all() const { return all_; }
+  const std::string &error() const { return error_; }
+
+  // From now on a connection that ends tells of a death.
+  void started() { started_ = true; }
+  // What the watch polls, and what it calls when something has come.
+  void add_to(std::vector<pollfd> *fds) const;
+  std::optional<JobEnd> heard();
+  // Tells the others that the job ends. Any thread may call it, once, as the last that this PE does.
+  void report(const JobEnd &end) const;
+  void leave();
+};
+
+} // namespace shmem::bootstrap

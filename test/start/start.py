@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How jobs end that no launcher started: start.py PROGRAM CASE N."""
+import os
+import re
+import subprocess
+import sys
+import time
+
+PROGRAM, CASE, N = sys.argv[1], sys.argv[2], int(sys.argv[3])
+LIMIT = '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
+
+
+def run():
+    env = {k: v for k, v in os.environ.items() if not k.startswith(('PMIX_', 'OMPI_', 'OSHRUN'))}
+    env['SHMEM_BOOTSTRAP_TIMEOUT'] = LIMIT
+    began = time.monotonic()
+    done = subprocess.run([PROGRAM, CASE, str(N)], env=env, capture_output=True, text=True,
+                          timeout=60)
+    return done, time.monotonic() - began
+
+
+def expect(text, pattern):
+    if not re.fullmatch(pattern, text):
+        sys.exit(f'{CASE}, {N} PEs: not as expected\n--- has\n{text}--- wants\n{pattern}')
+
+
+def ends(statuses):
+    """The lines of all ranks that end with something else than 0."""
+    return ''.join(f'{rank}: {status}\n' for rank, status in statuses.items()) + r'[\d.]+ s\n'
+
+
+def all_but_last(status, last):
+    return {**{rank: status for rank in range(N - 1)}, N - 1: last}
+
+
+def failed(line):
+    """All ranks return an error with this line."""
+    return f'(shmemx_init_attr: rank = \\d+ of n = \\d+: {line}\n)'
+
+
+def main():
+    done, took = run()
+    out, err = done.stdout, done.stderr
+    last = N - 1
+    if CASE == 'death':
+        expect(out, ends(all_but_last(1, 'signal 9')))
+        expect(err, rf'shmem: PE \d+: PE {last} \(process \d+\) has died without shmem_finalize: '
+                    r'the job ends\n')
+        assert took < 4, took
+    elif CASE == 'exit':
+        expect(out, ends(all_but_last(1, 4)))
+        expect(err, rf'shmem: PE {last}: exit\(4\) without shmem_finalize: the job ends\n')
+    elif CASE == 'global_exit':
+        expect(out, ends({rank: 7 for rank in range(N)}))
+        expect(err, '')
+    elif CASE == 'driver_death':
+        assert done.returncode == -9, done
+        expect(err, r'(shmem: PE \d+: the process that made the unique id has ended: '
+                    r'the job ends\n){1,2}')
+    elif CASE == 'missing':
+        expect(out, failed(rf'rank {last} has not come within {LIMIT} seconds '
+                           r'\(SHMEM_BOOTSTRAP_TIMEOUT\)') + f'{{{N - 1}}}' +
+               ends({rank: 3 for rank in range(N - 1)}))
+        expect(err, '')
+    elif CASE == 'early_death':
+        # Nothing tells of a process that has not come at all.
+        expect(out, failed(rf'rank {last} has not come within {LIMIT} seconds '
+                           r'\(SHMEM_BOOTSTRAP_TIMEOUT\)') + f'{{{N - 1}}}' +
+               ends(all_but_last(3, 'signal 9')))
+    elif CASE == 'differs':
+        expect(out, failed(r'rank \d+ says that the job has \d+ PEs, rank \d+ that it has \d+') +
+               f'{{{N}}}' + ends({rank: 3 for rank in range(N)}))
+        expect(err, '')
+    else:
+        expect(out, ends({}))
+        expect(err, '')
+        assert done.returncode == 0, done
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; what its
+// children end with is what it prints.
+#include <errno.h>
+#include <pthread.h>
+#include <shmem.h>
+#include <shmemx.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *which;
+static int n;
+static shmemx_uniqueid_t id;
+static long counter;
+
+static int is(const char *name) {
+  return !strcmp(which, name);
+}
+
+static void need(int right, const char *what) {
+  if (right) return;
+  fprintf(stderr, "not true: %s (%s)\n", what, shmemx_error_string());
+  exit(9);
+}
+#define NEED(x) need(x, #x)
+
+static shmemx_init_attr_t attr_of(int rank) {
+  shmemx_init_attr_t attr = SHMEMX_INIT_ATTR_INITIALIZER;
+  attr.rank = rank, attr.n = n, attr.uniqueid = &id;
+  return attr;
+}
+
+static void use_all(int rank) {
+  NEED(shmem_my_pe() == rank && shmem_n_pes() == n);
+  long *sum = shmem_calloc(1, sizeof *sum);
+  for (int pe = 0; pe < n; pe++)
+    shmem_long_atomic_add(sum, rank, pe), shmem_long_atomic_inc(&counter, pe);
+  shmem_barrier_all();
+  NEED(*sum == (long)n * (n - 1) / 2 && counter == n);
+  static int mine, all;
+  mine = rank;
+  shmem_int_max_reduce(SHMEM_TEAM_WORLD, &all, &mine, 1);
+  NEED(all == n - 1);
+  shmem_free(sum);
+}
+
+// The functions of a program that has its own network.
+static struct Shared {
+  pthread_barrier_t barrier;
+  char bytes[64][8192];
+} * shared;
+static int my_rank, context;
+static int all_wait(void *c) {
+  NEED(c == &context);
+  pthread_barrier_wait(&shared->barrier);
+  return 0;
+}
+static int give_all(void *c, const void *mine, void *all, size_t bytes) {
+  NEED(bytes <= sizeof shared->bytes[0]);
+  memcpy(shared->bytes[my_rank], mine, bytes);
+  all_wait(c);
+  for (int i = 0; i < n; i++) memcpy((char *)all + (size_t)i * bytes, shared->bytes[i], bytes);
+  all_wait(c);
+  return 0;
+}
+static int fails(void *c, const void *mine, void *all, size_t bytes) {
+  (void)c, (void)mine, (void)all, (void)bytes;
+  return 5;
+}
+
+static void expect(int code, const shmemx_init_attr_t *attr, const char *line) {
+  const int got = shmemx_init_attr(0, attr);
+  if (got == code && !strcmp(shmemx_error_string(), line)) return;
+  fprintf(stderr, "%d, \"%s\": want %d, \"%s\"\n", got, shmemx_error_string(), code, line);
+  exit(9);
+}
+
+// What is wrong by itself; the process goes on after each, and starts at last.
+static void bad_arguments(void) {
+  NEED(!*shmemx_error_string());
+  NEED(shmemx_get_uniqueid(NULL) == SHMEMX_ERROR_ARGUMENT);
+  NEED(!strcmp(shmemx_error_string(), "shmemx_get_uniqueid: uniqueid is NULL"));
+  expect(SHMEMX_ERROR_ARGUMENT, NULL, "shmemx_init_attr: attr is NULL");
+  shmemx_init_attr_t attr = attr_of(0);
+  NEED(shmemx_init_attr(2, &attr) == SHMEMX_ERROR_ARGUMENT);
+  attr.size = 8;
+  NEED(shmemx_init_attr(0, &attr) == SHMEMX_ERROR_ARGUMENT);
+  attr = attr_of(0), attr.thread_level = 77;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr, "shmemx_init_attr: thread_level = 77: not a thread level");
+  attr = attr_of(0), attr.device = -7;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr,
+         "shmemx_init_attr: device = -7: expected -1 or the number of a GPU");
+  const char *means = "shmemx_init_attr: expected either uniqueid, or both allgather and barrier";
+  attr = attr_of(0), attr.uniqueid = NULL;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr, means);
+  attr.allgather = give_all;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr, means);
+  attr = attr_of(0), attr.barrier = all_wait;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr, means);
+  attr = attr_of(0), attr.uniqueid = NULL, attr.allgather = fails, attr.barrier = all_wait;
+  expect(SHMEMX_ERROR_START, &attr,
+         "shmemx_init_attr: rank = 0 of n = 1: allgather, the program's function, gives 5 for 8 "
+         "bytes");
+  shmemx_uniqueid_t zeros = {{0}};
+  attr = attr_of(0), attr.uniqueid = &zeros;
+  expect(SHMEMX_ERROR_ARGUMENT, &attr,
+         "shmemx_init_attr: uniqueid is not from shmemx_get_uniqueid of this version");
+  attr = attr_of(0), attr.n = 0;
+  NEED(shmemx_init_attr(0, &attr) == SHMEMX_ERROR_START);
+  NEED(shmemx_get_uniqueid(&id) == 0); // that one is used up by its failure
+  attr = attr_of(0);
+  NEED(shmemx_init_attr(0, &attr) == 0);
+  use_all(0);
+  attr = attr_of(1), attr.n = 2;
+  expect(SHMEMX_ERROR_STATE, &attr,
+         "shmemx_init_attr: rank = 1 of n = 2: this process is PE 0 of 1");
+  attr = attr_of(0);
+  NEED(shmemx_init_attr(0, &attr) == 0); // a second one, as shmem_init's
+  shmem_init();
+  shmem_finalize(), shmem_finalize(), shmem_finalize();
+}
+
+static void run(int rank) {
+  my_rank = rank;
+  if (is("bad_arguments")) return bad_arguments();
+  shmemx_init_attr_t attr = attr_of(rank);
+  if (is("functions")) {
+    attr.uniqueid = NULL, attr.allgather = give_all, attr.barrier = all_wait;
+    attr.context = &context;
+  }
+  if (is("threads")) attr.thread_level = SHMEM_THREAD_MULTIPLE;
+  if (is("late") && rank == 0) sleep(2);
+  if (is("differs") && rank == n - 1) attr.n = n + 1;
+  if (is("missing") && rank == n - 1) return;
+  if (is("early_death") && rank == n - 1) raise(SIGKILL);
+  if (shmemx_init_attr(0, &attr)) {
+    dprintf(1, "%s\n", shmemx_error_string());
+    exit(3);
+  }
+  use_all(rank);
+  if (is("threads")) {
+    int level;
+    shmem_query_thread(&level);
+    NEED(level == SHMEM_THREAD_MULTIPLE);
+  }
+  if (is("death") && rank == n - 1) raise(SIGKILL);
+  if (is("global_exit") && rank == n - 1) shmem_global_exit(7);
+  if (is("exit") && rank == n - 1) exit(4);
+  if (is("death") || is("global_exit") || is("exit") || is("driver_death")) {
+    shmem_barrier_all();
+    for (;;) pause();
+  }
+  shmem_barrier_all();
+  shmem_finalize();
+}
+
+// Each child's end, in the order of ranks, and how long all took after the first.
+static int report(const pid_t *pids) {
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  int *statuses = calloc((size_t)n, sizeof *statuses);
+  for (int rank = 0; rank < n; rank++) waitpid(pids[rank], &statuses[rank], 0);
+  for (int rank = 0; rank < n; rank++) {
+    const int status = statuses[rank];
+    if (WIFSIGNALED(status))
+      dprintf(1, "%d: signal %d\n", rank, WTERMSIG(status));
+    else if (WEXITSTATUS(status))
+      dprintf(1, "%d: %d\n", rank, WEXITSTATUS(status));
+  }
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  dprintf(1, "%.1f s\n",
+          (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 3) return 2;
+  which = argv[1], n = atoi(argv[2]);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pthread_barrierattr_t of_processes;
+  pthread_barrierattr_init(&of_processes);
+  pthread_barrierattr_setpshared(&of_processes, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&shared->barrier, &of_processes, (unsigned)n);
+  NEED(shmemx_get_uniqueid(&id) == 0);
+  pid_t *pids = calloc((size_t)n, sizeof *pids);
+  for (int i = 0; i < n; i++) {
+    const int rank = is("backwards") ? n - 1 - i : i;
+    if ((pids[rank] = fork()) == 0) {
+      run(rank);
+      exit(0);
+    }
+  }
+  if (is("driver_death")) {
+    sleep(1);
+    raise(SIGKILL);
+  }
+  if (is("driver_leaves")) _exit(0 * report(pids));
+  return report(pids);
+}
