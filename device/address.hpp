@@ -91,8 +91,8 @@ SHMEM_D_ unsigned near_row(uintptr_t at) {
 SHMEM_D_ bool on_heap(const void *p) {
   return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base) < arch::load_anew(state.size);
 }
-// A buffer, if at is in it; its row, and the delta of pe. All that is loaded is loaded at once: an H100
-// waits 40 cycles for each load that has to know another (2026-11-23).
+// A buffer, if at is in it; its row, and the delta of pe. All that is loaded is loaded at once: an
+// H100 waits 40 cycles for each load that has to know another (2026-11-23).
 struct Found {
   size_t room; // from at to its end
   unsigned row;
@@ -128,8 +128,9 @@ SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
   return found.room ? found.there : outside;
 }
-// The delta of pe for a call that has to be looked at, or the end of the kernel. An atomic tells so by
-// `coarse` in the heap's delta that it goes on with: where `there` has that, too, none can be done.
+// The delta of pe for a call that has to be looked at, or the end of the kernel. An atomic tells so
+// by `coarse` in the heap's delta that it goes on with: where `there` has that, too, none can be
+// done.
 SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, size_t bytes,
                              size_t align, int pe, uintptr_t delta) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(p), from = at - arch::load_anew(state.base),
@@ -182,12 +183,12 @@ SHMEM_D_ bool is_away(int pe) {
 // A call's use of a peer's object. Use::later are stores that a later call completes.
 enum class Use { later, loads, stores, atomic };
 
-// Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(), where
-// that PE is not mapped.
+// Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(),
+// where that PE is not mapped.
 //
-// Where arch::keeps_peers is true, this GPU's L2 keeps lines of another GPU's coarse-grained memory.
-// A load may find an old line. A store leaves the L2 at the next release, so a program that polls for
-// the answer to that store needs the release first.
+// Where arch::keeps_peers is true, this GPU's L2 keeps lines of another GPU's coarse-grained
+// memory. A load may find an old line. A store leaves the L2 at the next release, so a program that
+// polls for the answer to that store needs the release first.
 template <class T, class Here, class Away>
 SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
                     [[maybe_unused]] Use use, Here here, [[maybe_unused]] Away not_here) {

@@ -7,9 +7,9 @@
 
 namespace shmem::trace {
 
-// The host reads places while kernels write to others, so each word says in which lap round the ring
-// its place was taken: a record is there when all four say the same. Stores need no order for that,
-// and nobody resets anything.
+// The host reads places while kernels write to others, so each word says in which lap round the
+// ring its place was taken: a record is there when all four say the same. Stores need no order for
+// that, and nobody resets anything.
 struct Record {
   uint64_t begin : 56, lap0 : 8; // ticks of arch::clock, its low bits
   uint64_t bytes : 40, routine : 16, lap1 : 8;
@@ -95,8 +95,8 @@ template <class Scope> class TracedCall {
   unsigned routine;
 
 public:
-  // The place is taken here, because the routine's own work covers what the atomic takes: of 2 H100s p
-  // + wait_until, two events, take 0.94 us in place of 0.89, and 1.22 before (2026-11-25).
+  // The place is taken here, because the routine's own work covers what the atomic takes: of 2
+  // H100s p + wait_until, two events, take 0.94 us in place of 0.89, and 1.22 before (2026-11-25).
   SHMEM_D_ TracedCall(unsigned routine, uint64_t bytes, int pe)
       : begin(records.first && !Scope{}.rank() ? arch::clock() : 0),
         at(begin ? arch::take_alone(records.taken) : 0), bytes(bytes), pe(pe), routine(routine) {}

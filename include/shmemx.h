@@ -28,13 +28,14 @@ extern "C" {
 #include <shmem/stream.h>
 int shmemx_tune(const char *text);
 
-/* Starting without a launcher. One process, which need not be a PE, makes a unique id and passes its
- * bytes to all others by any means; a thread of it listens until they have come. Each PE then calls
- * shmemx_init_attr with its rank, in place of shmem_init. Instead of the id it may give two functions
- * of its own: allgather puts `bytes` bytes of all ranks, by rank, to `all`; both return 0.
+/* Starting without a launcher. One process, which need not be a PE, makes a unique id and passes
+ * its bytes to all others by any means; a thread of it listens until they have come. Each PE then
+ * calls shmemx_init_attr with its rank, in place of shmem_init. Instead of the id it may give two
+ * functions of its own: allgather puts `bytes` bytes of all ranks, by rank, to `all`; both return
+ * 0.
  *
- * A failure is returned, a number below 0, and shmemx_error_string has the line that tells why: of the
- * calling thread, until its next failure. */
+ * A failure is returned, a number below 0, and shmemx_error_string has the line that tells why: of
+ * the calling thread, until its next failure. */
 typedef struct {
   char internal[128];
 } shmemx_uniqueid_t;

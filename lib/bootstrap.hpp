@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Who this process is, and how the processes of a job first meet. There are two ways: a launcher is
-// asked (pmix.cpp; built without PMIx, a job is one process: single.cpp), or the processes find each
-// other by a unique id or by the program's own functions (group.cpp). Here errors end the program:
-// there is nobody to return them to. Those of a group come before, from join_group.
+// asked (pmix.cpp; built without PMIx, a job is one process: single.cpp), or the processes find
+// each other by a unique id or by the program's own functions (group.cpp). Here errors end the
+// program: there is nobody to return them to. Those of a group come before, from join_group.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -50,9 +50,9 @@ struct Way {
   Place (*join)();
   // A number that the PEs of the job on this node have in common, and no other job on this machine.
   uint64_t (*job_number)();
-  // What a PE tells those of other nodes: all call show together, then shown, which waits for the others
-  // for about half a second, until it is true. The leaders ask for `bytes` of each PE by seen. The rest,
-  // which few have, is for a PE that asks for it.
+  // What a PE tells those of other nodes: all call show together, then shown, which waits for the
+  // others for about half a second, until it is true. The leaders ask for `bytes` of each PE by
+  // seen. The rest, which few have, is for a PE that asks for it.
   void (*show)(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
   bool (*shown)();
   void (*seen)(void *all, size_t bytes, int n);
@@ -62,8 +62,8 @@ struct Way {
   // again and again while PEs are waited for.
   int (*ended)(bool (*come)(int pe));
   // Of a PE that ends without a leave, for those of other nodes: whether the job ends, with which
-  // status, and why. poll_for: descriptors to wait for, from the watch's thread alone; report: from any
-  // thread, as the last that this PE does.
+  // status, and why. poll_for: descriptors to wait for, from the watch's thread alone; report: from
+  // any thread, as the last that this PE does.
   void (*poll_for)(std::vector<pollfd> *fds);
   std::optional<JobEnd> (*heard)();
   void (*report)(const JobEnd &end);

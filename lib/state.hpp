@@ -37,8 +37,8 @@ struct Span {
 
 struct Team;
 
-// A symmetric region: what is in the span here is the same object of the i-th PE of this node delta[i]
-// further. All deltas of the library and of kernels are unsigned, and sums with them wrap.
+// A symmetric region: what is in the span here is the same object of the i-th PE of this node
+// delta[i] further. All deltas of the library and of kernels are unsigned, and sums with them wrap.
 struct Region : Span {
   const uintptr_t *delta;
   // Of a buffer:
@@ -177,8 +177,8 @@ struct State {
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
 
-  // Place in the job. The i-th PE of this node is PE node_first + i * node_stride of the world; this
-  // one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
+  // Place in the job. The i-th PE of this node is PE node_first + i * node_stride of the world;
+  // this one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
   int n, me, local, n_local, node_first, node_stride;
   Job *job;
   Slot *slots;

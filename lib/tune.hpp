@@ -14,8 +14,8 @@ struct Choice {
 // members.
 Choice choose(Collective what, int pes, size_t bytes);
 
-// tree: in log2 steps, and of a reduction everybody is told all that is to be combined. chain: along
-// the nodes, a step each. In segments of so many bytes, of which so many have a buffer.
+// tree: in log2 steps, and of a reduction everybody is told all that is to be combined. chain:
+// along the nodes, a step each. In segments of so many bytes, of which so many have a buffer.
 enum class Route { tree, chain };
 struct Between {
   Route way;
@@ -25,8 +25,8 @@ struct Between {
 // bytes: what the members of a node give or get together, of a broadcast the array's.
 Between choose_between(Collective what, int nodes, size_t bytes);
 
-// At init: takes the rows between nodes and those for this architecture of SHMEM_TUNE_FILE and of the
-// built-in table. Choices are at most most_blocks workgroups, of which `lines` have lines.
+// At init: takes the rows between nodes and those for this architecture of SHMEM_TUNE_FILE and of
+// the built-in table. Choices are at most most_blocks workgroups, of which `lines` have lines.
 void open(const char *arch, unsigned most_blocks, unsigned lines);
 
 } // namespace shmem::tune

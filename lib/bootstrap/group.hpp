@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A job of processes that no launcher started: they meet by a unique id (tree.hpp), or by two functions
-// of the program.
+// A job of processes that no launcher started: they meet by a unique id (tree.hpp), or by two
+// functions of the program.
 #pragma once
 #include "root.hpp"
 #include <string>
@@ -14,9 +14,9 @@ struct Callbacks {
   void *context;
 };
 
-// Makes this process rank `rank` of a job of n, and `way` the group's. Either id or callbacks is null.
-// patient: nobody need listen at the id yet. False: *error is one line for the user, and nothing has
-// changed.
+// Makes this process rank `rank` of a job of n, and `way` the group's. Either id or callbacks is
+// null. patient: nobody need listen at the id yet. False: *error is one line for the user, and
+// nothing has changed.
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *callbacks,
                 std::string *error);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // TCP between the processes of a job that no launcher started: where a process listens, how another
-// one proves that it belongs to the job, and frames of bytes. Nothing here waits for the other side:
-// sockets do not block, and their owner polls them.
+// one proves that it belongs to the job, and frames of bytes. Nothing here waits for the other
+// side: sockets do not block, and their owner polls them.
 #pragma once
 #include "secret.hpp"
 #include <cstdint>
@@ -52,8 +52,8 @@ struct Frame {
   std::string data;
 };
 
-// A connection. The side that listens sends a number, the other side a Hello with a keyed hash of that
-// number, and the first answer has a keyed hash of the Hello's number.
+// A connection. The side that listens sends a number, the other side a Hello with a keyed hash of
+// that number, and the first answer has a keyed hash of the Hello's number.
 class Link {
   int fd_ = -1;
   std::string in_, out_;
@@ -92,8 +92,8 @@ struct Stranger {
   Number number; // that was sent
   int64_t since; // in ns
 };
-// Takes connections that wait. A stranger that has said nothing for some time gives way, at once where
-// there are many.
+// Takes connections that wait. A stranger that has said nothing for some time gives way, at once
+// where there are many.
 void accept_all(const Listener &listener, std::vector<Stranger> *strangers);
 // What has become of a stranger.
 enum class Met : uint8_t { waits, right, wrong };

@@ -33,9 +33,9 @@ constexpr double patience = 5;
 // What PMIx was asked last, for the line that says that it does not answer.
 std::atomic<const char *> asked = "PMIx_Init";
 
-// A call of PMIx, or several in a row, in a thread of its own, so that this library need not wait for
-// them: some versions wait for themselves for ever (PMIx 5.0.1 in PMIx_Query_info, 2026-11-25), and a
-// launcher may have stopped.
+// A call of PMIx, or several in a row, in a thread of its own, so that this library need not wait
+// for them: some versions wait for themselves for ever (PMIx 5.0.1 in PMIx_Query_info, 2026-11-25),
+// and a launcher may have stopped.
 class TimedCall {
   std::mutex mutex;
   std::condition_variable finished;
@@ -111,8 +111,9 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
   return n;
 }
 
-// Open MPI 4.1.4 with PMIx 4.2.2 tells every node the PMIX_LOCAL_PEERS and PMIX_LOCAL_SIZE of the last
-// one if PMIx keeps what it is told in memory, as oshrun asks it to; in the environment it is right.
+// Open MPI 4.1.4 with PMIx 4.2.2 tells every node the PMIX_LOCAL_PEERS and PMIX_LOCAL_SIZE of the
+// last one if PMIx keeps what it is told in memory, as oshrun asks it to; in the environment it is
+// right.
 int local_size() {
   const char *theirs = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   const int n = theirs ? atoi(theirs) : 0;
@@ -206,8 +207,8 @@ Place join() {
   return found;
 }
 
-// PMIX_SERVER_URI2 and so on name the launcher's process on this node, with its port; two launchers may
-// call their jobs the same where each runs in a container. Any order of the variables will do.
+// PMIX_SERVER_URI2 and so on name the launcher's process on this node, with its port; two launchers
+// may call their jobs the same where each runs in a container. Any order of the variables will do.
 uint64_t job_number() {
   uint64_t sum = 0;
   for (char **v = environ; *v; v++) {

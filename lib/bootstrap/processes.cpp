@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A launcher forks the PEs of a node in a row: with 64 of them on 2 cores the last one is there 0.3 s
-// after the first (2026-11-25).
+// A launcher forks the PEs of a node in a row: with 64 of them on 2 cores the last one is there 0.3
+// s after the first (2026-11-25).
 constexpr auto patience = std::chrono::seconds(2);
 
 // The text of a file of a process: 0, or an errno.
@@ -79,8 +79,8 @@ int find_launcher() {
   int rank;
   for (int pid = getppid(); pid > 1 && read_stat(pid, &s); pid = s.parent) {
     const Relation kind = kind_of(pid, &rank);
-    // Slurm's runs as root and shows nobody its environment. A container's may do so as well, but it
-    // has a launcher above it.
+    // Slurm's runs as root and shows nobody its environment. A container's may do so as well, but
+    // it has a launcher above it.
     if (kind == other || (kind == hidden && s.program == "slurmstepd")) return pid;
   }
   return 0;

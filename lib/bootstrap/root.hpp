@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The process that makes a unique id: a thread of it listens until all PEs of that job have come, and
-// tells each where its parent in the tree listens. It need not be a PE.
+// The process that makes a unique id: a thread of it listens until all PEs of that job have come,
+// and tells each where its parent in the tree listens. It need not be a PE.
 #pragma once
 #include "link.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What only the processes of a job know: 128 random bits of its unique id. A process shows that it knows
-// them by a keyed hash of numbers that the other side has just made, so the bits never travel.
+// What only the processes of a job know: 128 random bits of its unique id. A process shows that it
+// knows them by a keyed hash of numbers that the other side has just made, so the bits never
+// travel.
 #pragma once
 #include <array>
 #include <cstddef>

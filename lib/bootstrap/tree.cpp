@@ -208,8 +208,8 @@ void Tree::report(const JobEnd &end) const {
 }
 
 void Tree::on_time() {
-  // The root tells all after the same time, with the ranks that are missing; this is for a root that
-  // stands still.
+  // The root tells all after the same time, with the ranks that are missing; this is for a root
+  // that stands still.
   if (double(now() - since_) < (timeout_ + 5) * 1e9) return;
   char limit[80];
   snprintf(limit, sizeof limit, " for more than %g seconds (SHMEM_BOOTSTRAP_TIMEOUT)", timeout_);

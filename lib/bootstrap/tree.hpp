@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The PEs of a job that was started by a unique id, joined to a tree by TCP: each has a parent, and up
-// to `children` children. Init passes its bytes there, and the connections that stay open tell of the
-// death of a PE on another node.
+// The PEs of a job that was started by a unique id, joined to a tree by TCP: each has a parent, and
+// up to `children` children. Init passes its bytes there, and the connections that stay open tell
+// of the death of a PE on another node.
 #pragma once
 #include "../bootstrap.hpp"
 #include "root.hpp"
@@ -66,7 +66,8 @@ public:
   // What the watch polls, and what it calls when something has come.
   void add_to(std::vector<pollfd> *fds) const;
   std::optional<JobEnd> heard();
-  // Tells the others that the job ends. Any thread may call it, once, as the last that this PE does.
+  // Tells the others that the job ends. Any thread may call it, once, as the last that this PE
+  // does.
   void report(const JobEnd &end) const;
   void leave();
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Teams whose members are on several nodes, in two levels: on each node as ever, and one member of each
-// among themselves.
+// Teams whose members are on several nodes, in two levels: on each node as ever, and one member of
+// each among themselves.
 #pragma once
 #include "../../device/kinds.hpp"
 #include "../net.hpp"
@@ -44,9 +44,9 @@ inline const Team &here(const Team &t) {
   return t.nodes ? t.nodes->here : t;
 }
 
-// A job of several nodes has at most 2^20 PEs, so that a tag says whose message it is, on which way,
-// and of which team: PE `start` and its number there, as splits give it, or, of an active set, which
-// has no number that all know, the set.
+// A job of several nodes has at most 2^20 PEs, so that a tag says whose message it is, on which
+// way, and of which team: PE `start` and its number there, as splits give it, or, of an active set,
+// which has no number that all know, the set.
 inline constexpr int tag_pe_bits = 20, tag_way_bits = 2;
 enum class Tag : uint64_t { meet, along, back, taken }; // a way of messages, which come in order
 inline uint64_t team_tag(int start, int id) {
@@ -78,7 +78,8 @@ namespace coll {
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too);
 
-// The blocks of all members, of which member i's has size(i) bytes and comes to at(i), in host memory.
+// The blocks of all members, of which member i's has size(i) bytes and comes to at(i), in host
+// memory.
 struct MemberBlocks {
   const size_t *ends; // null: all have the same size
   size_t bytes;

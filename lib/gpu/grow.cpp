@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The heap in device memory that grows, unless SHMEM_HEAP_GROW=0: a range of addresses for each PE
-// of the node, and in them chunks of memory that come when a block needs them and go when nothing is
-// left in them. The ranges stay where they are, so kernels that run and captured graphs stay right.
+// of the node, and in them chunks of memory that come when a block needs them and go when nothing
+// is left in them. The ranges stay where they are, so kernels that run and captured graphs stay
+// right.
 #include "grow.hpp"
 #include "../../device/runtime.hpp"
 #include "../descriptors.hpp"

@@ -37,9 +37,9 @@ struct Mapped {
 struct {
   Mapped heap, flags;
   bool grows; // the heap: it is not an allocation
-  // Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere, and
-  // atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an atomic is
-  // two transfers.
+  // Whether the CPU and all GPUs share one memory: what the CPU does there is as fast as anywhere,
+  // and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an
+  // atomic is two transfers.
   bool near;
   bool given_up; // a later init does not try again
 } memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HIP, for this folder's files and for calls on streams: its errors, the thread's device, memory and
-// streams of the library's own.
+// HIP, for this folder's files and for calls on streams: its errors, the thread's device, memory
+// and streams of the library's own.
 #pragma once
 #include "../log.hpp"
 #include <hip/hip_runtime_api.h>
@@ -47,13 +47,13 @@ void *shared_memory(size_t bytes, void **there);
 // runtime gives the streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has
 // behind a kernel that waits does so, too. Programs seldom have streams of the highest one.
 hipStream_t make_stream();
-// This thread's stream for the library's copies. Each thread of the library has its own, so that its
-// copies wait for no other thread's and for none of the program.
+// This thread's stream for the library's copies. Each thread of the library has its own, so that
+// its copies wait for no other thread's and for none of the program.
 hipStream_t stream();
 enum class Copier { program, ring, errands, count };
 void own_stream(Copier thread);
-// Before kernels run: creating a stream can block behind another thread's hipDeviceSynchronize (ROCm
-// 5.2, 2026-11-23).
+// Before kernels run: creating a stream can block behind another thread's hipDeviceSynchronize
+// (ROCm 5.2, 2026-11-23).
 void make_own_streams();
 void drop_streams(); // and those of teams
 

@@ -32,9 +32,9 @@ struct {
 
 // Buffers in device memory, for kernels.
 struct {
-  // The rows of all buffers, by index; and the tables, one behind the other and round again, because a
-  // kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers, fits in 46
-  // times, and one of ten 3,000 times.
+  // The rows of all buffers, by index; and the tables, one behind the other and round again,
+  // because a kernel that runs may still use an old one. Of 8 PEs the largest, of 1,024 buffers,
+  // fits in 46 times, and one of ten 3,000 times.
   uintptr_t *rows;
   std::byte *at;
   size_t used;
@@ -213,7 +213,8 @@ void show_near(const std::vector<int> &all, int come) {
   std::copy_n(buffer::buffers[come].row.data(), self.n, known.state.delta + i * device::near_pes);
 }
 
-// The table of kernels: each entry is a device::Buffer with its deltas, word by word. A power of two.
+// The table of kernels: each entry is a device::Buffer with its deltas, word by word. A power of
+// two.
 std::vector<uintptr_t> table_of(const std::vector<int> &ascending) {
   std::vector<uintptr_t> words;
   for (const int index : ascending) {
@@ -240,8 +241,8 @@ void show_buffers(const std::vector<int> &ascending, int come) {
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables.at = reinterpret_cast<std::byte *>(tables.rows) + bytes;
   }
-  // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then it
-  // has a line to say.
+  // A kernel may name a PE that does not have one, or do an atomic where none can be done, and then
+  // it has a line to say.
   const auto refuses = [](int index) {
     const buffer::Buffer &b = buffer::buffers[index];
     return b.region.team ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes nobody,
-// so the thread polls, and naps where nothing has come for a while, for longer the longer that is: what
-// comes after a pause waits for a fiftieth of it.
+// The host's end of the ring: a thread that does what kernels ask for. A store of a GPU wakes
+// nobody, so the thread polls, and naps where nothing has come for a while, for longer the longer
+// that is: what comes after a pause waits for a fiftieth of it.
 #include "ring.hpp"
 #include "../../device/runtime.hpp"
 #include "../net.hpp"

@@ -21,8 +21,8 @@ struct {
   std::atomic<unsigned> version;
 } sorted;
 
-// The buffer that has p, of this PE or of a peer as it is mapped here, and this PE's own address of the
-// same object. Of buffers in host memory the peers' are not looked at, unless `hosts`.
+// The buffer that has p, of this PE or of a peer as it is mapped here, and this PE's own address of
+// the same object. Of buffers in host memory the peers' are not looked at, unless `hosts`.
 struct OwnAddress {
   const Region *region;
   uintptr_t at;

@@ -41,8 +41,8 @@ std::vector<int> index_addresses();
 // The buffer that p lies in, or null. Any thread asks, at any time.
 const Region *find(const void *p);
 const Region *find_device(const void *p); // of those in device memory
-// Whether PE pe has what is in r, which a PE outside of a buffer's team has not; and ends the program
-// where a call names such a PE.
+// Whether PE pe has what is in r, which a PE outside of a buffer's team has not; and ends the
+// program where a call names such a PE.
 bool is_at(const Region &r, int pe);
 void check_at(const char *fn, const char *arg, const void *p, const Region &r, int pe);
 // Whether what PE pe has of p is tagged as device::coarse; and ends the program where therefore no

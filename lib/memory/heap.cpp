@@ -49,8 +49,8 @@ void advise(char *p, size_t bytes) {
   madvise(reinterpret_cast<void *>(from), to - from, MADV_HUGEPAGE);
 }
 
-// A dump has the heap up to where blocks have been, which is one range: blocks of their own would be
-// thousands.
+// A dump has the heap up to where blocks have been, which is one range: blocks of their own would
+// be thousands.
 size_t dumped;
 void dump_upto(size_t end) {
   constexpr size_t step = 2 << 20;
@@ -76,8 +76,8 @@ void check_alike(const char *fn, const char *arg, uint64_t value) {
   });
 }
 
-// Memory comes to the host heap as it is touched. To the GPU's it comes before it is used, in chunks,
-// and that is how a network hears of memory, too.
+// Memory comes to the host heap as it is touched. To the GPU's it comes before it is used, in
+// chunks, and that is how a network hears of memory, too.
 bool in_chunks(const OwnHeap &heap) {
   return &heap == &device_heap || !self.one_node();
 }
@@ -106,8 +106,8 @@ bool fill(const char *fn, OwnHeap &heap, size_t from, size_t to) {
                           [&](size_t from, size_t to) { return add_chunk(fn, heap, from, to); });
 }
 
-// What has been freed between these offsets, behind what is kept, goes back; without chunks in steps
-// of a huge page: many small blocks are not many system calls.
+// What has been freed between these offsets, behind what is kept, goes back; without chunks in
+// steps of a huge page: many small blocks are not many system calls.
 void give_back(OwnHeap &heap, size_t from, size_t to) {
   constexpr size_t step = 2 << 20;
   if (to <= heap.kept) return;

@@ -52,9 +52,9 @@ struct {
 } file;
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
-// that meets `in`, ascending. The loop ends at the first mapping above `in`. There are the peers' pages,
-// as a rule: 7,000 lines for 1,024 buffers of 8 PEs. Registering these took 31 s with all lines, and
-// 1.3 s without (4 cores, 2026-11-23).
+// that meets `in`, ascending. The loop ends at the first mapping above `in`. There are the peers'
+// pages, as a rule: 7,000 lines for 1,024 buffers of 8 PEs. Registering these took 31 s with all
+// lines, and 1.3 s without (4 cores, 2026-11-23).
 template <class F> void each_mapping(const Interval &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
@@ -167,8 +167,8 @@ void give_back(const Interval &r) {
             off_t(r.to - r.from));
 }
 
-// Publishes a change to look-ups of the host, of the network and of kernels. The table is the truth.
-// All other copies of a buffer's range are made here, from it:
+// Publishes a change to look-ups of the host, of the network and of kernels. The table is the
+// truth. All other copies of a buffer's range are made here, from it:
 //
 //   buffers[index].region --+-- index_addresses  sorted: base, end, index; read by find
 //     .delta, .row          |
@@ -328,8 +328,8 @@ void map_members(const char *fn, Team &t, const std::vector<Seen> &all, Buffer &
   b.region.team = t.n == self.n ? nullptr : &t;
 }
 
-// Members name a buffer to each other by its index, so the index is free on all of them. At finalize
-// buffers go in the order of indices: all members come to the same one first.
+// Members name a buffer to each other by its index, so the index is free on all of them. At
+// finalize buffers go in the order of indices: all members come to the same one first.
 int common_index(const char *fn, const Team &t, const std::vector<Seen> &all) {
   std::bitset<most> taken;
   for (const Seen &s : all) {

@@ -274,8 +274,9 @@ void listen(Queue &q) {
 bool serve(Queue &q) {
   if (q.sdma) return serve_sdma(q);
   bool worked = false;
-  // A launch ends when all workgroups have their place, and all waves their arguments: ROCr's copies
-  // have arguments in a ring as long as the queue's. ROCr writes them again when the slot is free.
+  // A launch ends when all workgroups have their place, and all waves their arguments: ROCr's
+  // copies have arguments in a ring as long as the queue's. ROCr writes them again when the slot is
+  // free.
   if (q.launching && q.launching->next == q.launching->total && !q.launching->unread) {
     q.launching = nullptr;
     free_slot(q);

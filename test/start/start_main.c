@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; what its
-// children end with is what it prints.
+// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; what
+// its children end with is what it prints.
 #include <errno.h>
 #include <pthread.h>
 #include <shmem.h>

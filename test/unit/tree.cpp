@@ -129,8 +129,8 @@ int before(void **) {
   open_ones = descriptors();
   return 0;
 }
-// The thread of the root ends, and its sockets with it, when PE 0 has left. After a failure it listens
-// for 10 s more.
+// The thread of the root ends, and its sockets with it, when PE 0 has left. After a failure it
+// listens for 10 s more.
 int nothing_left(void **) {
   for (int tries = 0; descriptors() > open_ones; tries++) {
     if (tries == 200) return -1;
@@ -360,8 +360,8 @@ int main() {
   ends = static_cast<End *>(mmap(nullptr, most * sizeof *ends, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const CMUnitTest tests[] = {
-      // The first, because its child starts a thread: ThreadSanitizer takes none in a fork of a process
-      // that has threads already.
+      // The first, because its child starts a thread: ThreadSanitizer takes none in a fork of a
+      // process that has threads already.
       TEST(the_root_ends),
       cmocka_unit_test(hashes),
       TEST(sizes),
