@@ -46,7 +46,7 @@ struct JobEnd {
 inline constexpr int root_ended = -2; // the process that made the unique id
 
 // What init asks.
-struct Way {
+struct Means {
   Place (*join)();
   // A number that the PEs of the job on this node have in common, and no other job on this machine.
   uint64_t (*job_number)();
@@ -69,37 +69,37 @@ struct Way {
   void (*report)(const JobEnd &end);
   void (*leave)(); // on every PE, when the job is over for the library; twice is fine
 };
-extern const Way launcher; // pmix.cpp or single.cpp
-extern const Way group;    // group.cpp
-extern const Way *way;     // of this job
+extern const Means launcher; // pmix.cpp or single.cpp
+extern const Means group;    // group.cpp
+extern const Means *means;   // of this job
 
 bool launched(); // is there a launcher to ask?
 inline Place join() {
-  return way->join();
+  return means->join();
 }
 inline uint64_t job_number() {
-  return way->job_number();
+  return means->job_number();
 }
 inline void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
-  way->show(p, bytes, rest, rest_bytes);
+  means->show(p, bytes, rest, rest_bytes);
 }
 inline bool shown() {
-  return way->shown();
+  return means->shown();
 }
 inline void seen(void *all, size_t bytes, int n) {
-  way->seen(all, bytes, n);
+  means->seen(all, bytes, n);
 }
 inline void seen_rest(int pe, void *p, size_t bytes) {
-  way->seen_rest(pe, p, bytes);
+  means->seen_rest(pe, p, bytes);
 }
 inline Host host_of(int pe) {
-  return way->host_of(pe);
+  return means->host_of(pe);
 }
 inline int ended(bool (*come)(int pe)) {
-  return way->ended(come);
+  return means->ended(come);
 }
 inline void leave() {
-  way->leave();
+  means->leave();
 }
 
 } // namespace shmem::bootstrap

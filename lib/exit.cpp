@@ -37,7 +37,7 @@ void report_death(int local) {
   if (self.job->dead.compare_exchange_strong(none, uint32_t(local) + 1))
     last_word("PE %d (process %d) has died without shmem_finalize: the job ends", self.pe_of(local),
               self.slots[local].pid.load());
-  bootstrap::way->report({self.pe_of(local), 1, true});
+  bootstrap::means->report({self.pe_of(local), 1, true});
   alarm_all();
 }
 
@@ -59,7 +59,7 @@ bool has_come(int pe) {
 // What the connections to PEs of other nodes tell. The node of a PE that has died says so; a PE of
 // another node only where none of that node is left to say it.
 void look_elsewhere() {
-  auto end = bootstrap::way->heard();
+  auto end = bootstrap::means->heard();
   if (!end) return;
   const int local = end->pe < 0 ? -1 : local_of(end->pe);
   if (!end->said && local >= 0 && local < self.n_local) {
@@ -67,7 +67,7 @@ void look_elsewhere() {
     return;
   }
   for (int tries = 0; tries < 30 && !end->said; tries++)
-    usleep(10000), end = bootstrap::way->heard();
+    usleep(10000), end = bootstrap::means->heard();
   uint64_t none = 0;
   if (!self.job->exit.compare_exchange_strong(none, uint64_t(1) << 32 | uint32_t(end->status)))
     return;
@@ -103,7 +103,7 @@ void *watch(void *) {
   fds[stop] = {stop_fd, POLLIN, 0};
   for (;;) {
     fds.resize(watched + 2);
-    bootstrap::way->poll_for(&fds);
+    bootstrap::means->poll_for(&fds);
     if (!any_gone && poll(fds.data(), fds.size(), -1) < 0) continue;
     any_gone = false;
     if (fds[stop].revents) break;
@@ -145,7 +145,7 @@ void global_exit(int status) {
   self.exiting = true;
   no_last_word();
   if (self.job && self.n > 1) {
-    bootstrap::way->report({self.me, status, true});
+    bootstrap::means->report({self.me, status, true});
     net::tell_exit(status); // before this node's PEs go, whose connections UCX may be making
     if (!claim_exit(status))
       for (;;) pause(); // somebody else is ending the job, and this process with it

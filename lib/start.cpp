@@ -131,7 +131,7 @@ void join_by_torchrun() {
 } // namespace
 
 void choose_way() {
-  if (way != &launcher) return; // shmemx_init_attr has chosen
+  if (means != &launcher) return; // shmemx_init_attr has chosen
   const std::string mode = self.env.bootstrap;
   if (mode == "env") return join_by_env();
   if (mode == "torchrun") return join_by_torchrun();

@@ -19,7 +19,7 @@
 
 namespace shmem::bootstrap {
 
-const Way *way = &launcher;
+const Means *means = &launcher;
 
 namespace {
 
@@ -117,9 +117,9 @@ socklen_t door_of(const Identity &first, sockaddr_un *name) {
   const int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "shmem-try-%s", hex);
   return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + size_t(n));
 }
-struct Door {
+struct TrialSocket {
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  ~Door() {
+  ~TrialSocket() {
     if (fd >= 0) close(fd);
   }
   bool listen_as(const Identity &me) const {
@@ -163,7 +163,7 @@ std::string what_differs() {
 }
 
 bool place_all(int rank, int n, std::string *error) {
-  Door door;
+  TrialSocket door;
   const Identity me = identity(rank, n);
   const bool listens = door.listen_as(me);
   if (!gather(bytes_of(me), error)) return false;
@@ -175,7 +175,7 @@ bool place_all(int rank, int n, std::string *error) {
   if (*error = what_differs(); !error->empty()) return false;
   std::vector<int> first = firsts_of(all);
   const Identity &leader = all[size_t(first[size_t(rank)])];
-  bool reached = first[size_t(rank)] == rank ? listens : Door().reaches(leader);
+  bool reached = first[size_t(rank)] == rank ? listens : TrialSocket().reaches(leader);
   if (!gather(bytes_of(reached), error)) return false;
   std::vector<bool> alone;
   for (const auto &t : told) alone.push_back(t.size() != 1 || !t[0]);
@@ -282,7 +282,7 @@ static void leave() {
 
 } // namespace by_group
 
-const Way group = {
+const Means group = {
     [] { return place; }, by_group::number,    by_group::show,    by_group::shown,
     by_group::seen,       by_group::seen_rest, by_group::host_of, by_group::ended,
     by_group::poll_for,   by_group::heard,     by_group::report,  by_group::leave,
@@ -309,7 +309,7 @@ bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *gi
     return false;
   }
   if (tree) tree->started();
-  way = &group;
+  means = &group;
   return true;
 }
 

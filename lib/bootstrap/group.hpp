@@ -14,7 +14,7 @@ struct Callbacks {
   void *context;
 };
 
-// Makes this process rank `rank` of a job of n, and `way` the group's. Either id or callbacks is
+// Makes this process rank `rank` of a job of n, and `means` the group's. Either id or callbacks is
 // null. patient: nobody need listen at the id yet. False: *error is one line for the user, and
 // nothing has changed.
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *callbacks,

@@ -63,19 +63,19 @@ template <class F> void each_address(const Where &where, F f) {
   }
 }
 
-struct Found {
+struct Interface {
   std::string name, text; // of the interface, and of its address
   uint8_t address[16];
   size_t bytes;
   bool inside; // this machine's alone
 };
-std::vector<Found> addresses() {
-  std::vector<Found> all;
+std::vector<Interface> addresses() {
+  std::vector<Interface> all;
   ifaddrs *list = nullptr;
   if (getifaddrs(&list) < 0) return all;
   for (const ifaddrs *i = list; i; i = i->ifa_next) {
     if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) continue;
-    Found f{i->ifa_name, {}, {}, 0, (i->ifa_flags & IFF_LOOPBACK) != 0};
+    Interface f{i->ifa_name, {}, {}, 0, (i->ifa_flags & IFF_LOOPBACK) != 0};
     char text[INET6_ADDRSTRLEN];
     if (i->ifa_addr->sa_family == AF_INET) {
       sockaddr_in in;
@@ -114,7 +114,7 @@ int new_socket(int family) {
 }
 
 // A socket that listens at this address; *port 0 becomes the one that it got. -1 and errno.
-int listen_at(const Found &f, uint16_t *port) {
+int listen_at(const Interface &f, uint16_t *port) {
   const int fd = new_socket(f.bytes == 4 ? AF_INET : AF_INET6);
   if (fd < 0) return -1;
   const int on = 1;
@@ -157,11 +157,11 @@ std::string Where::text() const {
 }
 
 bool Listener::open(const char *interfaces, uint16_t port, std::string *error) {
-  std::vector<Found> all = addresses(), chosen;
+  std::vector<Interface> all = addresses(), chosen;
   const std::string list = interfaces ? interfaces : "";
   if (list == "*") chosen = {{"*", "*", {}, 4, false}, {"*", "*", {}, 16, false}};
   for (int inside = 0; inside < 2 && chosen.empty(); inside++)
-    for (const Found &f : all)
+    for (const Interface &f : all)
       if (list.empty() ? f.inside == bool(inside) : listed(list, f.name) || listed(list, f.text))
         chosen.push_back(f);
   if (chosen.empty()) {
@@ -174,7 +174,7 @@ bool Listener::open(const char *interfaces, uint16_t port, std::string *error) {
   int failed = 0;
   for (int tries = 0; tries < 20 && sockets.empty(); tries++) {
     where = {}, where.port = port;
-    for (const Found &f : chosen) {
+    for (const Interface &f : chosen) {
       if (where.n + 1 + f.bytes > sizeof where.packed) break;
       const int fd = listen_at(f, &where.port);
       if (fd < 0) {
@@ -287,7 +287,7 @@ constexpr int64_t patience = 5'000'000'000, short_patience = 100'000'000;
 
 struct Greeting {
   uint64_t magic;
-  Hello hello;
+  Introduction hello;
   Tag tag;
 };
 
@@ -311,7 +311,7 @@ void accept_all(const Listener &listener, std::vector<Stranger> *strangers) {
     }
 }
 
-Met meet(Stranger *stranger, const Secret &secret, Hello *hello) {
+Met meet(Stranger *stranger, const Secret &secret, Introduction *hello) {
   const bool there = stranger->link.move(sizeof(Greeting));
   Greeting g;
   if (!stranger->link.take_raw(&g, sizeof g)) return there ? Met::waits : Met::wrong;
@@ -333,7 +333,7 @@ void answer(Link *link, const Secret &secret, const Number &number, Kind kind, c
 
 // The side that connects.
 
-void Caller::begin(const Where &where, const Secret &secret, const Hello &hello) {
+void Caller::begin(const Where &where, const Secret &secret, const Introduction &hello) {
   tries_.clear();
   hello_ = hello, secret_ = secret;
   hello_.number = random_number();

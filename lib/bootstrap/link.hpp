@@ -32,7 +32,7 @@ struct Listener {
 
 // What a process asks when it connects.
 enum class Wish : int32_t { start, parent };
-struct Hello {
+struct Introduction {
   Number number;
   Wish wish;
   int32_t rank, n;
@@ -52,8 +52,8 @@ struct Frame {
   std::string data;
 };
 
-// A connection. The side that listens sends a number, the other side a Hello with a keyed hash of
-// that number, and the first answer has a keyed hash of the Hello's number.
+// A connection. The side that listens sends a number, the other side a Introduction with a keyed
+// hash of that number, and the first answer has a keyed hash of the Introduction's number.
 class Link {
   int fd_ = -1;
   std::string in_, out_;
@@ -97,8 +97,8 @@ struct Stranger {
 void accept_all(const Listener &listener, std::vector<Stranger> *strangers);
 // What has become of a stranger.
 enum class Met : uint8_t { waits, right, wrong };
-Met meet(Stranger *stranger, const Secret &secret, Hello *hello);
-// The first answer to a Hello.
+Met meet(Stranger *stranger, const Secret &secret, Introduction *hello);
+// The first answer to a Introduction.
 void answer(Link *link, const Secret &secret, const Number &number, Kind kind, const void *data,
             size_t bytes);
 
@@ -111,12 +111,12 @@ class Caller {
     int64_t greeted = 0; // when
   };
   std::vector<Try> tries_;
-  Hello hello_{};
+  Introduction hello_{};
   Secret secret_{};
   std::string reason_;
 
 public:
-  void begin(const Where &where, const Secret &secret, const Hello &hello);
+  void begin(const Where &where, const Secret &secret, const Introduction &hello);
   void poll_for(std::vector<pollfd> *fds) const;
   // waits, right: *link and its first frame are there; wrong: nobody answers, reason() says why.
   Met move(Link *link, Frame *first);

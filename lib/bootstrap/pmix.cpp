@@ -310,7 +310,7 @@ void leave() {
 namespace shmem::bootstrap {
 
 // The launcher hears of deaths itself, and ends the PEs of all nodes.
-const Way launcher = {
+const Means launcher = {
     pmix::join,    pmix::job_number,
     pmix::show,    pmix::shown,
     pmix::seen,    pmix::seen_rest,

@@ -30,7 +30,7 @@ class Root {
     uint64_t process = 0;
     Where where{};
   };
-  struct Waiting {
+  struct AtRoot {
     Link link;
     bool told = false; // where its parent listens
   };
@@ -39,9 +39,9 @@ class Root {
   Listener listener_;
   std::vector<Stranger> strangers_;
   std::vector<Pe> pes_;
-  std::map<int, Waiting> waiting_; // by rank
-  Link first_;                     // PE 0, as long as the job runs
-  std::vector<Link> leaving_;      // have their last word, which may not have gone yet
+  std::map<int, AtRoot> waiting_; // by rank
+  Link first_;                    // PE 0, as long as the job runs
+  std::vector<Link> leaving_;     // have their last word, which may not have gone yet
   int first_rank_ = -1, come_ = 0, joined_ = 0;
   int64_t since_ = 0; // the first PE came
   int64_t failed_at_ = 0;
@@ -57,7 +57,7 @@ class Root {
     waiting_.clear();
     if (first_.open()) first_.send(Kind::failed, failed_);
   }
-  std::string wrong(const Hello &h) const {
+  std::string wrong(const Introduction &h) const {
     const std::string name = "rank " + std::to_string(h.rank);
     if (strcmp(h.version, SHMEM_LIBRARY_VERSION) != 0)
       return name + " runs libshmem " + h.version +
@@ -72,12 +72,12 @@ class Root {
       return "two processes say that they are rank " + std::to_string(h.rank);
     return {};
   }
-  void tell_parent(int rank, Waiting *w) {
+  void tell_parent(int rank, AtRoot *w) {
     const Where &where = pes_[size_t(parent_of(rank))].where;
     w->link.send(Kind::parent, &where, sizeof where);
     w->told = true;
   }
-  void greet(Stranger *s, const Hello &h) {
+  void greet(Stranger *s, const Introduction &h) {
     if (failed_.empty())
       if (const std::string why = wrong(h); !why.empty()) fail(why);
     const auto reply = [&](Kind kind, const std::string &text) {
@@ -102,7 +102,7 @@ class Root {
       leaving_.push_back(std::move(s->link));
     } else {
       reply(Kind::accepted, {});
-      Waiting &w = waiting_[h.rank] = {std::move(s->link)};
+      AtRoot &w = waiting_[h.rank] = {std::move(s->link)};
       if (pes_[size_t(parent_of(h.rank))].come) tell_parent(h.rank, &w);
     }
     if (!is_new) return;
@@ -112,7 +112,7 @@ class Root {
       if (!w->second.told) tell_parent(w->first, &w->second);
   }
   // A PE that waits, or is on its way to its parent.
-  bool still_waits(int rank, Waiting *w) {
+  bool still_waits(int rank, AtRoot *w) {
     const bool there = w->link.move(4096);
     Frame f;
     while (w->link.take(&f, 1024)) {
@@ -169,7 +169,7 @@ public:
       poll(fds.data(), fds.size(), nap());
       accept_all(listener_, &strangers_);
       for (size_t i = 0; i < strangers_.size();) {
-        Hello h{};
+        Introduction h{};
         const Met met = meet(&strangers_[i], id_.secret, &h);
         if (met == Met::right && h.wish == Wish::start) greet(&strangers_[i], h);
         if (met == Met::waits)

@@ -12,7 +12,7 @@ bool launched() {
           "-Dpmix=enabled");
   return false;
 }
-const Way launcher = {
+const Means launcher = {
     .join = [] { return Place{}; },
     .job_number = [] { return uint64_t(0); },
     .show = [](const void *, size_t, const void *, size_t) {},

@@ -23,12 +23,12 @@ uint64_t new_process() {
 }
 
 // Bytes of PEs, one after the other.
-struct Entry {
+struct RankBytes {
   int32_t rank;
   uint32_t bytes;
 };
 void append(std::string *to, int rank, const std::string &bytes) {
-  const Entry e{rank, uint32_t(bytes.size())};
+  const RankBytes e{rank, uint32_t(bytes.size())};
   to->append(reinterpret_cast<const char *>(&e), sizeof e);
   *to += bytes;
 }
@@ -55,8 +55,8 @@ Tree::Tree(const Id &id, int rank, int n, const char *interfaces, double timeout
   call();
 }
 
-Hello Tree::hello(Wish wish) const {
-  Hello h{};
+Introduction Tree::hello(Wish wish) const {
+  Introduction h{};
   h.wish = wish, h.rank = rank_, h.n = n_, h.process = process_, h.where = listener_.where;
   strncpy(h.version, SHMEM_LIBRARY_VERSION, sizeof h.version - 1);
   return h;
@@ -74,7 +74,7 @@ void Tree::fail(const std::string &why) {
     if (l.open()) l.send(Kind::failed, error_), l.move();
   };
   tell(root_), tell(parent_);
-  for (Child &c : below_) tell(c.link);
+  for (Below &c : below_) tell(c.link);
 }
 
 void Tree::hear_root() {
@@ -130,7 +130,7 @@ void Tree::greet_children() {
   accept_all(listener_, &strangers_);
   for (size_t i = 0; i < strangers_.size();) {
     Stranger &s = strangers_[i];
-    Hello h{};
+    Introduction h{};
     const Met met = meet(&s, id_.secret, &h);
     if (met == Met::waits) {
       i++;
@@ -146,7 +146,7 @@ void Tree::greet_children() {
     }
     strangers_.erase(strangers_.begin() + ptrdiff_t(i));
   }
-  if (std::all_of(below_.begin(), below_.end(), [](const Child &c) { return c.link.open(); })) {
+  if (std::all_of(below_.begin(), below_.end(), [](const Below &c) { return c.link.open(); })) {
     listener_.close();
     strangers_.clear();
   }
@@ -155,11 +155,11 @@ void Tree::greet_children() {
 // When this PE and all below it have given their bytes.
 void Tree::pass_up() {
   if (state_ != joined || !mine_ || sent_up_) return;
-  for (const Child &c : below_)
+  for (const Below &c : below_)
     if (!c.gathered) return;
   std::string together;
   append(&together, rank_, *mine_);
-  for (Child &c : below_) together += *c.gathered, c.gathered.reset();
+  for (Below &c : below_) together += *c.gathered, c.gathered.reset();
   sent_up_ = true;
   if (rank_ == 0) return complete(together);
   parent_.send(Kind::gather, together);
@@ -167,10 +167,10 @@ void Tree::pass_up() {
 }
 
 void Tree::complete(const std::string &everything) {
-  for (Child &c : below_) c.link.send(Kind::all, everything), c.link.move();
+  for (Below &c : below_) c.link.send(Kind::all, everything), c.link.move();
   all_.assign(size_t(n_), {});
-  for (size_t at = 0; at + sizeof(Entry) <= everything.size();) {
-    Entry e;
+  for (size_t at = 0; at + sizeof(RankBytes) <= everything.size();) {
+    RankBytes e;
     memcpy(&e, everything.data() + at, sizeof e);
     at += sizeof e;
     if (e.rank >= 0 && e.rank < n_ && at + e.bytes <= everything.size())
@@ -187,7 +187,7 @@ void Tree::pass_end(const JobEnd &end, const Link *from) {
     if (l.open() && &l != from) l.send(Kind::ended, &end, sizeof end), l.move();
   };
   tell(parent_);
-  for (Child &c : below_) tell(c.link);
+  for (Below &c : below_) tell(c.link);
 }
 void Tree::gone(int rank) {
   if (started_)
@@ -204,7 +204,7 @@ void Tree::report(const JobEnd &end) const {
     if (l.open()) ::send(l.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   };
   tell(parent_);
-  for (const Child &c : below_) tell(c.link);
+  for (const Below &c : below_) tell(c.link);
 }
 
 void Tree::on_time() {
@@ -227,7 +227,7 @@ void Tree::turn(int ms) {
   const bool pauses = again_at_ > t;
   // What has been read already does not wake poll.
   if (root_.has_frame() || parent_.has_frame() ||
-      std::any_of(below_.begin(), below_.end(), [](const Child &c) { return c.link.has_frame(); }))
+      std::any_of(below_.begin(), below_.end(), [](const Below &c) { return c.link.has_frame(); }))
     ms = 0;
   poll(fds.data(), fds.size(), pauses ? std::min(ms, int((again_at_ - t) / 1000000) + 1) : ms);
   if (!listener_.sockets.empty()) greet_children();
@@ -290,7 +290,7 @@ int Tree::gathered(int ms) {
       complete_ = sent_up_ = false;
       mine_.reset();
       // What goes to the children must leave this process, which may not come here again.
-      for (Child &c : below_)
+      for (Below &c : below_)
         while (c.link.open() && !c.link.empty_out()) {
           pollfd p{c.link.fd(), c.link.events(), 0};
           poll(&p, 1, 100);
@@ -312,7 +312,7 @@ void Tree::add_to(std::vector<pollfd> *fds) const {
     if (l.open()) fds->push_back({l.fd(), l.events(), 0});
   };
   add(root_), add(parent_);
-  for (const Child &c : below_) add(c.link);
+  for (const Below &c : below_) add(c.link);
   caller_.poll_for(fds);
 }
 
@@ -327,7 +327,7 @@ void Tree::leave() {
     l.close();
   };
   bye(parent_), bye(root_);
-  for (Child &c : below_) bye(c.link);
+  for (Below &c : below_) bye(c.link);
   listener_.close();
 }
 

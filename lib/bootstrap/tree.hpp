@@ -11,7 +11,7 @@ namespace shmem::bootstrap {
 
 class Tree {
   enum State { asking, waiting, calling, joined };
-  struct Child {
+  struct Below {
     Link link;
     std::optional<std::string> gathered;
   };
@@ -28,7 +28,7 @@ class Tree {
   std::vector<Stranger> strangers_;
   Caller caller_;
   Link root_, parent_;
-  std::vector<Child> below_; // by number
+  std::vector<Below> below_; // by number
   std::optional<std::string> mine_;
   std::vector<std::string> all_;
   bool sent_up_ = false, complete_ = false, started_ = false;
@@ -36,7 +36,7 @@ class Tree {
   std::optional<JobEnd> end_;
 
   int first_child() const { return rank_ * children + 1; }
-  Hello hello(Wish wish) const;
+  Introduction hello(Wish wish) const;
   void call();
   void fail(const std::string &why);
   void turn(int ms);
