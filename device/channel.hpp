@@ -48,7 +48,7 @@ template <class T> SHMEM_D_ T *source_at(const Channel &c, T *p, int pe) {
 // From and to heaps, by one thread.
 SHMEM_D_ void put_away(const Channel &c, const char *dest, const char *source, size_t bytes,
                        int pe) {
-  if (bytes) ring::move(c.fn, Request::put, dest, source, pe, bytes);
+  if (bytes) ring::transfer(c.fn, Operation::put, dest, source, pe, one_block(bytes));
 }
 
 template <class Scope>
@@ -128,8 +128,8 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
   const uint64_t flag = c.epoch << 32;
   if constexpr (ring_built)
     if (is_away(c.pe(member)))
-      return ring::flags(c.fn, lines_of(c, c.t.me) + 4 * p,
-                         {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
+      return ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p,
+                             {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
   uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
   arch::store_lines(to, w[0] | flag, w[1] | flag);
   arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
@@ -159,7 +159,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     if (patience.over())
       fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
            w[0][0] >> 32);
-    errand::look();
+    deferred::look();
     arch::pause();
   }
   arch::progress();

@@ -139,9 +139,9 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, cons
     if (away) {
       const size_t unit = sizeof(W) * unsigned(words);
       if (scope.rank() == 0 && e.to > e.from)
-        ring::move(c.fn, Request::put, d + ptrdiff_t(e.from) * dst * words,
-                   from + ptrdiff_t(e.from) * sst * words, c.pe(i), unit, e.to - e.from,
-                   size_t(dst) * unit, size_t(sst) * unit);
+        ring::transfer(c.fn, Operation::put, d + ptrdiff_t(e.from) * dst * words,
+                       from + ptrdiff_t(e.from) * sst * words, c.pe(i),
+                       {unit, e.to - e.from, size_t(dst) * unit, size_t(sst) * unit});
       continue;
     }
     for (int w = 0; w < words; w++)

@@ -2,7 +2,7 @@
 // The symmetric heap in GPU memory, and what the GPU does for the host's routines on it. The only
 // users of HIP are the files gpu*.cpp.
 #pragma once
-#include "../device/kinds.hpp"
+#include "../device/operation.hpp"
 #include "../device/state.hpp"
 #include "state.hpp"
 #include <atomic>
@@ -43,8 +43,8 @@ void close();
 // look where they go.
 void use();
 
-// These offsets of a device heap that grows get memory, on all PEs at once; false where some GPU has
-// none, with a line. And they give it back, all that was added together.
+// These offsets of a device heap that grows get memory, on all PEs at once; false where some GPU
+// has none, with a line. And they give it back, all that was added together.
 bool add_chunk(const char *fn, size_t from, size_t to);
 void remove_chunk(size_t from, size_t to);
 
@@ -79,8 +79,8 @@ struct Exported {
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
 // Where the allocation of PE pe is here. It is open until each open has had its close.
 char *open_memory(const char *fn, int pe, const Exported &theirs);
-// Shows kernels all buffers that there are in this GPU's memory; and where they have the row of one,
-// which they find by themselves, but those of products get with their call. Null for the heap.
+// Shows kernels all buffers that there are in this GPU's memory; and where they have the row of
+// one, which they find by themselves, but those of products get with their call. Null for the heap.
 struct BufferThere {
   const Region *region = nullptr;
   const uintptr_t *row = nullptr; // its deltas, by PE
@@ -99,7 +99,7 @@ inline const Region *region(const void *p) {
   return self.device.has(p) ? &self.device : buffer::find_device(p);
 }
 // Device memory, here or of a peer, that is for the GPU to read and write.
-inline bool is_far(const void *p) {
+inline bool device_only(const void *p) {
   return self.far && (owner(p) >= 0 || buffer::on_device(p));
 }
 
@@ -111,29 +111,29 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
              size_t height);
 void zero(void *p, size_t n);
 void finish();
-// What another node asks of device memory that the host does not reach. A thread of the library
-// does it: nobody who holds a lock calls the driver, which may wait for kernels, which may wait for
-// who wants that lock. Copies are engines' work, and so is a store of one word that comes alone:
-// they find room beside kernels that wait. For stores that come together see device::Stores, for
-// other atomics device::Errand.
-struct Task {
-  enum Kind : uint8_t { put, stores, get, atomic } kind;
-  Amo op;
-  void *p;
-  size_t bytes, n, stride;      // n blocks of bytes, so many from each other; or n stores
-  uint64_t value, cond;         // value: then what was there before
-  std::unique_ptr<char[]> data; // of the blocks, or a device::Stores::One for each store
-  // The ends of copies and stores are told in their order, and so are those of the others.
-  static bool is_copy(Amo op, size_t bytes) { return op == Amo::set || bytes < 4; }
-  bool is_copy() const { return kind != atomic || is_copy(op, bytes); }
-  virtual void done() = 0; // is called then
-  virtual ~Task() = default;
+// An operation that another node requests on device-only memory of this PE. A progress thread does
+// it. No thread that holds a lock calls the driver: a call of the driver may wait for kernels,
+// which may wait for the holder of the lock. Engines copy data and single stores, because they find
+// room beside kernels that wait. See device::DeferredStores and device::DeferredAtomic for the
+// rest.
+struct Deferred {
+  Operation op;                 // an atomic, a put or a get; an atomic's value becomes the old one
+  char *p;                      // the object
+  std::unique_ptr<char[]> data; // of a put, and then of a get
+  std::vector<device::DeferredStores::Store> stores; // a batch, in place of op
+  // Whether engines do it. Those are done in the order of defer(), and so are the others.
+  static bool is_copy(const Operation &op) {
+    return op.kind != Operation::atomic || op.amo == Amo::set || op.width < 4;
+  }
+  bool is_copy() const { return !stores.empty() || is_copy(op); }
+  virtual void done() = 0; // sends the reply
+  virtual ~Deferred() = default;
 };
-void start(std::unique_ptr<Task> task);
-// In jobs of several nodes: kernels may be launched from now on that ask the host for what is at
-// PEs that are not mapped.
+void defer(std::unique_ptr<Deferred> work);
+// In jobs of several nodes: starts to do what kernels ask of PEs that are not mapped. A kernel may
+// be launched after that.
 void serve_kernels();
-// Until all is done that kernels have asked for which are over.
+// Waits until all requests of kernels that are over are done.
 void finish_ring();
 
 // The stream for a host's collective of the team with this id. Each team has its own, because

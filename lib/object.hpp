@@ -25,12 +25,12 @@ namespace shmem {
 //   looked(value)                 a read on the slow path found this: a program may read again and
 //                                 again until the value changes
 //   wake()                        wakes those that sleep until the object changes
-// and the atomics. Each atomic returns the old value, but `update` returns nothing, and compare_swap
-// returns whether it has stored, with the old value in `seen`.
+// and the atomics. Each atomic returns the old value, but `update` returns nothing, and
+// compare_swap returns whether it has stored, with the old value in `seen`.
 
 // Memory that only the GPU should read and write.
 inline bool out_of_reach(const void *p) {
-  return gpu::is_far(p);
+  return gpu::device_only(p);
 }
 
 template <class T> class MappedObject {
@@ -171,26 +171,31 @@ template <class T> class RemoteObject {
     return std::bit_cast<Word>(value);
   }
   T ask(Amo op, T value = T{}, T cond = T{}) const {
-    return std::bit_cast<T>(Word(net::atomic(p, pe, op, sizeof(T), word(value), word(cond))));
+    const auto o = Operation::of_atomic(op, sizeof(T), p, word(value), word(cond));
+    return std::bit_cast<T>(Word(net::atomic(o, pe)));
   }
 
 public:
   using Order = std::memory_order;
   RemoteObject(T *p, int pe) : p(p), pe(pe) {}
   void put(const T *source, size_t n, bool later) const {
-    net::put(p, pe, source, {n * sizeof(T)}, later);
+    net::put(p, pe, source, one_block(n * sizeof(T)), later);
   }
-  void get(T *dest, size_t n, bool later) const { net::get(dest, p, pe, {n * sizeof(T)}, later); }
+  void get(T *dest, size_t n, bool later) const {
+    net::get(dest, p, pe, one_block(n * sizeof(T)), later);
+  }
   void put_first(const T *source, size_t n) const {
     net::put_in_order(p, pe, source, n * sizeof(T));
   }
   void push(const T *source, size_t n) const { put(source, n, true); }
   void put_blocks(const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                   size_t nblocks) const {
-    net::put(p, pe, source, {bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)}, false);
+    const Blocks b{bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)};
+    net::put(p, pe, source, b, false);
   }
   void get_blocks(T *dest, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks) const {
-    net::get(dest, p, pe, {bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)}, false);
+    const Blocks b{bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)};
+    net::get(dest, p, pe, b, false);
   }
   T load() const {
     T value;
@@ -217,7 +222,7 @@ public:
   template <Amo op> T fetch_op(T value, Order = {}) const { return ask(op, value); }
   // The other node sends no old value back. The next quiet completes the update.
   template <Amo op> void update(T value) const {
-    net::atomic_later(p, pe, op, sizeof(T), word(value), 0);
+    net::atomic_later(Operation::of_atomic(op, sizeof(T), p, word(value)), pe);
   }
 };
 
@@ -231,8 +236,8 @@ template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
 }
 
 // Completion of operations that this thread began and others carry out. The GPU's copies and the
-// requests of kernels count for all contexts. Operations at other nodes count for all contexts, or for
-// the created context `only`.
+// requests of kernels count for all contexts. Operations at other nodes count for all contexts, or
+// for the created context `only`.
 inline void finish_gpu() {
   if constexpr (net::built) gpu::finish_ring();
   gpu::finish();

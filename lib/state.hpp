@@ -175,8 +175,8 @@ struct State {
   Job *job;
   Slot *slots;
   Team *world;
-  std::byte *shares; // of the teams, see team.hpp
-  void *book;        // of addresses, see net.hpp
+  std::byte *shares;   // of the teams, see team.hpp
+  void *address_table; // see net.hpp
 
   size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
   Region heap, data;

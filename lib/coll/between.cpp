@@ -141,7 +141,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       if (me + 1 < n) send_to(me + 1);
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
-    const bool far = gpu::is_far(p);
+    const bool far = gpu::device_only(p);
     relay.emplace(nodes, Tag::along, std::vector<Hop>{hop}, bytes, by.segment, by.in_flight,
                   far ? nullptr : p);
     for (size_t s = 0; s < relay->segments(); s++) {
@@ -224,7 +224,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  const bool scan = shape != Shape::all, far = gpu::is_far(dest) || gpu::is_far(source);
+  const bool scan = shape != Shape::all, far = gpu::device_only(dest) || gpu::device_only(source);
   const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
   sync_here(h); // the sources are ready
   const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));

@@ -39,7 +39,7 @@ using bytes_t = unsigned char;
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
   if constexpr (net::built)
-    if (t.nodes && !gpu::is_far(dest) && !gpu::is_far(source))
+    if (t.nodes && !gpu::device_only(dest) && !gpu::device_only(source))
       return step ? alltoall_nodes(fn, t, dest, source, bytes)
                   : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
@@ -104,11 +104,12 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
       };
       std::vector<size_t> ends(size_t(t.n));
       size_t end = 0;
-      bool far = gpu::is_far(dest);
-      exchange_value(t, Told{bytes, bytes && gpu::is_far(source)}, [&](int i, const Told &theirs) {
-        ends[size_t(i)] = end += theirs.bytes;
-        far |= theirs.far;
-      });
+      bool far = gpu::device_only(dest);
+      exchange_value(t, Told{bytes, bytes && gpu::device_only(source)},
+                     [&](int i, const Told &theirs) {
+                       ends[size_t(i)] = end += theirs.bytes;
+                       far |= theirs.far;
+                     });
       const Blocks blocks{ends.data(), 0};
       if (!far) return collect_nodes(fn, t, dest, source, blocks);
       push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);

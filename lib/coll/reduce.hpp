@@ -66,7 +66,7 @@ inline void take(T *acc, const T *in, size_t n, int i, int me) {
 // Small: everyone combines all sources for itself.
 template <class Op, Shape shape, class T>
 void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
-  T here[staged_bytes / sizeof(T)], *acc = gpu::is_far(dest) ? here : dest;
+  T here[staged_bytes / sizeof(T)], *acc = gpu::device_only(dest) ? here : dest;
   exchange_data(t, source, n,
                 [=, me = t.me](int i, const T *in) { take<Op, shape>(acc, in, n, i, me); });
   if (acc == here) copy(dest, here, n * sizeof(T));
@@ -78,7 +78,7 @@ template <class Op, Shape shape, class T>
 void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   constexpr bool scan = shape != Shape::all;
   constexpr size_t block = block_bytes / sizeof(T);
-  const bool far = gpu::is_far(dest) || gpu::is_far(source);
+  const bool far = gpu::device_only(dest) || gpu::device_only(source);
   const size_t step = far ? far_block_bytes / sizeof(T) : block;
   T here[scan ? 2 * block : block];
   const std::unique_ptr<T[]> large(far ? new T[2 * step] : nullptr);

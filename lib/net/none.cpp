@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Built without a network: all PEs are on one node.
+#include "../gpu.hpp"
 #include "../log.hpp"
 #include "../net.hpp"
 
@@ -11,7 +12,7 @@ void check(const bootstrap::Place &place) {
           "-Ducx=enabled, or run all PEs on one node",
           place.elsewhere);
 }
-size_t book_bytes() {
+size_t address_table_bytes() {
   return 0;
 }
 void open() {}
@@ -21,3 +22,7 @@ void stop() {}
 void tell_exit(int) {}
 
 } // namespace shmem::net
+
+namespace shmem::gpu {
+void serve_kernels() {}
+} // namespace shmem::gpu

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Messages between PEs of two nodes: one struct for each kind, at the head of its data. UCX calls
+// the handler of the kind at the other PE, under the lock.
+#pragma once
+#include "../../gpu.hpp"
+#include "ucx.hpp"
+#include <bit>
+#include <cstring>
+
+namespace shmem::net {
+
+// A call waits for the reply: an atomic that fetches, or a get.
+struct RemoteCall {
+  static constexpr unsigned number = 1;
+  uint64_t id;
+  Operation op;
+};
+// Data of a get follows.
+struct RemoteReply {
+  static constexpr unsigned number = 2;
+  uint64_t id, value;
+};
+// Says that stores on a lane are done up to this number of Course.
+struct Receipt {
+  static constexpr unsigned number = 3;
+  Lane lane;
+  int pe; // that has them done
+  uint64_t begun;
+};
+// A put, whose data follows, or an atomic that fetches nothing. Quiet waits for the receipt.
+struct RemoteStore {
+  static constexpr unsigned number = 4;
+  Receipt receipt;
+  Operation op;
+};
+// `count` operations follow, each with its data.
+struct StoreBatch {
+  static constexpr unsigned number = 5;
+  Receipt receipt;
+  uint64_t count;
+};
+// Asks for the receipt alone.
+struct Pulse {
+  static constexpr unsigned number = 6;
+  Receipt receipt;
+};
+struct KeyRequest {
+  static constexpr unsigned number = 7;
+  int pe;     // that is asked
+  int region; // a buffer or a chunk; or 0 for all regions
+};
+// The keys follow.
+struct KeyReply {
+  static constexpr unsigned number = 8;
+  KeyRequest request;
+  uint64_t base[Operation::regions];
+  uint32_t length[Operation::regions];
+};
+// Whether the PE is there. The reply has no value.
+struct AliveRequest {
+  static constexpr unsigned number = 9;
+  uint64_t id;
+};
+// Another node has ended the job. The reply has no value.
+struct EndOfJob {
+  static constexpr unsigned number = 10;
+  uint64_t id;
+  int status;
+};
+
+inline constexpr size_t piece = 64 << 10; // the most data of a message
+
+// Sends a message, under the lock. Its bytes are copied.
+void send_bytes(ucp_ep_h ep, unsigned number, const void *head, size_t head_bytes, const void *data,
+                size_t bytes, bool replies);
+// replies: the handler gets an endpoint to reply to.
+template <class Message>
+void send(ucp_ep_h ep, const Message &m, bool replies, const void *data = nullptr,
+          size_t bytes = 0) {
+  send_bytes(ep, Message::number, &m, sizeof m, data, bytes, replies);
+}
+
+// The handlers. from: the endpoint to reply to, or null.
+struct Data {
+  const char *p;
+  size_t bytes;
+};
+void on(const RemoteCall &, Data data, ucp_ep_h from);   // reply.cpp
+void on(const RemoteStore &, Data data, ucp_ep_h from);  // reply.cpp
+void on(const Pulse &, Data data, ucp_ep_h from);        // reply.cpp
+void on(const AliveRequest &, Data data, ucp_ep_h from); // reply.cpp
+void on(const EndOfJob &, Data data, ucp_ep_h from);     // reply.cpp
+void on(const StoreBatch &, Data data, ucp_ep_h from);   // batch.cpp
+void on(const KeyRequest &, Data data, ucp_ep_h from);   // keys.cpp
+void on(const KeyReply &, Data data, ucp_ep_h from);     // keys.cpp
+void on(const RemoteReply &, Data data, ucp_ep_h from);  // request.cpp
+void on(const Receipt &, Data data, ucp_ep_h from);      // request.cpp
+
+// Sends a store on a lane, at once, with its receipt filled in. Returns its number.
+template <class Message>
+uint64_t send_store(int pe, Lane lane, Message m, const void *data, size_t bytes) {
+  const std::lock_guard guard(lock);
+  Peer &peer = peers[pe];
+  m.receipt = {lane, pe, tick(peer, peer.stored[lane])};
+  send(endpoint(pe), m, lane != in_order, data, bytes);
+  return m.receipt.begun;
+}
+// Waits while the other end takes no messages, because those are memory here.
+void wait_for_room();
+// Puts a store into this thread's batch; false if the thread has none, or the store does not fit
+// there.
+bool add_to_batch(int pe, Lane lane, const Operation &op, const void *data, size_t bytes);
+
+// Whether a request names only memory of its region, with as much data as it needs. Others are
+// dropped: no PE of this job sends them.
+bool is_valid(const Operation &op, size_t bytes);
+// Does a store in memory that this processor reaches. Returns the old value of an atomic.
+uint64_t do_store(const Operation &op, const char *data);
+// Deferred work that sends a receipt when it is done.
+std::unique_ptr<gpu::Deferred> deferred_store(const Receipt &receipt, ucp_ep_h from);
+
+// Blocks between memory of the host and one piece of data.
+void spread(char *to, size_t stride, const char *from, size_t bytes, size_t n);
+void gather(char *to, const char *from, size_t stride, size_t bytes, size_t n);
+
+} // namespace shmem::net
