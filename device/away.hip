@@ -18,33 +18,32 @@ using device::World;
 
 // The host reaches most memory; then one thread posts one request for all blocks. If it does not,
 // the threads share out the blocks, or the only block.
-template <Remote remote>
-__global__ void transfer(char *dest, const char *source, Blocks b, int pe) {
-  constexpr bool puts = remote == Remote::dest;
+template <Operation::Kind kind> __global__ void transfer(Operation op, int pe) {
+  constexpr bool puts = kind == Operation::put;
   const char *const fn = puts ? "a put on a stream" : "a get on a stream";
   arch::fence_stream(); // what earlier kernels stored in source, before the host reads it
   const Workgroup scope;
+  const Blocks &b = op.transfer;
+  char *const object = reinterpret_cast<char *>(op.offset), *const local = reinterpret_cast<char *>(
+                                                                op.transfer.local);
   if (b.count == 1) {
     if constexpr (puts)
-      device::put(fn, World{}, dest, source, b.bytes, pe, scope);
+      device::put(fn, World{}, object, local, b.bytes, pe, scope);
     else
-      device::get(fn, World{}, dest, source, b.bytes, pe, scope);
+      device::get(fn, World{}, local, object, b.bytes, pe, scope);
     return;
   }
-  const auto dst = ptrdiff_t(puts ? b.remote_stride : b.local_stride),
-             sst = ptrdiff_t(puts ? b.local_stride : b.remote_stride);
-  const bool whole = device::ring::is_symmetric(puts ? source : dest);
+  const bool whole = device::ring::is_symmetric(local);
   const pattern::Extent e = pattern::part(b.count, 1, scope.rank(), whole ? 1 : scope.size());
   if (e.from >= e.to) return;
-  char *const d = dest + ptrdiff_t(e.from) * dst;
-  const char *const s = source + ptrdiff_t(e.from) * sst;
+  char *const o = object + e.from * b.remote_stride, *const l = local + e.from * b.local_stride;
+  const auto remote_stride = ptrdiff_t(b.remote_stride), local_stride = ptrdiff_t(b.local_stride);
   if constexpr (puts)
-    device::ibput(fn, World{}, d, s, dst, sst, b.bytes, e.to - e.from, pe, Thread{});
+    device::ibput(fn, World{}, o, l, remote_stride, local_stride, b.bytes, e.to - e.from, pe,
+                  Thread{});
   else
-    device::ibget(fn, World{}, d, s, dst, sst, b.bytes, e.to - e.from, pe, Thread{});
-}
-template <class T> __global__ void store(T *dest, T value, int pe) {
-  device::p("a put on a stream", World{}, dest, value, pe, Thread{});
+    device::ibget(fn, World{}, l, o, local_stride, remote_stride, b.bytes, e.to - e.from, pe,
+                  Thread{});
 }
 __global__ void put_signal(char *dest, const char *source, size_t n, uint64_t *sig, uint64_t value,
                            int sig_op, int pe) {
@@ -52,9 +51,16 @@ __global__ void put_signal(char *dest, const char *source, size_t n, uint64_t *s
   device::put_signal("a put with signal on a stream", World{}, dest, source, n, sig, value, sig_op,
                      pe, Workgroup{});
 }
-template <class T> __global__ void atomic(Amo op, T *p, T value, T cond, T *fetch, int pe) {
-  if (!fetch) return device::ring::update("an atomic on a stream", op, p, pe, value);
-  *fetch = device::ring::fetch("an atomic on a stream", op, p, pe, value, cond);
+__global__ void atomic(Operation op, void *fetch, int pe) {
+  const char *const fn = "an atomic on a stream";
+  const uint64_t value = op.operands.value;
+  if (!fetch) return device::ring::update(fn, op.amo, op.width, op.offset, pe, value);
+  const uint64_t seen =
+      device::ring::fetch(fn, op.amo, op.width, op.offset, pe, value, op.operands.compare);
+  if (op.width == 4)
+    *static_cast<uint32_t *>(fetch) = uint32_t(seen);
+  else
+    *static_cast<uint64_t *>(fetch) = seen;
 }
 __global__ void deferred_atomics() {
   device::deferred::work();
@@ -102,37 +108,19 @@ __global__ void quiet() {
 
 } // namespace
 
-hipError_t transfer_away(void *dest, const void *source, const Blocks &b, Remote remote, int pe,
-                         hipStream_t stream) {
-  return shmem::launch(remote == Remote::source ? transfer<Remote::source> : transfer<Remote::dest>,
-                       dim3(1), dim3(256), 0, stream, static_cast<char *>(dest),
-                       static_cast<const char *>(source), b, pe);
+hipError_t transfer_away(const Operation &op, int pe, hipStream_t stream) {
+  return shmem::launch(op.kind == Operation::put ? transfer<Operation::put>
+                                                 : transfer<Operation::get>,
+                       dim3(1), dim3(256), 0, stream, op, pe);
 }
-hipError_t store_away(void *dest, uint64_t value, size_t bytes, int pe, hipStream_t stream) {
-  const auto as = [&](auto word) {
-    using T = decltype(word);
-    return shmem::launch(store<T>, dim3(1), dim3(1), 0, stream, static_cast<T *>(dest), T(value),
-                         pe);
-  };
-  return bytes == 8   ? as(uint64_t{})
-         : bytes == 4 ? as(uint32_t{})
-         : bytes == 2 ? as(uint16_t{})
-                      : as(uint8_t{});
+hipError_t atomic_away(const Operation &op, void *fetch, int pe, hipStream_t stream) {
+  return shmem::launch(atomic, dim3(1), dim3(1), 0, stream, op, fetch, pe);
 }
 hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
                            uint64_t value, int sig_op, int pe, hipStream_t stream) {
   return shmem::launch(put_signal, dim3(1), dim3(bytes <= 1024 ? 64 : 256), 0, stream,
                        static_cast<char *>(dest), static_cast<const char *>(source), bytes, sig,
                        value, sig_op, pe);
-}
-hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, void *fetch,
-                       int pe, hipStream_t stream) {
-  const auto as = [&](auto word) {
-    using T = decltype(word);
-    return shmem::launch(atomic<T>, dim3(1), dim3(1), 0, stream, op, static_cast<T *>(p), T(value),
-                         T(cond), static_cast<T *>(fetch), pe);
-  };
-  return bytes == 8 ? as(uint64_t{}) : as(uint32_t{});
 }
 hipError_t deferred_on_stream(hipStream_t stream) {
   return shmem::launch(deferred_atomics, dim3(1), dim3(32), 0, stream);

@@ -9,10 +9,9 @@
 
 namespace shmem::kernels {
 
-// One atomic on the word of 4 or 8 bytes at p, whoever's memory it is. *fetch, of as many bytes,
-// becomes what was there before, if it is not NULL.
-hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
-                            void *fetch, hipStream_t stream);
+// An atomic on an object of 4 or 8 bytes at its address in this process. *fetch, of as many bytes,
+// becomes the old value, unless it is NULL.
+hipError_t atomic_on_stream(const Operation &op, void *fetch, hipStream_t stream);
 hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, Remote remote,
                           unsigned blocks, unsigned threads, hipStream_t stream);
 hipError_t strided_on_stream(void *dest, const void *source, const Blocks &b, Remote remote,
@@ -28,16 +27,12 @@ hipError_t quiet_on_stream(hipStream_t stream);
 hipError_t refresh_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
-// The same for objects of a PE that is not mapped, named by where this PE has them; and for all
-// that was begun at such PEs. In builds with a network only. A put is of any size, its signal
-// behind it.
-hipError_t transfer_away(void *dest, const void *source, const Blocks &b, Remote remote, int pe,
-                         hipStream_t stream);
-hipError_t store_away(void *dest, uint64_t value, size_t bytes, int pe, hipStream_t stream);
+// The same for objects of a PE that is not mapped; and the completion of operations at such PEs. In
+// builds with a network only. A put is of any size, and its signal comes behind it.
+hipError_t transfer_away(const Operation &op, int pe, hipStream_t stream);
+hipError_t atomic_away(const Operation &op, void *fetch, int pe, hipStream_t stream);
 hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
                            uint64_t value, int sig_op, int pe, hipStream_t stream);
-hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, void *fetch,
-                       int pe, hipStream_t stream);
 hipError_t quiet_away(hipStream_t stream);
 // Deferred work, see device::DeferredAtomic and device::DeferredStores.
 hipError_t deferred_on_stream(hipStream_t stream);

@@ -187,25 +187,31 @@ SHMEM_RARE_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int
   return 0;
 }
 
-template <class T>
-SHMEM_RARE_ void update(const char *fn, Amo op, const T *object, int pe, T value) {
-  post(fn, pe, Operation::head(Operation::atomic, sizeof(T), Operation::by_address, op),
-       address(object), 0,
-       [&](Operation &o) { arch::store(&o.operands.value, uint64_t(arch::to_bits(value))); });
+// Atomics on `width` bytes at `object`: one that returns nothing, and one that returns the old value.
+SHMEM_RARE_ void update(const char *fn, Amo amo, size_t width, uint64_t object, int pe,
+                        uint64_t value) {
+  post(fn, pe, Operation::head(Operation::atomic, width, Operation::by_address, amo), object, 0,
+       [&](Operation &o) { arch::store(&o.operands.value, value); });
+}
+SHMEM_RARE_ uint64_t fetch(const char *fn, Amo amo, size_t width, uint64_t object, int pe,
+                           uint64_t value, uint64_t compare) {
+  uint64_t seen;
+  ask(
+      fn, pe, Operation::head(Operation::atomic, width, Operation::by_address, amo), object,
+      [&](Operation &o) {
+        if (amo != Amo::fetch) arch::store(&o.operands.value, value);
+        if (amo == Amo::compare_swap) arch::store(&o.operands.compare, compare);
+      },
+      [&](const uint64_t *from) { seen = arch::load(from); });
+  return seen;
+}
+template <class T> SHMEM_D_ void update(const char *fn, Amo amo, const T *object, int pe, T value) {
+  update(fn, amo, sizeof(T), address(object), pe, arch::to_bits(value));
 }
 template <class T>
-SHMEM_RARE_ T fetch(const char *fn, Amo op, const T *object, int pe, T value, T compare = T{}) {
-  arch::Bits<T> seen;
-  ask(
-      fn, pe, Operation::head(Operation::atomic, sizeof(T), Operation::by_address, op),
-      address(object),
-      [&](Operation &o) {
-        if (op != Amo::fetch) arch::store(&o.operands.value, uint64_t(arch::to_bits(value)));
-        if (op == Amo::compare_swap)
-          arch::store(&o.operands.compare, uint64_t(arch::to_bits(compare)));
-      },
-      [&](const uint64_t *from) { seen = arch::Bits<T>(arch::load(from)); });
-  return arch::from_bits<T>(seen);
+SHMEM_D_ T fetch(const char *fn, Amo amo, const T *object, int pe, T value, T compare = T{}) {
+  return arch::from_bits<T>(arch::Bits<T>(fetch(fn, amo, sizeof(T), address(object), pe,
+                                                arch::to_bits(value), arch::to_bits(compare))));
 }
 
 // Stores n words, each of them whole, among the flags of pe: where p is among this PE's. A flag

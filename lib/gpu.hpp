@@ -141,8 +141,8 @@ void finish_ring();
 shmemx_stream_t team_stream(int id);
 void wait(shmemx_stream_t stream);
 
-// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
-uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond);
+// The GPU does an atomic on 4 or 8 bytes at an address here. Returns the old value.
+uint64_t atomic(const Operation &op);
 
 } // namespace gpu
 } // namespace shmem

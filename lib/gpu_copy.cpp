@@ -136,17 +136,17 @@ void finish() {
   wait(stream());
 }
 
-uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+uint64_t atomic(const Operation &op) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(mutex);
   if (!result) result = shared_memory(line, &result_there);
-  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result_there, s),
-       "an atomic of %zu bytes at %p", bytes, p);
+  MUST(kernels::atomic_on_stream(op, result_there, s), "an atomic of %u bytes at %p", op.width,
+       reinterpret_cast<void *>(op.offset));
   wait(s);
-  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result), __ATOMIC_ACQUIRE)
-                    : __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
+  return op.width == 4 ? __atomic_load_n(static_cast<uint32_t *>(result), __ATOMIC_ACQUIRE)
+                       : __atomic_load_n(static_cast<uint64_t *>(result), __ATOMIC_ACQUIRE);
 }
 
 } // namespace shmem::gpu

@@ -2,20 +2,15 @@
 // The last words of kernels: a thread of the library reads them, prints them and ends the job.
 #include "gpu_hip.hpp"
 #include "thread.hpp"
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
-#include <pthread.h>
 
 namespace shmem::gpu {
 
 namespace {
 
 device::Report *words;
-pthread_t listener;
-std::atomic<bool> stop;
 
 const char *comparison(int cmp) {
   static const char *const names[] = {"==", "!=", "<", "<=", ">", ">="};
@@ -62,17 +57,15 @@ const char *comparison(int cmp) {
         r.argument, p, r.kind, where);
 }
 
-void *listen(void *) {
-  const timespec nap{0, 5000000};
-  while (!stop.load(std::memory_order_relaxed)) {
+void listen();
+Service listener("listens to kernels", listen);
+void listen() {
+  for (; !listener.stops(); listener.nap(5000000))
     if (__atomic_load_n(&words->kind, __ATOMIC_ACQUIRE)) {
       device::Report copy = *words;
       copy.routine[sizeof copy.routine - 1] = copy.argument[sizeof copy.argument - 1] = '\0';
       say_it(copy);
     }
-    nanosleep(&nap, nullptr);
-  }
-  return nullptr;
 }
 
 } // namespace
@@ -81,16 +74,13 @@ device::Report *open_reports() {
   void *there;
   words = static_cast<device::Report *>(shared_memory(sizeof *words, &there));
   memset(static_cast<void *>(words), 0, sizeof *words);
-  stop = false;
-  if (int error = start_thread(&listener, listen))
-    fatal("starting the thread that listens to kernels: %s", strerror(error));
+  listener.start();
   return static_cast<device::Report *>(there);
 }
 
 void close_reports() {
   if (!words) return;
-  stop = true;
-  pthread_join(listener, nullptr);
+  listener.stop();
   MUST(hipHostFree(words), "hipHostFree");
   words = nullptr;
 }

@@ -83,14 +83,12 @@ bool in_chunks(const Heap &heap) {
 bool add_chunk(const char *fn, const Heap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
   if (device && !gpu::add_chunk(fn, from, to)) return false;
-  if constexpr (net::built)
-    if (!self.one_node()) net::open_chunk(device, from, to);
+  if (!self.one_node()) net::open_chunk(device, from, to);
   return true;
 }
 void remove_chunk(const Heap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
-  if constexpr (net::built)
-    if (!self.one_node()) net::close_chunk(device, from);
+  if (!self.one_node()) net::close_chunk(device, from);
   if (device)
     gpu::remove_chunk(from, to);
   else

@@ -100,8 +100,8 @@ template <class T> class DeviceObject {
   T ask(Amo op, T value = T{}, T cond = T{}) const {
     using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     static_assert(sizeof(T) == sizeof(Word));
-    return std::bit_cast<T>(
-        Word(gpu::atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
+    return std::bit_cast<T>(Word(gpu::atomic(Operation::of_atomic(
+        op, sizeof(T), p, std::bit_cast<Word>(value), std::bit_cast<Word>(cond)))));
   }
   void move(T *d, const T *s, size_t n, bool later) const {
     if (later && (out_of_reach(d) || out_of_reach(s)))
@@ -239,7 +239,7 @@ template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
 // requests of kernels count for all contexts. Operations at other nodes count for all contexts, or
 // for the created context `only`.
 inline void finish_gpu() {
-  if constexpr (net::built) gpu::finish_ring();
+  gpu::finish_ring();
   gpu::finish();
 }
 inline uint64_t last_begun(Context *only) {
@@ -247,13 +247,12 @@ inline uint64_t last_begun(Context *only) {
 }
 inline void finish(Context *only = nullptr) {
   finish_gpu();
-  if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
+  only ? net::quiet(last_begun(only)) : net::quiet();
 }
 // The same, at these PEs alone, which are not mapped.
 inline void finish_at(const int *pes, size_t n, Context *only) {
   finish_gpu();
-  if constexpr (net::built)
-    if (n) net::quiet_at(pes, n, last_begun(only));
+  if (n) net::quiet_at(pes, n, last_begun(only));
 }
 
 } // namespace shmem

@@ -172,8 +172,7 @@ void remove(Buffer &b) {
   for (int i = 0; b.device && i < b.team->n; i++)
     if (i != b.team->me) gpu::close_memory(b.team->pe(i), b.bases[size_t(i)]);
   sync(*b.team); // nobody has it mapped
-  if constexpr (net::built)
-    if (!self.one_node()) net::close_buffer(int(&b - buffers));
+  if (!self.one_node()) net::close_buffer(int(&b - buffers));
   if (const Range r = alone(b); !b.device && r.from < r.to) give_back(r);
   b.handle = 0;
   b.team->buffers--;
@@ -307,8 +306,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   Buffer &there = buffers[place];
   std::swap(there, b); // some reader may have found what was there: it goes when all have met
   t.buffers++;
-  if constexpr (net::built)
-    if (!self.one_node()) net::open_buffer(int(place), there.region, there.device);
+  if (!self.one_node()) net::open_buffer(int(place), there.region, there.device);
   if (there.device) gpu::use();
   show(there);
   finish_own();

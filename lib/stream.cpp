@@ -148,9 +148,9 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
   if (n == 0) return;
   const bool one = n == 1 || (b.remote_stride == b.bytes && b.local_stride == b.bytes);
   const Blocks blocks = one ? one_block(n * b.bytes) : b;
-  if (on_remote(object, fn,
-                [&](auto) { return kernels::transfer_away(dest, source, blocks, remote, pe, s); }))
-    return;
+  const auto op = Operation::of_transfer(puts ? Operation::put : Operation::get, own,
+                                         puts ? source : dest, blocks);
+  if (on_remote(object, fn, [&](auto) { return kernels::transfer_away(op, pe, s); })) return;
   if (puts)
     dest = object;
   else
@@ -166,8 +166,8 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
 }
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
   void *p = there(fn, "dest", dest, bytes, bytes, pe);
-  if (on_remote(p, fn, [&](auto) { return kernels::store_away(dest, value, bytes, pe, s); }))
-    return;
+  const auto op = Operation::of_atomic(Amo::set, bytes, dest, value);
+  if (on_remote(p, fn, [&](auto) { return kernels::atomic_away(op, nullptr, pe, s); })) return;
   OnDevice on;
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
   refresh(fn, dest, pe, s);
@@ -189,17 +189,16 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op, s), "%s", fn);
   refresh(fn, sig, pe, s);
 }
-void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
+void atomic(const char *fn, Amo amo, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
-  void *const own = const_cast<void *>(p),
-              *object = there(fn, op == Amo::fetch ? "source" : "dest", own, bytes, bytes, pe);
-  if (on_remote(object, fn, [&](auto) {
-        return kernels::atomic_away(op, own, bytes, value, cond, fetch, pe, s);
-      }))
-    return;
-  buffer::check_atomic(fn, op == Amo::fetch ? "source" : "dest", own, pe);
+  const char *const arg = amo == Amo::fetch ? "source" : "dest";
+  const void *const object = there(fn, arg, p, bytes, bytes, pe);
+  Operation op = Operation::of_atomic(amo, bytes, p, value, cond);
+  if (on_remote(object, fn, [&](auto) { return kernels::atomic_away(op, fetch, pe, s); })) return;
+  buffer::check_atomic(fn, arg, p, pe);
+  op.offset = uintptr_t(object);
   OnDevice on;
-  MUST(kernels::atomic_on_stream(op, object, bytes, value, cond, fetch, s), "%s", fn);
+  MUST(kernels::atomic_on_stream(op, fetch, s), "%s", fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   check_ready(fn);

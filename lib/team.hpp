@@ -83,9 +83,8 @@ inline void sync_here(Team &t) { // of one node
 
 void sync_nodes(Team &t); // of several
 inline void sync(Team &t) {
-  if constexpr (net::built)
-    if (t.nodes) [[unlikely]]
-      return sync_nodes(t);
+  if (t.on_nodes()) [[unlikely]]
+    return sync_nodes(t);
   sync_here(t);
 }
 
@@ -93,13 +92,12 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all); // at m
 // A value from each member to all: calls take(i, member i's value).
 template <class T, class Take> inline void exchange_value(Team &t, const T &mine, Take take) {
   static_assert(sizeof(T) <= stage_bytes);
-  if constexpr (net::built)
-    if (t.nodes) {
-      const std::unique_ptr<T[]> all(new T[size_t(t.n)]);
-      exchange_nodes(t, &mine, sizeof mine, all.get());
-      for (int i = 0; i < t.n; i++) take(i, all[size_t(i)]);
-      return;
-    }
+  if (t.on_nodes()) {
+    const std::unique_ptr<T[]> all(new T[size_t(t.n)]);
+    exchange_nodes(t, &mine, sizeof mine, all.get());
+    for (int i = 0; i < t.n; i++) take(i, all[size_t(i)]);
+    return;
+  }
   auto data = [](Stage &s) { return sizeof(T) <= sizeof s.few ? s.few : s.data; };
   exchange(
       t, [&](Stage &s) { memcpy(data(s), &mine, sizeof mine); },

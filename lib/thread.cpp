@@ -2,10 +2,10 @@
 #include "thread.hpp"
 #include "log.hpp"
 #include <csignal>
-#include <cstdint>
 #include <cstring>
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <ctime>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace shmem {
@@ -25,13 +25,12 @@ int start_thread(pthread_t *thread, void *(*run)(void *), void *argument, size_t
 }
 
 void Service::start() {
-  event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  stopping = woken = false;
+  stopping = false, woken = 0;
   const auto run = [](void *service) -> void * {
     static_cast<Service *>(service)->loop();
     return nullptr;
   };
-  if (int error = event < 0 ? errno : start_thread(&thread, run, this))
+  if (int error = start_thread(&thread, run, this))
     fatal("starting the thread that %s: %s", does, strerror(error));
   running.store(true, std::memory_order_release);
 }
@@ -41,26 +40,20 @@ void Service::stop() {
   stopping.store(true, std::memory_order_release);
   wake();
   pthread_join(thread, nullptr);
-  close(event);
-  event = -1;
 }
 
 void Service::wake() {
-  const uint64_t one = 1;
-  if (!woken.exchange(true)) [[maybe_unused]]
-    const ssize_t n = write(event, &one, sizeof one);
+  if (signal)
+    signal();
+  else if (!woken.exchange(1))
+    syscall(SYS_futex, &woken, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-bool Service::nap(long ns, int fd) {
-  pollfd fds[] = {{event, POLLIN, 0}, {fd, POLLIN, 0}};
+void Service::nap(long ns) {
   const timespec limit{ns / 1000000000, ns % 1000000000};
-  ppoll(fds, 2, ns < 0 ? nullptr : &limit, nullptr);
-  if (fds[0].revents) {
-    uint64_t times;
-    [[maybe_unused]] const ssize_t n = read(event, &times, sizeof times);
-    woken.exchange(false); // acquires what a thread stored whose wake found this set
-  }
-  return fds[0].revents;
+  if (!woken.load())
+    syscall(SYS_futex, &woken, FUTEX_WAIT_PRIVATE, 0, ns < 0 ? nullptr : &limit, nullptr, 0);
+  woken.exchange(0); // acquires what a thread stored whose wake found this set
 }
 
 } // namespace shmem

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <pthread.h>
 
 namespace shmem {
@@ -10,28 +11,27 @@ namespace shmem {
 int start_thread(pthread_t *thread, void *(*run)(void *), void *argument = nullptr,
                  size_t stack_bytes = 256 << 10);
 
-// A progress thread: one that works in a loop of its own until the library stops it. `does`
-// completes "the thread that", for an error message.
+// A thread that works in a loop of its own until the library stops it. `does` completes "the thread
+// that", for an error message. signal: wakes a loop that sleeps by other means than nap.
 class Service {
   const char *const does;
   void (*const loop)();
-  pthread_t thread;
-  int event = -1; // an eventfd that ends a nap
-  std::atomic<bool> running, stopping, woken;
+  void (*const signal)();
+  pthread_t thread{};
+  std::atomic<bool> running, stopping;
+  std::atomic<uint32_t> woken; // a futex
 
 public:
-  constexpr Service(const char *does, void (*loop)()) : does(does), loop(loop), thread() {}
+  constexpr Service(const char *does, void (*loop)(), void (*signal)() = nullptr)
+      : does(does), loop(loop), signal(signal) {}
   void start();
   void stop(); // waits until the loop has returned
   bool runs() const { return running.load(std::memory_order_acquire); }
+  void wake(); // also ends a nap that has not begun
 
   // For the loop:
   bool stops() const { return stopping.load(std::memory_order_acquire); }
-  // Sleeps until another thread calls wake or stop, for at most `ns` (-1: without limit), or until
-  // the descriptor `fd` has something to read. True when wake or stop has been called.
-  bool nap(long ns, int fd = -1);
-
-  void wake(); // also ends a nap that has not begun
+  void nap(long ns); // until another thread calls wake or stop, for at most ns; -1: without limit
 };
 
 } // namespace shmem

@@ -3,6 +3,7 @@
 // poll. It also ends the job when a peer is lost, and asks the next node whether it is there.
 #include "../../exit.hpp"
 #include "ucx.hpp"
+#include <poll.h>
 #include <shmemx.h>
 #include <unistd.h>
 
@@ -26,9 +27,10 @@ uint64_t polls() {
 // barrier of two nodes took 64 us, and takes 42 so (2026-11-22). It wakes from time to time to look
 // at other things. The longer calls have polled, the longer it sleeps: where all cores are busy,
 // some thread loses its core each time this one wakes.
-void leave_to_callers(uint64_t seen, bool woken) {
+void leave_to_callers(uint64_t seen) {
   uint64_t now;
-  for (int i = 0; i < 25 && !woken && !watched.failed && !watched.ends; i++, seen = now) {
+  for (int i = 0; i < 25 && !progress_thread.stops() && !watched.failed && !watched.ends;
+       i++, seen = now) {
     if ((now = polls()) == seen) return;
     usleep(i < 2 ? 1000 : 4000);
   }
@@ -50,11 +52,11 @@ public:
     do next = (next + 1) % self.n;
     while (first_of(next) != next);
   }
-  // Returns the time in ns after which to call it again, or -1.
-  long look() {
+  // Returns the time in ms after which to call it again, or -1.
+  int look() {
     if (next < 0) return -1;
     const double limit = self.env.net_timeout, now = shmemx_wtime();
-    if (over()) return long(limit * 250e6) + 1000000;
+    if (over()) return int(limit * 250) + 1;
     if (replied && now - asked >= limit / 4) {
       heard = asked > 0;
       asked = now;
@@ -67,7 +69,7 @@ public:
                                     limit, ways().text)
                                   .text);
     }
-    return long(limit * 250e6) + 1000000;
+    return int(limit * 250) + 1;
   }
 };
 
@@ -79,7 +81,7 @@ void loop() {
   for (;;) {
     unsigned n = 0;
     ucs_status_t status = UCS_ERR_BUSY;
-    const long rest = watch.look();
+    const int rest = watch.look();
     const uint64_t before = polls();
     // A thread that waits for the lock would be woken by each poll of a call, too late. So this one
     // tries the lock, but not for ever: there are calls that send and never poll.
@@ -104,21 +106,22 @@ void loop() {
     // A thread that sleeps until an object of this PE changes does not hear of stores from here.
     if (n) ring({nullptr, false});
     if (status == UCS_ERR_BUSY) {
-      leave_to_callers(before, progress_thread.stops());
+      leave_to_callers(before);
       continue;
     }
     if (progress_thread.stops()) return;
     if (watched.failed && !over())
       report_loss(int(watched.failed.load() - peers), ucs_status_string(watched.failure));
     const uint64_t seen = polls();
-    const bool woken = progress_thread.nap(rest, events);
-    leave_to_callers(seen, woken);
+    pollfd event{events, POLLIN, 0};
+    poll(&event, 1, rest);
+    leave_to_callers(seen);
   }
 }
 
 } // namespace
 
-Service progress_thread("replies to other nodes", loop);
+Service progress_thread("replies to other nodes", loop, [] { ucp_worker_signal(worker); });
 
 void start() {
   if (!worker) return;
