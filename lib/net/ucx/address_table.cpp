@@ -155,8 +155,7 @@ void exchange_addresses() {
   for (bool told = false; !bootstrap::shown(); check_started())
     if (self.me == 0 && !told && (told = shmemx_wtime() - start >= self.env.net_timeout))
       say("shmem_init has waited for %g seconds (SHMEM_NET_TIMEOUT) for PEs of other nodes, and "
-          "goes "
-          "on: have all of them called it?",
+          "goes on: have all of them called it?",
           self.env.net_timeout);
   auto &known = self.job->nodes;
   if (self.local == 0) known.store(uint32_t(read_rows()), std::memory_order_release);

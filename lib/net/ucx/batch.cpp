@@ -50,7 +50,6 @@ void batch_stores(bool on) {
 
 void send_batch() {
   if (!batch || !batch->n) return;
-  wait_for_room();
   send_store(batch->pe, batch->for_gpu ? by_engine : by_host, StoreBatch{{}, batch->n}, batch->data,
              batch->bytes);
   batch->n = batch->bytes = 0;

@@ -96,17 +96,10 @@ void on(const KeyReply &, Data data, ucp_ep_h from);     // keys.cpp
 void on(const RemoteReply &, Data data, ucp_ep_h from);  // request.cpp
 void on(const Receipt &, Data data, ucp_ep_h from);      // request.cpp
 
-// Sends a store on a lane, at once, with its receipt filled in. Returns its number.
-template <class Message>
-uint64_t send_store(int pe, Lane lane, Message m, const void *data, size_t bytes) {
-  const std::lock_guard guard(lock);
-  Peer &peer = peers[pe];
-  m.receipt = {lane, pe, tick(peer, peer.stored[lane])};
-  send(endpoint(pe), m, lane != in_order, data, bytes);
-  return m.receipt.begun;
-}
-// Waits while the other end takes no messages, because those are memory here.
-void wait_for_room();
+// Sends a RemoteStore or a StoreBatch on a lane, once there is room. Fills in its receipt, and
+// returns the store's number.
+uint64_t send_store(int pe, Lane lane, RemoteStore s, const void *data, size_t bytes);
+uint64_t send_store(int pe, Lane lane, StoreBatch b, const void *data, size_t bytes);
 // Puts a store into this thread's batch; false if the thread has none, or the store does not fit
 // there.
 bool add_to_batch(int pe, Lane lane, const Operation &op, const void *data, size_t bytes);

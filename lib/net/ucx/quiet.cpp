@@ -9,6 +9,27 @@
 
 namespace shmem::net {
 
+Begun begun;
+
+void tell_quiet() {
+  begun.news.fetch_add(1, std::memory_order_release);
+}
+
+uint64_t last_begun() {
+  return begun.now.load(std::memory_order_relaxed);
+}
+uint64_t tick(Peer &peer, Course &course) {
+  if (!peer.listed) {
+    peer.listed = true;
+    begun.busy.push_back(&peer);
+    begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
+  }
+  const uint64_t now = last_begun() + 1;
+  begun.now.store(now, std::memory_order_relaxed);
+  course.begin(now);
+  return now;
+}
+
 namespace {
 
 // Completes all transfers by UCX that have begun there. Under the lock.

@@ -48,7 +48,6 @@ uint64_t store(int pe, const Operation &op, bool one_fragment, const void *data 
                     : gpu::Deferred::is_copy(op)       ? by_engine
                                                        : by_gpu;
   if (add_to_batch(pe, lane, op, data, bytes)) return 0;
-  wait_for_room();
   return send_store(pe, lane, RemoteStore{{}, op}, data, bytes);
 }
 

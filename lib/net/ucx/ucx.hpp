@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What the files of this folder share. There is one worker, under one lock: not every UCX is built
 // for several threads. One trade, one file:
-//   memory.cpp        the memory that the network knows, and its names
+//   memory.cpp        registers memory
 //   address_table.cpp the addresses of all PEs, and what must be equal on all nodes
 //   open.cpp          brings the worker up and down
 //   worker.cpp        the worker, its endpoints, and progress
 //   progress.cpp      the progress thread
-//   transfer.cpp      puts and gets, by UCX or by messages; quiet.cpp completes and orders them
+//   transfer.cpp      puts and gets, by UCX or by messages, and the names of objects
+//   quiet.cpp         completes and orders them
 //   wire.cpp          sends messages and hands on those that come, see message.hpp
 //   request.cpp       asks other PEs; reply.cpp does what they ask; batch.cpp packs small stores
 //   keys.cpp          the keys of other PEs' memory

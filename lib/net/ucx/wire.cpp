@@ -31,10 +31,23 @@ void send_bytes(ucp_ep_h ep, unsigned number, const void *head, size_t head_byte
     free(all);
 }
 
-void wait_for_room() {
+template <class Message>
+static uint64_t send_on(int pe, Lane lane, Message &m, const void *data, size_t bytes) {
+  // Messages that the other end does not take yet are memory here.
   constexpr int most = 4096;
   if (unsent.load(std::memory_order_relaxed) > most)
     wait_for([] { return unsent.load(std::memory_order_relaxed) > most / 2; });
+  const std::lock_guard guard(lock);
+  Peer &peer = peers[pe];
+  m.receipt = {lane, pe, tick(peer, peer.stored[lane])};
+  send(endpoint(pe), m, lane != in_order, data, bytes);
+  return m.receipt.begun;
+}
+uint64_t send_store(int pe, Lane lane, RemoteStore s, const void *data, size_t bytes) {
+  return send_on(pe, lane, s, data, bytes);
+}
+uint64_t send_store(int pe, Lane lane, StoreBatch b, const void *data, size_t bytes) {
+  return send_on(pe, lane, b, data, bytes);
 }
 
 template <class Message> static void handle() {

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <vector>
 
 namespace shmem::net {
@@ -20,7 +19,6 @@ Peer *peers;
 Watched watched;
 std::atomic<bool> leaving;
 std::atomic<int> unsent;
-Begun begun;
 
 bool over() {
   return leaving || watched.ends || self.exiting || self.job->exit || self.job->dead;
@@ -72,9 +70,8 @@ Text limit_of_registrations() {
   rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
   if (locked.rlim_cur == RLIM_INFINITY)
-    return print(
-        "memory may be locked without limit (ulimit -l): use less symmetric memory, or ask "
-        "for the card's own limit");
+    return print("memory may be locked without limit (ulimit -l): use less symmetric memory, or "
+                 "ask for the card's own limit");
   return print("at most %zu bytes may be locked: ulimit -l unlimited, on all nodes",
                size_t(locked.rlim_cur));
 }
@@ -129,25 +126,6 @@ ucp_ep_h endpoint(int pe) {
           ways().text);
   peer.by_card = has_lane(peer.ep, " rma#");
   return peer.ep;
-}
-
-void tell_quiet() {
-  begun.news.fetch_add(1, std::memory_order_release);
-}
-
-uint64_t last_begun() {
-  return begun.now.load(std::memory_order_relaxed);
-}
-uint64_t tick(Peer &peer, Course &course) {
-  if (!peer.listed) {
-    peer.listed = true;
-    begun.busy.push_back(&peer);
-    begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
-  }
-  const uint64_t now = last_begun() + 1;
-  begun.now.store(now, std::memory_order_relaxed);
-  course.begin(now);
-  return now;
 }
 
 bool held_back() {
