@@ -65,7 +65,7 @@ __global__ void atomic(Operation op, void *fetch, int pe) {
 __global__ void deferred_atomics() {
   device::deferred::work();
 }
-template <class T> __device__ void store_one(const device::DeferredStores::Store &s) {
+template <class T> __device__ void store_one(const device::DeferredStores::One &s) {
   arch::store(reinterpret_cast<T *>(s.address()), T(s.value));
 }
 // One thread asks whether the host has taken the batch back: a read of one word of host memory by
@@ -83,7 +83,7 @@ __global__ void batch(device::DeferredStores *b, unsigned n) {
   scope.sync();
   if (taken_back) return;
   for (unsigned i = scope.rank(); i < n; i += scope.size()) {
-    const Batch::Store one{arch::load(&b->stores[i].where), arch::load(&b->stores[i].value)};
+    const Batch::One one{arch::load(&b->stores[i].where), arch::load(&b->stores[i].value)};
     switch (one.width()) {
     case 1:
       store_one<uint8_t>(one);
@@ -108,16 +108,16 @@ __global__ void quiet() {
 
 } // namespace
 
-hipError_t transfer_away(const Operation &op, int pe, hipStream_t stream) {
+hipError_t transfer_remote(const Operation &op, int pe, hipStream_t stream) {
   return shmem::launch(op.kind == Operation::put ? transfer<Operation::put>
                                                  : transfer<Operation::get>,
                        dim3(1), dim3(256), 0, stream, op, pe);
 }
-hipError_t atomic_away(const Operation &op, void *fetch, int pe, hipStream_t stream) {
+hipError_t atomic_remote(const Operation &op, void *fetch, int pe, hipStream_t stream) {
   return shmem::launch(atomic, dim3(1), dim3(1), 0, stream, op, fetch, pe);
 }
-hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
-                           uint64_t value, int sig_op, int pe, hipStream_t stream) {
+hipError_t put_signal_remote(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                             uint64_t value, int sig_op, int pe, hipStream_t stream) {
   return shmem::launch(put_signal, dim3(1), dim3(bytes <= 1024 ? 64 : 256), 0, stream,
                        static_cast<char *>(dest), static_cast<const char *>(source), bytes, sig,
                        value, sig_op, pe);
@@ -128,7 +128,7 @@ hipError_t deferred_on_stream(hipStream_t stream) {
 hipError_t batch_on_stream(device::DeferredStores *b, unsigned n, hipStream_t stream) {
   return shmem::launch(batch, dim3(1), dim3(n <= 64 ? 64 : device::max_threads), 0, stream, b, n);
 }
-hipError_t quiet_away(hipStream_t stream) {
+hipError_t quiet_remote(hipStream_t stream) {
   return shmem::launch(quiet, dim3(1), dim3(1), 0, stream);
 }
 

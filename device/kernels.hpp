@@ -29,11 +29,11 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
 // The same for objects of a PE that is not mapped; and the completion of operations at such PEs. In
 // builds with a network only. A put is of any size, and its signal comes behind it.
-hipError_t transfer_away(const Operation &op, int pe, hipStream_t stream);
-hipError_t atomic_away(const Operation &op, void *fetch, int pe, hipStream_t stream);
-hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
-                           uint64_t value, int sig_op, int pe, hipStream_t stream);
-hipError_t quiet_away(hipStream_t stream);
+hipError_t transfer_remote(const Operation &op, int pe, hipStream_t stream);
+hipError_t atomic_remote(const Operation &op, void *fetch, int pe, hipStream_t stream);
+hipError_t put_signal_remote(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                             uint64_t value, int sig_op, int pe, hipStream_t stream);
+hipError_t quiet_remote(hipStream_t stream);
 // Deferred work, see device::DeferredAtomic and device::DeferredStores.
 hipError_t deferred_on_stream(hipStream_t stream);
 hipError_t batch_on_stream(device::DeferredStores *batch, unsigned n, hipStream_t stream);

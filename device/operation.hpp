@@ -31,7 +31,7 @@ struct Operation {
     fence      // none: operations posted before it complete before later ones start
   };
   // Where `offset` starts. The network has numbers of its own from `regions` on.
-  enum Region : uint16_t {
+  enum RegionNumber : uint16_t {
     heap,
     data,
     device_heap,
@@ -44,21 +44,21 @@ struct Operation {
   uint16_t region;
   uint32_t width;
   uint64_t offset;
-  struct Operands {
+  struct AtomicOperands {
     uint64_t value, compare; // Amo::compare_swap stores value where it finds compare
   };
   struct Transfer : Blocks {
     uint64_t local; // an address in the PE that asks
   };
   union {
-    Operands operands;
+    AtomicOperands operands;
     Transfer transfer;
     uint64_t words[5];
   };
 
   // The first word, for a kernel, which stores an operation word by word.
-  SHMEM_HD_ static constexpr uint64_t head(Kind kind, size_t width = 0, Region region = by_address,
-                                           Amo amo = Amo::fetch) {
+  SHMEM_HD_ static constexpr uint64_t head(Kind kind, size_t width = 0,
+                                           RegionNumber region = by_address, Amo amo = Amo::fetch) {
     return uint64_t(kind) | uint64_t(amo) << 8 | uint64_t(region) << 16 | uint64_t(width) << 32;
   }
   static Operation of_atomic(Amo amo, size_t width, const void *object, uint64_t value,

@@ -26,8 +26,8 @@ constexpr size_t full_waves(size_t threads) {
 // Member i of a team is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  uint64_t base; // epochs of its collectives begin here, see Channels
-  bool away;     // some of its members are not mapped
+  uint64_t base;   // epochs of its collectives begin here, see Channels
+  bool has_remote; // some members are not mapped
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
@@ -111,16 +111,16 @@ struct Tickets {
 struct DeferredStores {
   static constexpr size_t most = 4096;
   enum State : uint32_t { launched, begun, declined, done };
-  struct Store {
+  struct One {
     uint64_t where, value; // where: the address, and above it the width: 1, 2, 4 or 8 bytes
-    static Store at(uint64_t p, size_t width) { return {p | uint64_t(width) << shift, 0}; }
+    static One at(uint64_t p, size_t width) { return {p | uint64_t(width) << shift, 0}; }
     SHMEM_HD_ uintptr_t address() const { return where & ((uint64_t(1) << shift) - 1); }
     SHMEM_HD_ unsigned width() const { return unsigned(where >> shift); }
     static constexpr int shift = 56;
   };
   alignas(line) uint32_t state;      // the kernel's
   alignas(line) uint32_t taken_back; // the host's
-  alignas(line) Store stores[most];
+  alignas(line) One stores[most];
 };
 struct Ring {
   Request *requests; // NULL where all PEs are mapped
@@ -161,8 +161,8 @@ struct Report {
 
 // Bits of State::delta. A row of a buffer has `coarse` where arch::keeps_peers is for: what the
 // buffer has at that PE is coarse-grained memory of another GPU.
-inline constexpr uintptr_t closer = 1, away = 2, many = 4, coarse = 8,
-                           tags = closer | away | many | coarse;
+inline constexpr uintptr_t closer = 1, remote = 2, many = 4, coarse = 8,
+                           tags = closer | remote | many | coarse;
 // The delta of a buffer to a PE that does not have it, because it is not in the buffer's team.
 // Calls find its tag; what looks for none, as collectives do, comes to where no address is.
 inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
@@ -174,7 +174,7 @@ inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 struct Buffer {
   uintptr_t base, size;
   uintptr_t row; // where its deltas stay, see State::delta
-  // Behind it its n deltas again: outside where a PE is not in the team, away where it is not
+  // Behind it its n deltas again: outside where a PE is not in the team, remote where it is not
   // mapped.
 };
 
@@ -218,8 +218,8 @@ struct State {
   // From an address here to the same object of PE pe: rows of buffers, and then that of the device
   // heap. There `closer` is set where a kernel must look at the arguments: always for a pe that
   // does not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has
-  // nothing else set but `away`. `many` is set while there are buffers: an address may be of one of
-  // them.
+  // nothing else set but `remote`. `many` is set while there are buffers: an address may be of one
+  // of them.
   uintptr_t delta[far_row];
   uintptr_t flag_delta[max_pes]; // the heap's for arrived
 

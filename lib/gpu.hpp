@@ -98,9 +98,9 @@ bool shares_gpu(int local);
 inline const Region *region(const void *p) {
   return self.device.has(p) ? &self.device : buffer::find_device(p);
 }
-// Device memory, here or of a peer, that is for the GPU to read and write.
-inline bool device_only(const void *p) {
-  return self.far && (owner(p) >= 0 || buffer::on_device(p));
+// Whether any of these is device-only memory, here or of a peer.
+template <class... P> bool device_only(const P *...p) {
+  return self.far && (... || (owner(p) >= 0 || buffer::on_device(p)));
 }
 
 // Copies by the GPU, between host and device memory in any mixture. start_copy only has to be done
@@ -120,7 +120,7 @@ struct Deferred {
   Operation op;                 // an atomic, a put or a get; an atomic's value becomes the old one
   char *p;                      // the object
   std::unique_ptr<char[]> data; // of a put, and then of a get
-  std::vector<device::DeferredStores::Store> stores; // a batch, in place of op
+  std::vector<device::DeferredStores::One> stores; // a batch, in place of op
   // Whether engines do it. Those are done in the order of defer(), and so are the others.
   static bool is_copy(const Operation &op) {
     return op.kind != Operation::atomic || op.amo == Amo::set || op.width < 4;

@@ -17,10 +17,10 @@ namespace shmem::gpu {
 namespace {
 
 using device::DeferredStores;
-using Queue = std::deque<std::unique_ptr<Deferred>>;
+using DeferredQueue = std::deque<std::unique_ptr<Deferred>>;
 
 std::mutex mutex; // guards queue; no thread calls anything under it
-Queue queue;
+DeferredQueue queue;
 device::Served *served;
 uint64_t *offered; // on the device, see device::Tickets
 hipStream_t kernels;
@@ -69,7 +69,7 @@ void do_stores() {
   constexpr unsigned few = 2;
   if (batch.n && (batch.n <= few || !done_by_kernel())) {
     for (unsigned i = 0; i < batch.n; i++) {
-      const DeferredStores::Store &s = batch.area->stores[i];
+      const DeferredStores::One &s = batch.area->stores[i];
       start_copy(reinterpret_cast<void *>(s.address()), &s.value, s.width());
     }
     wait(stream());
@@ -78,7 +78,7 @@ void do_stores() {
 }
 // The kernel's threads store in no order. So of two stores to one address, as of a flag that grows,
 // only the later one is kept.
-void add_store(const DeferredStores::Store &s) {
+void add_store(const DeferredStores::One &s) {
   if (batch.n == DeferredStores::most) do_stores();
   constexpr size_t slots = std::size(batch.found);
   size_t at = (s.where * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(slots));
@@ -94,7 +94,7 @@ void add_store(const DeferredStores::Store &s) {
 // Starts what engines do. It is done after do_stores, and once the thread's stream is.
 void start_copies(Deferred &d) {
   if (!d.stores.empty()) {
-    for (const DeferredStores::Store &s : d.stores) add_store(s);
+    for (const DeferredStores::One &s : d.stores) add_store(s);
     return;
   }
   uint64_t &value = d.op.operands.value;
@@ -150,7 +150,7 @@ void loop();
 Service service("does deferred work", loop);
 
 // What has been queued; waits for some where `idle`.
-Queue take_queued(bool idle) {
+DeferredQueue take_queued(bool idle) {
   for (;;) {
     {
       std::lock_guard guard(mutex);
@@ -166,12 +166,12 @@ Queue take_queued(bool idle) {
 void loop() {
   OnDevice on;
   own_stream(Copier::deferred);
-  Queue atomics, given;
+  DeferredQueue atomics, given;
   uint64_t next = 0, last_offer = 0;
   unsigned idle = 0;
   for (;;) {
     const bool empty = atomics.empty() && given.empty();
-    Queue now = take_queued(empty);
+    DeferredQueue now = take_queued(empty);
     if (empty && now.empty()) return;
     bool copies = false;
     for (auto &d : now)

@@ -123,7 +123,7 @@ void fill(const Flags &flags) {
     const int i = there ? local_of(pe) : -1;
     state.delta[device::heap_row + unsigned(pe)] =
         i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
-        : there ? device::closer | device::away
+        : there ? device::closer | device::remote
                 : device::closer;
     state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }

@@ -29,8 +29,8 @@ namespace shmem {
 // compare_swap returns whether it has stored, with the old value in `seen`.
 
 // Memory that only the GPU should read and write.
-inline bool out_of_reach(const void *p) {
-  return gpu::device_only(p);
+template <class... P> bool out_of_reach(const P *...p) {
+  return gpu::device_only(p...);
 }
 
 template <class T> class MappedObject {
@@ -104,7 +104,7 @@ template <class T> class DeviceObject {
         op, sizeof(T), p, std::bit_cast<Word>(value), std::bit_cast<Word>(cond)))));
   }
   void move(T *d, const T *s, size_t n, bool later) const {
-    if (later && (out_of_reach(d) || out_of_reach(s)))
+    if (later && out_of_reach(d, s))
       gpu::start_copy(d, s, n * sizeof(T));
     else
       copy(d, s, n * sizeof(T));
@@ -119,13 +119,12 @@ public:
   void push(const T *source, size_t n) const { move(p, source, n, false); }
   void put_blocks(const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                   size_t nblocks) const {
-    if (!alone() && !out_of_reach(source))
-      return mapped().put_blocks(source, dst, sst, bsize, nblocks);
+    if (!out_of_reach(p, source)) return mapped().put_blocks(source, dst, sst, bsize, nblocks);
     gpu::copy_2d(p, size_t(dst) * sizeof(T), source, size_t(sst) * sizeof(T), bsize * sizeof(T),
                  nblocks);
   }
   void get_blocks(T *dest, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks) const {
-    if (!alone() && !out_of_reach(dest)) return mapped().get_blocks(dest, dst, sst, bsize, nblocks);
+    if (!out_of_reach(p, dest)) return mapped().get_blocks(dest, dst, sst, bsize, nblocks);
     gpu::copy_2d(dest, size_t(dst) * sizeof(T), p, size_t(sst) * sizeof(T), bsize * sizeof(T),
                  nblocks);
   }

@@ -271,7 +271,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
     taken |= s.taken;
     registered = std::max(registered, s.registered);
     const int pe = t.pe(i), local = local_of(pe);
-    if (b.device) b.row[size_t(pe)] = local < 0 ? device::away : 0;
+    if (b.device) b.row[size_t(pe)] = local < 0 ? device::remote : 0;
     if (local < 0) continue;
     ptrdiff_t &delta = b.delta[size_t(local)];
     delta = 0;

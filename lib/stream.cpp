@@ -124,7 +124,7 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
   // Of members that are not mapped no source can be read; and only some channels have lines.
-  const bool lines = c->team.away && what <= Collective::scan;
+  const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? Algorithm::lines : choice.algorithm;
   c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
@@ -150,7 +150,7 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
   const Blocks blocks = one ? one_block(n * b.bytes) : b;
   const auto op = Operation::of_transfer(puts ? Operation::put : Operation::get, own,
                                          puts ? source : dest, blocks);
-  if (on_remote(object, fn, [&](auto) { return kernels::transfer_away(op, pe, s); })) return;
+  if (on_remote(object, fn, [&](auto) { return kernels::transfer_remote(op, pe, s); })) return;
   if (puts)
     dest = object;
   else
@@ -167,7 +167,7 @@ void transfer(const char *fn, Remote remote, void *dest, const void *source, con
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
   void *p = there(fn, "dest", dest, bytes, bytes, pe);
   const auto op = Operation::of_atomic(Amo::set, bytes, dest, value);
-  if (on_remote(p, fn, [&](auto) { return kernels::atomic_away(op, nullptr, pe, s); })) return;
+  if (on_remote(p, fn, [&](auto) { return kernels::atomic_remote(op, nullptr, pe, s); })) return;
   OnDevice on;
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
   refresh(fn, dest, pe, s);
@@ -180,7 +180,7 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   check_pointer(fn, "source", source, bytes);
   if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
   if (on_remote(there_sig, fn, [&](auto) {
-        return kernels::put_signal_away(dest, source, bytes, sig, value, op, pe, s);
+        return kernels::put_signal_remote(dest, source, bytes, sig, value, op, pe, s);
       }))
     return;
   if (op == SHMEM_SIGNAL_ADD) buffer::check_atomic(fn, "sig_addr", sig, pe);
@@ -194,7 +194,7 @@ void atomic(const char *fn, Amo amo, const void *p, size_t bytes, uint64_t value
   const char *const arg = amo == Amo::fetch ? "source" : "dest";
   const void *const object = there(fn, arg, p, bytes, bytes, pe);
   Operation op = Operation::of_atomic(amo, bytes, p, value, cond);
-  if (on_remote(object, fn, [&](auto) { return kernels::atomic_away(op, fetch, pe, s); })) return;
+  if (on_remote(object, fn, [&](auto) { return kernels::atomic_remote(op, fetch, pe, s); })) return;
   buffer::check_atomic(fn, arg, p, pe);
   op.offset = uintptr_t(object);
   OnDevice on;
@@ -209,7 +209,7 @@ void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s
 }
 void quiet(const char *fn, Stream s) {
   check_ready(fn);
-  if (on_remote(self.one_node(), fn, [&](auto) { return kernels::quiet_away(s); })) return;
+  if (on_remote(self.one_node(), fn, [&](auto) { return kernels::quiet_remote(s); })) return;
   OnDevice on;
   MUST(kernels::quiet_on_stream(s), "%s", fn);
 }

@@ -102,7 +102,7 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
   for (int k = 0; k < count && rows.n && rows.bytes && !error; k++) {
     const int i = pattern::peer(first, k, members.n);
     if constexpr (device::ring_built)
-      if (copies.away >> i & 1) {
+      if (copies.remote >> i & 1) {
         error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }

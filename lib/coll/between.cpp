@@ -157,7 +157,8 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
 
 // Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
 // from each other.
-void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks) {
+void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
+                   const MemberBlocks &blocks) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
@@ -224,7 +225,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  const bool scan = shape != Shape::all, far = gpu::device_only(dest) || gpu::device_only(source);
+  const bool scan = shape != Shape::all, far = gpu::device_only(dest, source);
   const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
   sync_here(h); // the sources are ready
   const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));

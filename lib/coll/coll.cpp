@@ -38,7 +38,7 @@ using bytes_t = unsigned char;
                          [=, &t](int i, const bytes_t *in) {
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
-  if (t.on_nodes() && !gpu::device_only(dest) && !gpu::device_only(source))
+  if (t.on_nodes() && !gpu::device_only(dest, source))
     return step ? alltoall_nodes(fn, t, dest, source, bytes)
                 : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
@@ -107,7 +107,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
                      ends[size_t(i)] = end += theirs.bytes;
                      far |= theirs.far;
                    });
-    const Blocks blocks{ends.data(), 0};
+    const MemberBlocks blocks{ends.data(), 0};
     if (!far) return collect_nodes(fn, t, dest, source, blocks);
     push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
     return arrive(t);

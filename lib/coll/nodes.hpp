@@ -79,13 +79,14 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
                      int root, bool root_too);
 
 // The blocks of all members, of which member i's has size(i) bytes and comes to at(i), in host memory.
-struct Blocks {
+struct MemberBlocks {
   const size_t *ends; // null: all have the same size
   size_t bytes;
   size_t at(int i) const { return !ends ? size_t(i) * bytes : i ? ends[i - 1] : 0; }
   size_t size(int i) const { return ends ? ends[i] - at(i) : bytes; }
 };
-void collect_nodes(const char *fn, Team &t, void *dest, const void *source, const Blocks &blocks);
+void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
+                   const MemberBlocks &blocks);
 
 // In host memory.
 void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes);

@@ -78,7 +78,7 @@ template <class Op, Shape shape, class T>
 void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   constexpr bool scan = shape != Shape::all;
   constexpr size_t block = block_bytes / sizeof(T);
-  const bool far = gpu::device_only(dest) || gpu::device_only(source);
+  const bool far = gpu::device_only(dest, source);
   const size_t step = far ? far_block_bytes / sizeof(T) : block;
   T here[scan ? 2 * block : block];
   const std::unique_ptr<T[]> large(far ? new T[2 * step] : nullptr);

@@ -31,11 +31,11 @@ bool is_one_block(const Operation &op) {
 }
 
 // As stores of the largest words that fit.
-void add_words(std::vector<device::DeferredStores::Store> &all, uintptr_t p, const void *data,
+void add_words(std::vector<device::DeferredStores::One> &all, uintptr_t p, const void *data,
                size_t bytes) {
   for (auto *from = static_cast<const char *>(data); bytes;) {
     const size_t width = std::min(size_t(1) << std::countr_zero(p | 8), std::bit_floor(bytes));
-    auto &store = all.emplace_back(device::DeferredStores::Store::at(p, width));
+    auto &store = all.emplace_back(device::DeferredStores::One::at(p, width));
     memcpy(&store.value, from, width);
     p += width, from += width, bytes -= width;
   }
@@ -69,9 +69,9 @@ bool add_to_batch(int pe, Lane lane, const Operation &op, const void *data, size
   return true;
 }
 
-void on(const StoreBatch &b, Data data, ucp_ep_h from) {
+void on(const StoreBatch &b, MessageData data, ucp_ep_h from) {
   if (!from) return;
-  std::vector<device::DeferredStores::Store> for_gpu;
+  std::vector<device::DeferredStores::One> for_gpu;
   Operation op;
   for (uint64_t n = b.count; n-- && data.bytes >= sizeof op;) {
     memcpy(&op, data.p, sizeof op);

@@ -6,7 +6,7 @@
 
 namespace shmem::net {
 
-Heap heaps[2];
+GrowingHeap heaps[2];
 Registered registered[all_names];
 bool ucx_knows_gpu;
 
@@ -93,7 +93,7 @@ void close_buffer(int index) {
 }
 
 void open_chunk(bool device, size_t from, size_t to) {
-  Heap &heap = heaps[device];
+  GrowingHeap &heap = heaps[device];
   const size_t first = (from - heap.kept.size) / heap.unit,
                last = (to - 1 - heap.kept.size) / heap.unit;
   std::lock_guard guard(lock);
@@ -103,7 +103,7 @@ void open_chunk(bool device, size_t from, size_t to) {
     heap.first[i].store(uint16_t(first + 1), std::memory_order_relaxed);
 }
 void close_chunk(bool device, size_t from) {
-  Heap &heap = heaps[device];
+  GrowingHeap &heap = heaps[device];
   const size_t first = (from - heap.kept.size) / heap.unit;
   std::lock_guard guard(lock);
   Registered &r = registered[chunks + size_t(device) * most_units + first];

@@ -81,20 +81,20 @@ void send(ucp_ep_h ep, const Message &m, bool replies, const void *data = nullpt
 }
 
 // The handlers. from: the endpoint to reply to, or null.
-struct Data {
+struct MessageData {
   const char *p;
   size_t bytes;
 };
-void on(const RemoteCall &, Data data, ucp_ep_h from);   // reply.cpp
-void on(const RemoteStore &, Data data, ucp_ep_h from);  // reply.cpp
-void on(const Pulse &, Data data, ucp_ep_h from);        // reply.cpp
-void on(const AliveRequest &, Data data, ucp_ep_h from); // reply.cpp
-void on(const EndOfJob &, Data data, ucp_ep_h from);     // reply.cpp
-void on(const StoreBatch &, Data data, ucp_ep_h from);   // batch.cpp
-void on(const KeyRequest &, Data data, ucp_ep_h from);   // keys.cpp
-void on(const KeyReply &, Data data, ucp_ep_h from);     // keys.cpp
-void on(const RemoteReply &, Data data, ucp_ep_h from);  // request.cpp
-void on(const Receipt &, Data data, ucp_ep_h from);      // request.cpp
+void on(const RemoteCall &, MessageData data, ucp_ep_h from);   // reply.cpp
+void on(const RemoteStore &, MessageData data, ucp_ep_h from);  // reply.cpp
+void on(const Pulse &, MessageData data, ucp_ep_h from);        // reply.cpp
+void on(const AliveRequest &, MessageData data, ucp_ep_h from); // reply.cpp
+void on(const EndOfJob &, MessageData data, ucp_ep_h from);     // reply.cpp
+void on(const StoreBatch &, MessageData data, ucp_ep_h from);   // batch.cpp
+void on(const KeyRequest &, MessageData data, ucp_ep_h from);   // keys.cpp
+void on(const KeyReply &, MessageData data, ucp_ep_h from);     // keys.cpp
+void on(const RemoteReply &, MessageData data, ucp_ep_h from);  // request.cpp
+void on(const Receipt &, MessageData data, ucp_ep_h from);      // request.cpp
 
 // Sends a RemoteStore or a StoreBatch on a lane, once there is room. Fills in its receipt, and
 // returns the store's number.

@@ -71,7 +71,7 @@ void unpack(void *p, size_t stride, const char *packed, size_t bytes, size_t n, 
 
 } // namespace
 
-void on(const RemoteReply &reply, Data data, ucp_ep_h) {
+void on(const RemoteReply &reply, MessageData data, ucp_ep_h) {
   const auto found = waiting.find(reply.id);
   if (found == waiting.end()) return;
   Waiting *const w = found->second;
@@ -87,7 +87,7 @@ void on(const RemoteReply &reply, Data data, ucp_ep_h) {
   }
 }
 
-void on(const Receipt &r, Data, ucp_ep_h) {
+void on(const Receipt &r, MessageData, ucp_ep_h) {
   if (unsigned(r.pe) >= unsigned(self.n) || r.lane >= lanes) return;
   uint64_t &done = peers[r.pe].stored[r.lane].done;
   done = std::max(done, r.begun);

@@ -12,7 +12,7 @@
 namespace shmem::net {
 
 // In a chunk of a heap that grows.
-static size_t resolve_in(const Heap &heap, Operation &op, uintptr_t p) {
+static size_t resolve_in(const GrowingHeap &heap, Operation &op, uintptr_t p) {
   const size_t at = p - heap.kept.base - heap.kept.size;
   const int first = heap.first[at / heap.unit].load(std::memory_order_relaxed);
   if (!first)
@@ -28,7 +28,7 @@ size_t resolve(Operation &op, int pe) {
   const void *const p = reinterpret_cast<const void *>(address);
   int r = 0;
   while (r < Operation::regions && !registered[r].span->has(p)) r++;
-  for (const Heap &heap : heaps) {
+  for (const GrowingHeap &heap : heaps) {
     if (!heap.grows() || !heap.region->has(p)) continue;
     if (r == Operation::regions) return resolve_in(heap, op, address);
     op.region = uint16_t(r);
@@ -54,31 +54,31 @@ namespace {
 // small put goes from a copy (8 B over tcp: 27 us, and 16 so; 2026-11-22). Without a card UCX puts
 // by messages and acknowledges each. Messages of the library are faster then, because quiet asks
 // for one receipt (put + wait_until of 8 B over tcp, one way: 17 us, and 7.5 so; 2026-11-24).
-struct Copy {
-  Copy *next;
+struct PutCopy {
+  PutCopy *next;
   char bytes[small_block];
 };
-Copy *free_copies; // under the lock
+PutCopy *free_copies; // under the lock
 int n_copies;
 constexpr int most_copies = 256;
 
-Copy *take_copy() {
-  Copy *c = free_copies;
+PutCopy *take_copy() {
+  PutCopy *c = free_copies;
   if (c)
     free_copies = c->next;
-  else if (n_copies < most_copies && (c = static_cast<Copy *>(malloc(sizeof *c))))
+  else if (n_copies < most_copies && (c = static_cast<PutCopy *>(malloc(sizeof *c))))
     n_copies++;
   return c;
 }
 void give_copy(void *arg) {
-  auto *c = static_cast<Copy *>(arg);
+  auto *c = static_cast<PutCopy *>(arg);
   c->next = std::exchange(free_copies, c);
 }
 
 // False when all copies are in use.
 bool put_copy(Peer &peer, const void *source, size_t bytes, uint64_t there, ucp_rkey_h key) {
   std::lock_guard guard(lock);
-  Copy *const c = take_copy();
+  PutCopy *const c = take_copy();
   if (!c) return false;
   memcpy(c->bytes, source, bytes);
   ucp_request_param_t p{};
@@ -99,7 +99,7 @@ bool put_copy(Peer &peer, const void *source, size_t bytes, uint64_t there, ucp_
 
 void drop_copies() {
   std::lock_guard guard(lock);
-  while (Copy *c = free_copies) {
+  while (PutCopy *c = free_copies) {
     free_copies = c->next;
     free(c);
     n_copies--;

@@ -56,7 +56,7 @@ struct Registered {
 extern Registered registered[all_names];
 
 // A heap, as far as the network knows of its growth.
-struct Heap {
+struct GrowingHeap {
   const Region *region;
   Span kept;                               // is there from the start
   size_t unit;                             // of its chunks
@@ -68,7 +68,7 @@ struct Heap {
   }
   bool grows() const { return region && kept.size != region->size; }
 };
-extern Heap heaps[2]; // the second is in device memory
+extern GrowingHeap heaps[2]; // the second is in device memory
 extern bool ucx_knows_gpu;
 
 void register_regions();
