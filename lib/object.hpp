@@ -34,7 +34,7 @@ namespace shmem {
 
 // Memory that only the GPU should read and write.
 inline bool out_of_reach(const void *p) {
-  return gpu::is_far(p);
+  return gpu::is_device_only(p);
 }
 
 template <class T> class MappedObject {

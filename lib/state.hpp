@@ -180,14 +180,14 @@ struct State {
   Job *job;
   Slot *slots;
   Team *world, *shared;
-  std::byte *shares; // of the teams, see team.hpp
-  void *book;        // of addresses, see net.hpp
+  std::byte *shares;   // of the teams, see team.hpp
+  void *address_table; // see net.hpp
 
   // Policy.
   size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
-  bool careful;        // check, or far, or PEs on other nodes
+  bool careful;        // check, or device_only, or PEs on other nodes
   bool check, ready, oversubscribed;
-  bool far;         // a block of device memory is in use that the CPU reaches slowly or not at all
+  bool device_only; // a block of device memory is in use that the CPU reaches slowly or not at all
   bool device_main; // shmem_malloc takes from the device heap
   Env env;
 

@@ -41,7 +41,7 @@ using bytes_t = unsigned char;
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
   if constexpr (net::built)
-    if (t.nodes && !gpu::is_far(dest) && !gpu::is_far(source))
+    if (t.nodes && !gpu::is_device_only(dest) && !gpu::is_device_only(source))
       return step ? alltoall_nodes(fn, t, dest, source, bytes)
                   : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
@@ -51,14 +51,14 @@ using bytes_t = unsigned char;
 } // namespace
 
 stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
-  const auto is_object = [](const void *p) { return self.far && gpu::region(p); };
+  const auto is_object = [](const void *p) { return self.device_only && gpu::region(p); };
   if (!is_object(dest) || t.n == 1 || t.nodes) return nullptr;
   // To kernels the predefined team of the node is the world, whose channels two must not use at
   // once.
   if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
-  bool far = !n || is_object(source);
-  exchange_value(t, far, [&](int, bool theirs) { far &= theirs; });
-  return far ? gpu::team_stream(t.id) : nullptr;
+  bool device_only = !n || is_object(source);
+  exchange_value(t, device_only, [&](int, bool theirs) { device_only &= theirs; });
+  return device_only ? gpu::team_stream(t.id) : nullptr;
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
@@ -102,17 +102,18 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
     if (t.nodes) {
       struct Told {
         size_t bytes;
-        bool far; // of what is collected, as one that collects nothing may pass any source
+        bool device_only; // of what is collected, as one that collects nothing may pass any source
       };
       std::vector<size_t> ends(size_t(t.n));
       size_t end = 0;
-      bool far = gpu::is_far(dest);
-      exchange_value(t, Told{bytes, bytes && gpu::is_far(source)}, [&](int i, const Told &theirs) {
-        ends[size_t(i)] = end += theirs.bytes;
-        far |= theirs.far;
-      });
+      bool device_only = gpu::is_device_only(dest);
+      exchange_value(t, Told{bytes, bytes && gpu::is_device_only(source)},
+                     [&](int i, const Told &theirs) {
+                       ends[size_t(i)] = end += theirs.bytes;
+                       device_only |= theirs.device_only;
+                     });
       const NodeBlocks blocks{ends.data(), 0};
-      if (!far) return collect_nodes(fn, t, dest, source, blocks);
+      if (!device_only) return collect_nodes(fn, t, dest, source, blocks);
       push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
       return arrive(t);
     }

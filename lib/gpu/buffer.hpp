@@ -16,7 +16,7 @@ struct Exported {
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
 // Whether a GPU uses the pages of p as they are: its own memory, and what is pinned for it.
 bool has_pages(const void *p);
-// Where the allocation of PE pe is here. It is open until each open has had its close.
+// Gives the address here of PE pe's allocation, which is mapped until each open has had its close.
 char *open_memory(const char *fn, int pe, const Exported &theirs);
 void close_memory(int pe, uintptr_t base);
 

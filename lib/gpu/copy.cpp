@@ -38,7 +38,7 @@ void start_copy(void *dest, const void *source, size_t n) {
   };
   const bool host = self.in_segment(dest) || self.data.has(dest);
   size_t last = n;
-  if (host || is_far(dest))
+  if (host || is_device_only(dest))
     for (last = 8; last > n || (uintptr_t(dest) + n) % last;) last /= 2;
   const size_t before = n - last;
   void *end = static_cast<char *>(dest) + before;

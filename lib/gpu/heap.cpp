@@ -122,7 +122,7 @@ void drop() {
     *m = {};
   }
   gpus.clear();
-  self.far = self.device_main = false;
+  self.device_only = self.device_main = false;
   chosen = -1;
   memory.given_up = true;
 }
@@ -298,8 +298,8 @@ bool has_threads() {
 }
 
 void use() {
-  if (memory.near || self.far) return;
-  self.far = true;
+  if (memory.near || self.device_only) return;
+  self.device_only = true;
   choose_spans();
 }
 
@@ -314,7 +314,7 @@ void close() {
     close_copies();
     drop_streams();
   }
-  self.far = self.device_main = false;
+  self.device_only = self.device_main = false;
   self.device = {};
 }
 

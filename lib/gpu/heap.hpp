@@ -30,8 +30,8 @@ inline const Region *region(const void *p) {
   return self.device.has(p) ? &self.device : buffer::find_device(p);
 }
 // Device memory, here or of a peer, that is for the GPU to read and write.
-inline bool is_far(const void *p) {
-  return self.far && (owner(p) >= 0 || buffer::on_device(p));
+inline bool is_device_only(const void *p) {
+  return self.device_only && (owner(p) >= 0 || buffer::on_device(p));
 }
 
 } // namespace shmem::gpu

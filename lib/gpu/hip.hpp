@@ -18,13 +18,13 @@ extern int chosen; // that this PE has chosen, or -1
   } while (0)
 
 // Whether a call went well that may fail. HIP 7 and CUDA keep an error until somebody asks for it,
-// and nobody is to meet this one.
+// and no later call is to report this one.
 inline bool tried(hipError_t error) {
   if (error != hipSuccess) (void)hipGetLastError();
   return error == hipSuccess;
 }
 
-// HIP's current device is the thread's. This has the library's for a while.
+// Makes the library's device the current one of this thread, and restores the old one.
 class OnDevice {
   int before = -1;
 
@@ -47,8 +47,8 @@ void *shared_memory(size_t bytes, void **there);
 // runtime gives the streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has
 // behind a kernel that waits does so, too. Programs seldom have streams of the highest one.
 hipStream_t make_stream();
-// The library's own for its copies, which waits for no other. Its threads have one each, so that
-// none waits for what another, or the program, copies.
+// This thread's stream for the library's copies. Each thread of the library has its own, so that its
+// copies wait for no other thread's and for none of the program.
 hipStream_t stream();
 enum class Copier { program, ring, errands, count };
 void own_stream(Copier thread);

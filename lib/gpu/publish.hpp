@@ -19,11 +19,11 @@ struct FlagMemory {
 void publish(const FlagMemory &flags);
 void unpublish();
 size_t flag_bytes();
-// Shows kernels the buffers in device memory: their indices, ascending by address. come: the one that
-// is new, or -1.
+// Publishes the buffers in device memory to kernels: their indices, ascending by address. come: the
+// new one, or -1.
 void show_buffers(const std::vector<int> &ascending, int come);
-// Where kernels have the deltas of a buffer, which they find by themselves, but those of products get
-// with their call.
+// The deltas of a buffer in device memory. Kernels find them by an address; products get them with
+// their call.
 const uintptr_t *row_of(const Region &buffer);
 size_t trial_at(); // in the flags: room to try out the mappings, up to their end
 

@@ -9,10 +9,10 @@ namespace shmem::gpu {
 // PE's. Both PEs are in the team whose flag it is.
 device::Ring open_ring(uint64_t (*flag_there)(uint64_t at, int pe));
 void close_ring();
-// In jobs of several nodes: kernels may be launched from now on that ask the host for what is at
-// PEs that are not mapped.
+// In jobs of several nodes: kernels that may be launched from now on can have requests for PEs that
+// are not mapped.
 void serve_kernels();
-// Until all is done that kernels have asked for which are over.
+// Waits for all requests of kernels that have ended.
 void finish_ring();
 
 } // namespace shmem::gpu

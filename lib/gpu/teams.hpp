@@ -10,8 +10,8 @@ struct Team;
 
 namespace shmem::gpu {
 
-// Shows kernels a team that this PE is a member of; and clears the flags of one that is destroyed.
-// numbers: of its shares, by node; empty where it has none but this one, or 0 on all.
+// Publishes a team of this PE to kernels; and clears the flags of a team that is destroyed. numbers:
+// the team's share on each node; empty for a team of one node, or if all are 0.
 void show_team(const Team &t, std::vector<uint16_t> numbers);
 void forget_team(Team &t);
 device::Team kernel_team(const Team &t); // as kernels take it

@@ -6,7 +6,7 @@
 
 namespace shmem::gpu {
 
-// Memory that each PE of the node has and all map, of which nobody uses these words yet.
+// Memory that each PE of the node has and all map. No routine uses these words yet.
 struct Trial {
   const uintptr_t *starts; // of each PE of the node: where its memory is mapped here
   const char *what;
@@ -14,7 +14,7 @@ struct Trial {
 };
 // Ends the program where a mapping is wrong. Collective.
 void try_out(std::initializer_list<Trial> trials);
-// All copies and memsets of all PEs have arrived. Collective.
+// Returns when the copies and memsets of all PEs have arrived. Collective.
 void copies_arrive();
 
 } // namespace shmem::gpu

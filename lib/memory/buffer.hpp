@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory of the program's own that it has made symmetric: shmemx_buffer_register. The heap's paths
-// know nothing of it; what is not on the heap looks here, by a binary search. register.cpp makes it
-// so.
+// know nothing of it; an address that is not on the heap is looked up here, by a binary search.
+// register.cpp registers.
 #pragma once
 #include "../state.hpp"
 #include <vector>

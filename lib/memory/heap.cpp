@@ -250,7 +250,7 @@ void *calloc(const char *fn, size_t count, size_t size) {
   if (bytes == 0) return nullptr;
   if (self.check) check_alike(fn, "count * size", bytes);
   void *p = allocate(fn, heap_for(0), bytes, Alloc::grain, 0);
-  if (gpu::is_far(p))
+  if (gpu::is_device_only(p))
     gpu::zero(p, bytes);
   else if (p)
     memset(p, 0, bytes); // before the barrier, after which a peer may write

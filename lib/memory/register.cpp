@@ -52,9 +52,9 @@ struct {
 } file;
 
 // Calls f(range, readable, writable and private, whether it is of the file, path) for each mapping
-// that meets `in`, ascending. Nothing is read of what lies above `in`, but for the page of text that
-// the kernel writes at a time: the peers' pages are there, as a rule, 7,000 lines of them for 1,024
-// buffers of 8 PEs, which took 31 s to register, and 1.3 s since (on 4 cores, 2026-11-23).
+// that meets `in`, ascending. The loop ends at the first mapping above `in`. There are the peers' pages,
+// as a rule: 7,000 lines for 1,024 buffers of 8 PEs. Registering these took 31 s with all lines, and
+// 1.3 s without (4 cores, 2026-11-23).
 template <class F> void each_mapping(const Interval &in, F f) {
   FILE *maps = fopen("/proc/thread-self/maps", "re");
   if (!maps) fatal("/proc/thread-self/maps: %s", strerror(errno));
@@ -156,7 +156,7 @@ void open_file(const char *fn) {
   file.fork_seen = true;
 }
 
-// Back to private memory, but for what the program has unmapped, and perhaps mapped anew, since.
+// Makes these pages private again, without those that the program has unmapped, or mapped anew.
 void give_back(const Interval &r) {
   std::vector<Interval> left;
   each_mapping(r, [&](const Interval &part, const char *, bool ours, const char *) {
@@ -208,7 +208,7 @@ void finish_own() {
   if (self.careful) finish();
 }
 
-// All members have all values, so one line is enough. Those who meet here wait for each other.
+// All members have all values, so one of them prints the line. Members wait here for each other.
 struct Seen {
   uint64_t value; // that must be the same on all members
   uintptr_t base;
@@ -328,8 +328,8 @@ void map_members(const char *fn, Team &t, const std::vector<Seen> &all, Buffer &
   b.region.team = t.n == self.n ? nullptr : &t;
 }
 
-// The buffer has one index on all members, by which they name it to each other, and goes from there
-// in one order at finalize: of what is there then, all members come to the first one.
+// Members name a buffer to each other by its index, so the index is free on all of them. At finalize
+// buffers go in the order of indices: all members come to the same one first.
 int common_index(const char *fn, const Team &t, const std::vector<Seen> &all) {
   std::bitset<most> taken;
   for (const Seen &s : all) {
@@ -359,7 +359,7 @@ void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buff
   const int index = b.region.index = common_index(fn, t, all);
   *handle = b.handle = ++registered << 16 | uint64_t(index);
   Buffer &there = buffers[index];
-  std::swap(there, b); // some reader may have found what was there: it goes when all have met
+  std::swap(there, b); // a reader may have found the old entry: it is freed when all have met
   t.buffers++;
   if (there.device) gpu::use();
   publish(there, true);

@@ -497,7 +497,7 @@ void move_by_message(Way way, const Name &there, int pe, void *here, const Block
       char *const p = static_cast<char *>(here) + i * b.here + at;
       if (way == Way::get) {
         ask(pe, q, nullptr, data.get(), bytes * n);
-        if (!gpu::is_far(p))
+        if (!gpu::is_device_only(p))
           spread(p, b.here, data.get(), bytes, n);
         else if (n == 1)
           gpu::copy(p, data.get(), bytes);
@@ -505,7 +505,7 @@ void move_by_message(Way way, const Name &there, int pe, void *here, const Block
           gpu::copy_2d(p, b.here, data.get(), bytes, bytes, n);
         continue;
       }
-      if (!gpu::is_far(p))
+      if (!gpu::is_device_only(p))
         gather(data.get(), p, b.here, bytes, n);
       else if (n == 1)
         gpu::copy(data.get(), p, bytes);

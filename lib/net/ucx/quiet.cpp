@@ -96,7 +96,7 @@ void put_in_order(void *dest, int pe, const void *source, size_t bytes) {
     const auto *const from = static_cast<const char *>(source) + at;
     const Name name = name_of(p, pe);
     n = std::min(bytes - at, name.room);
-    if (n <= small_block && !registered[name.region].far && !gpu::is_far(from)) {
+    if (n <= small_block && !registered[name.region].far && !gpu::is_device_only(from)) {
       put_message(name, pe, from, n);
       continue;
     }

@@ -71,16 +71,16 @@ void drop_copies() {
 static void move_within(Way way, const Name &name, int pe, void *here, const Blocks &b,
                         bool later) {
   const bool far = registered[name.region].far && !ucx_knows_gpu;
-  if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_far(here))
+  if (far && way == Way::put && b.n == 1 && b.bytes <= small_block && !gpu::is_device_only(here))
     return put_message(name, pe, here, b.bytes);
   // Small blocks share a message: a request for each costs more than the copies.
-  if (far || (!ucx_knows_gpu && gpu::is_far(here)) || (b.n > 1 && b.bytes <= small_block))
+  if (far || (!ucx_knows_gpu && gpu::is_device_only(here)) || (b.n > 1 && b.bytes <= small_block))
     return move_by_message(way, name, pe, here, b);
   const Theirs &theirs = reach(pe, name.region);
   Peer &peer = peers[pe];
   const uint64_t base = theirs.base + name.offset;
   if (way == Way::put && b.n == 1 && b.bytes <= small_block && !registered[name.region].far &&
-      !gpu::is_far(here)) {
+      !gpu::is_device_only(here)) {
     if (!peer.by_card) return put_message(name, pe, here, b.bytes);
     if (!later) return wait_for([&] { return !put_copy(peer, here, b.bytes, base, theirs.key); });
   }

@@ -55,7 +55,7 @@ Name name_of(const void *p, int pe) {
 }
 
 Entry *book() {
-  return static_cast<Entry *>(self.book);
+  return static_cast<Entry *>(self.address_table);
 }
 
 void wake() {
