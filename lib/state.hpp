@@ -50,6 +50,9 @@ struct Region : Span {
   bool has(const void *p, size_t bytes) const {
     return has(p) && bytes <= size - (uintptr_t(p) - base);
   }
+  void *at(const void *p, int local) const {
+    return reinterpret_cast<void *>(uintptr_t(p) + delta[local]);
+  }
 };
 
 // What a PE shows the others of its node.
@@ -211,6 +214,13 @@ struct State {
 };
 
 extern State self;
+
+// The number on this node of the PE whose part of r has p, as mapped here, or -1.
+inline int holder(const Region &r, const void *p) {
+  for (int i = 0; r.size && i < self.n_local; i++)
+    if (uintptr_t(p) - r.base - r.delta[i] < r.size) return i;
+  return -1;
+}
 
 // PE pe's number on this node, or -1 where it is on another.
 inline int local_of(int pe) {

@@ -66,8 +66,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   const Region *r = check_object(fn, arg, p, bytes, align);
   if (r) buffer::check_at(fn, arg, p, *r, pe);
   const int local = local_of(pe);
-  if (local < 0) return nullptr;
-  return reinterpret_cast<T *>(uintptr_t(p) + (r ? r->delta[local] : 0));
+  return local < 0 ? nullptr : r ? static_cast<T *>(r->at(p, local)) : p;
 }
 
 // Before a get of what PE pe has of p, and after a put there, as a kernel's fences (device/address.hpp):

@@ -20,10 +20,8 @@ bool has_threads();
 
 // The PE of this node on whose device heap p lies, by its address here, or -1.
 inline int owner(const void *p) {
-  for (int i = 0; i < self.n_local && self.device.size; i++)
-    if (uintptr_t(p) - self.device.base - self.device.delta[i] < self.device.size)
-      return self.pe_of(i);
-  return -1;
+  const int local = holder(self.device, p);
+  return local < 0 ? -1 : self.pe_of(local);
 }
 // The region that p lies in of those that kernels and streams work on, or null.
 inline const Region *region(const void *p) {

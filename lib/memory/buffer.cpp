@@ -31,9 +31,8 @@ OwnAddress find_mapped(const void *p, bool hosts) {
   if (const Region *r = find(p)) return {r, uintptr_t(p)};
   for (int k = 0, n = sorted.count.load(); k < n; k++) {
     const Region &r = buffers[sorted.entry[k].index.load()].region;
-    for (int i = 0; (hosts || r.row) && i < self.n_local; i++)
-      if (const uintptr_t at = uintptr_t(p) - r.delta[i]; r.has(reinterpret_cast<const void *>(at)))
-        return {&r, at};
+    if (const int i = hosts || r.row ? holder(r, p) : -1; i >= 0)
+      return {&r, uintptr_t(p) - r.delta[i]};
   }
   return {nullptr, 0};
 }
