@@ -22,11 +22,13 @@ namespace shmem::gpu {
 
 namespace {
 
-std::mutex modules_mutex; // guards state too: a module may come at any time, from any thread
-device::Module *modules;
-device::State state; // all zero while there is no device heap
-device::Team *teams;
-std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
+struct {
+  std::mutex mutex; // guards state too: a module may come at any time, from any thread
+  device::Module *modules;
+  device::State state; // all zero while there is no device heap
+  device::Team *teams;
+  std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
+} known;
 
 // Buffers in device memory, for kernels.
 struct {
@@ -49,11 +51,11 @@ size_t row(int index) {
 }
 
 void check_module(size_t state_bytes, bool ring) {
-  if (state_bytes != sizeof state)
+  if (state_bytes != sizeof known.state)
     fatal("a module of device code was compiled against another version of this library: its state "
           "has %zu bytes, the library's %zu",
-          state_bytes, sizeof state);
-  if (state.ring.requests && !ring)
+          state_bytes, sizeof known.state);
+  if (known.state.ring.requests && !ring)
     fatal(
         "a module of device code reaches PEs of this node only, and the job has others: compile it "
         "without SHMEM_ONE_NODE, against this version of the library");
@@ -66,7 +68,7 @@ void publish_to(device::Module *module) {
     fatal("GPU %d: finding the State of a module of device code: %s", chosen,
           hipGetErrorString(hipError_t(error)));
   // On a stream of the library's own: kernels may run that wait for what comes later.
-  copy(there, &state, sizeof state);
+  copy(there, &known.state, sizeof known.state);
   if constexpr (net::built)
     if (!module->library) serve_kernels();
 }
@@ -74,7 +76,7 @@ void publish_to(device::Module *module) {
 // Under the lock.
 void publish_to_all() {
   const OnDevice on;
-  for (auto *module = modules; module; module = module->next) publish_to(module);
+  for (auto *module = known.modules; module; module = module->next) publish_to(module);
 }
 
 // Behind the others' flags: arrived, epoch, claimed, the channels of collectives.
@@ -108,19 +110,20 @@ size_t channels_at() {
 [[maybe_unused]] uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
   const bool meets = at < arrived_bytes();
   const uint64_t first = meets ? 0 : channels_at(),
-                 each = meets ? size_t(self.n) * sizeof(uint64_t) : state.channels.team_bytes,
+                 each = meets ? size_t(self.n) * sizeof(uint64_t) : known.state.channels.team_bytes,
                  id = (at - first) / each;
   if constexpr (net::built)
-    if (id < max_teams && !numbers[id].empty())
-      return at + (numbers[id][size_t(net::node_of(pe))] - id) * each;
+    if (id < max_teams && !known.numbers[id].empty())
+      return at + (known.numbers[id][size_t(net::node_of(pe))] - id) * each;
   return at;
 }
 
 void fill(const FlagMemory &flags) {
+  device::State &state = known.state;
   state = {};
   state.base = self.device.base;
   state.size = self.device.size;
-  state.teams = teams;
+  state.teams = known.teams;
   state.arrived = reinterpret_cast<uint64_t *>(flags.own);
   state.epoch = reinterpret_cast<uint64_t *>(flags.own + arrived_bytes());
   state.claimed = reinterpret_cast<uint32_t *>(flags.own + arrived_bytes() + epoch_bytes());
@@ -161,26 +164,26 @@ void publish(const FlagMemory &flags) {
   // hipMemset does not wait, and show_team uses another stream.
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize");
   {
-    std::lock_guard guard(modules_mutex);
-    teams = static_cast<device::Team *>(p);
+    std::lock_guard guard(known.mutex);
+    known.teams = static_cast<device::Team *>(p);
     fill(flags);
   }
   if (!self.one_node()) show_team(*self.shared, {});
-  std::lock_guard guard(modules_mutex);
+  std::lock_guard guard(known.mutex);
   publish_to_all();
 }
 
 void unpublish() {
   MUST(hipDeviceSynchronize(), "hipDeviceSynchronize"); // kernels that the program did not wait for
   {
-    std::lock_guard guard(modules_mutex);
-    state = {};
+    std::lock_guard guard(known.mutex);
+    known.state = {};
     publish_to_all();
   }
   close_reports();
-  MUST(hipFree(teams), "hipFree");
+  MUST(hipFree(known.teams), "hipFree");
   MUST(hipFree(tables.rows), "hipFree");
-  teams = nullptr, tables = {};
+  known.teams = nullptr, tables = {};
 }
 
 namespace {
@@ -200,14 +203,14 @@ void show_near(const std::vector<int> &all, int come) {
   int *const free = std::find(std::begin(tables.near), std::end(tables.near), 0);
   for (int &slot : tables.near)
     if (slot && (std::find(all.begin(), all.end(), slot - 1) == all.end() || meets(slot - 1)))
-      slot = 0, state.near.of[&slot - tables.near].count = 0;
+      slot = 0, known.state.near.of[&slot - tables.near].count = 0;
   if (free == std::end(tables.near) || come < 0 || std::any_of(all.begin(), all.end(), meets) ||
-      Units::of(state.base, state.size).meets(units(come)))
+      Units::of(known.state.base, known.state.size).meets(units(come)))
     return;
   const auto i = size_t(free - tables.near);
   *free = come + 1;
-  state.near.of[i] = units(come);
-  std::copy_n(buffer::buffers[come].row.data(), self.n, state.delta + i * device::near_pes);
+  known.state.near.of[i] = units(come);
+  std::copy_n(buffer::buffers[come].row.data(), self.n, known.state.delta + i * device::near_pes);
 }
 
 // The table of kernels: each entry is a device::Buffer with its deltas, word by word. A power of two.
@@ -229,7 +232,7 @@ std::vector<uintptr_t> table_of(const std::vector<int> &ascending) {
 
 void show_buffers(const std::vector<int> &ascending, int come) {
   if (!self.device.size) return;
-  std::lock_guard guard(modules_mutex);
+  std::lock_guard guard(known.mutex);
   const OnDevice on;
   if (!tables.rows) {
     const size_t bytes = round_up(row(buffer::most) * sizeof *tables.rows, device::line);
@@ -244,13 +247,13 @@ void show_buffers(const std::vector<int> &ascending, int come) {
     return b.region.team ||
            std::any_of(b.row.begin(), b.row.end(), [](uintptr_t d) { return d & device::coarse; });
   };
-  if (!state.report && std::any_of(ascending.begin(), ascending.end(), refuses))
-    state.report = open_reports();
+  if (!known.state.report && std::any_of(ascending.begin(), ascending.end(), refuses))
+    known.state.report = open_reports();
   if (come >= 0)
     copy(tables.rows + row(come), buffer::buffers[come].row.data(),
          size_t(self.n) * sizeof *tables.rows);
   show_near(ascending, come);
-  state.buffers = 0, state.rows = tables.rows;
+  known.state.buffers = 0, known.state.rows = tables.rows;
   if (!ascending.empty()) {
     const std::vector<uintptr_t> table = table_of(ascending);
     const size_t bytes = table.size() * sizeof table[0];
@@ -259,10 +262,11 @@ void show_buffers(const std::vector<int> &ascending, int come) {
     tables.used += round_up(bytes, device::line);
     copy(at, table.data(), bytes);
     // The address is of whole lines, so the logarithm fits below it.
-    state.buffers = uintptr_t(at) + unsigned(std::countr_zero(std::bit_ceil(ascending.size())));
+    known.state.buffers =
+        uintptr_t(at) + unsigned(std::countr_zero(std::bit_ceil(ascending.size())));
   }
   for (int pe = 0; pe < self.n; pe++) {
-    uintptr_t &delta = state.delta[device::heap_row + unsigned(pe)];
+    uintptr_t &delta = known.state.delta[device::heap_row + unsigned(pe)];
     delta = ascending.empty() ? delta & ~device::many : delta | device::many;
   }
   publish_to_all();
@@ -275,14 +279,14 @@ device::Team kernel_team(const Team &t) {
   return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, t.nodes != nullptr};
 }
 const device::Channels &channels() {
-  return state.channels;
+  return known.state.channels;
 }
 
 void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
   if (!self.device.size) return;
-  numbers[t.id] = std::move(of_nodes);
+  known.numbers[t.id] = std::move(of_nodes);
   const device::Team shown = kernel_team(t);
-  copy(teams + t.id, &shown, sizeof shown);
+  copy(known.teams + t.id, &shown, sizeof shown);
 }
 
 // The next team with this number starts from 0. The others have written a member's flags by the
@@ -297,9 +301,9 @@ void forget_team(Team &t) {
   if constexpr (net::built)
     if (t.nodes) finish_ring(), sync(t);
   const int id = t.id;
-  zero(state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
-  zero(state.epoch + id, sizeof(uint64_t));
-  const device::Channels &w = state.channels;
+  zero(known.state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
+  zero(known.state.epoch + id, sizeof(uint64_t));
+  const device::Channels &w = known.state.channels;
   if (id >= w.teams) return;
   // Every collective uses channel 0, and has read all lines that were sent to it when it ends.
   auto *own = reinterpret_cast<std::byte *>(w.at) + size_t(id) * w.team_bytes;
@@ -314,10 +318,10 @@ using shmem::device::Module;
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module) {
   using namespace shmem::gpu;
-  std::lock_guard guard(modules_mutex);
-  module->next = modules;
-  modules = module;
-  if (chosen < 0 || !state.size) return;
+  std::lock_guard guard(known.mutex);
+  module->next = known.modules;
+  known.modules = module;
+  if (chosen < 0 || !known.state.size) return;
   OnDevice on;
   publish_to(module);
 }
@@ -325,8 +329,8 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
 extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) {
   using namespace shmem;
   using namespace shmem::gpu;
-  std::lock_guard guard(modules_mutex);
-  if (chosen < 0 || !state.size)
+  std::lock_guard guard(known.mutex);
+  if (chosen < 0 || !known.state.size)
     fatal("shmemx_module_init: there is no device heap, or no shmem_init before");
   OnDevice on;
   void *there = nullptr;
@@ -338,14 +342,14 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
          "shmemx_module_init: looking for shmemx_module_state in the module, which "
          "libshmem_device_*.bc has to be linked into");
   check_module(bytes, ring);
-  copy(there, &state, sizeof state);
+  copy(there, &known.state, sizeof known.state);
   if constexpr (net::built) serve_kernels();
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {
   using namespace shmem::gpu;
-  std::lock_guard guard(modules_mutex);
-  for (Module **p = &modules; *p; p = &(*p)->next)
+  std::lock_guard guard(known.mutex);
+  for (Module **p = &known.modules; *p; p = &(*p)->next)
     if (*p == module) {
       *p = module->next;
       return;

@@ -15,9 +15,11 @@ namespace shmem::gpu {
 
 namespace {
 
-device::Report *words;
-pthread_t listener;
-std::atomic<bool> stop;
+struct {
+  device::Report *words;
+  pthread_t thread;
+  std::atomic<bool> stop;
+} listener;
 
 const char *comparison(int cmp) {
   static const char *const names[] = {"==", "!=", "<", "<=", ">", ">="};
@@ -66,9 +68,9 @@ const char *comparison(int cmp) {
 
 void *listen(void *) {
   const timespec nap{0, 5000000};
-  while (!stop.load(std::memory_order_relaxed)) {
-    if (__atomic_load_n(&words->kind, __ATOMIC_ACQUIRE)) {
-      device::Report copy = *words;
+  while (!listener.stop.load(std::memory_order_relaxed)) {
+    if (__atomic_load_n(&listener.words->kind, __ATOMIC_ACQUIRE)) {
+      device::Report copy = *listener.words;
       copy.routine[sizeof copy.routine - 1] = copy.argument[sizeof copy.argument - 1] = '\0';
       say_it(copy);
     }
@@ -81,20 +83,20 @@ void *listen(void *) {
 
 device::Report *open_reports() {
   void *there;
-  words = static_cast<device::Report *>(shared_memory(sizeof *words, &there));
-  memset(static_cast<void *>(words), 0, sizeof *words);
-  stop = false;
-  if (int error = start_thread(&listener, listen))
+  listener.words = static_cast<device::Report *>(shared_memory(sizeof *listener.words, &there));
+  memset(static_cast<void *>(listener.words), 0, sizeof *listener.words);
+  listener.stop = false;
+  if (int error = start_thread(&listener.thread, listen))
     fatal("starting the thread that listens to kernels: %s", strerror(error));
   return static_cast<device::Report *>(there);
 }
 
 void close_reports() {
-  if (!words) return;
-  stop = true;
-  pthread_join(listener, nullptr);
-  MUST(hipHostFree(words), "hipHostFree");
-  words = nullptr;
+  if (!listener.words) return;
+  listener.stop = true;
+  pthread_join(listener.thread, nullptr);
+  MUST(hipHostFree(listener.words), "hipHostFree");
+  listener.words = nullptr;
 }
 
 } // namespace shmem::gpu

@@ -26,10 +26,20 @@ namespace {
 struct Piece {
   uintptr_t from, to;
 };
-Piece pieces[8]; // page ranges that are writable and not RELRO, ascending, as in any ELF file: one,
-                 // or more with some linkers
-int n_pieces;
-off_t place; // of the extent in the segment
+struct {
+  // Page ranges that are writable and not RELRO, ascending, as in any ELF file: one, or more with
+  // some linkers.
+  Piece pieces[8];
+  int n;
+  off_t at; // of the extent in the segment
+  // The program may have closed all descriptors that it does not know, by close_range, and have
+  // others of these numbers: then pages are read where they are mapped, which allocates the holes.
+  struct stat file;
+  // A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
+  // taken before the fork, so that what the parent and its peers write later does not reach the
+  // child.
+  char *snapshot;
+} moved;
 
 uintptr_t down(uintptr_t a) {
   return a & ~(page - 1);
@@ -50,8 +60,8 @@ int find(dl_phdr_info *info, size_t, void *) {
     uintptr_t at = info->dlpi_addr + ph.p_vaddr;
     Piece all{down(at), round_up(at + ph.p_memsz, page)};
     if (relro.from <= all.from && relro.to > all.from) all.from = relro.to; // RELRO opens a segment
-    if (all.from < all.to && n_pieces < int(sizeof pieces / sizeof *pieces))
-      pieces[n_pieces++] = all;
+    if (all.from < all.to && moved.n < int(sizeof moved.pieces / sizeof *moved.pieces))
+      moved.pieces[moved.n++] = all;
   }
   return 1;
 }
@@ -97,53 +107,45 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) int put_there(voi
              : 0;
 }
 
-// The program may have closed all descriptors that it does not know, by close_range, and have others
-// of these numbers: then pages are read where they are mapped, which allocates the holes.
-struct stat file;
-
-// A forked child gets a copy of its own, as if the pages had never been shared. The snapshot is
-// taken before the fork, so that what the parent and its peers write later does not reach the
-// child.
-char *snapshot;
-
 void before_fork() {
-  snapshot = static_cast<char *>(mmap(nullptr, self.data.size, PROT_READ | PROT_WRITE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (snapshot == MAP_FAILED) {
+  moved.snapshot = static_cast<char *>(mmap(nullptr, self.data.size, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (moved.snapshot == MAP_FAILED) {
     say("fork: no memory for a copy of the static data: the child will share it");
-    snapshot = nullptr;
+    moved.snapshot = nullptr;
     return;
   }
-  if (same_file(self.segment_fd, file))
-    read_pages(self.segment_fd, place, snapshot, self.data.size);
+  if (same_file(self.segment_fd, moved.file))
+    read_pages(self.segment_fd, moved.at, moved.snapshot, self.data.size);
   else
-    for (int i = 0; i < n_pieces; i++)
-      copy_pages(pieces[i].from, snapshot + (pieces[i].from - self.data.base),
-                 pieces[i].to - pieces[i].from);
+    for (int i = 0; i < moved.n; i++)
+      copy_pages(moved.pieces[i].from, moved.snapshot + (moved.pieces[i].from - self.data.base),
+                 moved.pieces[i].to - moved.pieces[i].from);
 }
 void after_fork_parent() {
-  if (snapshot) munmap(snapshot, self.data.size);
+  if (moved.snapshot) munmap(moved.snapshot, self.data.size);
 }
 void after_fork_child() {
-  for (int i = 0; snapshot && i < n_pieces; i++) {
-    size_t bytes = pieces[i].to - pieces[i].from;
+  for (int i = 0; moved.snapshot && i < moved.n; i++) {
+    size_t bytes = moved.pieces[i].to - moved.pieces[i].from;
     // This is the system call itself, because UCX 1.13 intercepts mremap and loses the new address
     // (2026-11-22).
-    syscall(SYS_mremap, snapshot + (pieces[i].from - self.data.base), bytes, bytes,
-            MREMAP_MAYMOVE | MREMAP_FIXED, pieces[i].from);
+    syscall(SYS_mremap, moved.snapshot + (moved.pieces[i].from - self.data.base), bytes, bytes,
+            MREMAP_MAYMOVE | MREMAP_FIXED, moved.pieces[i].from);
   }
 }
 
 } // namespace
 
 DataExtent extent() {
-  if (!n_pieces) dl_iterate_phdr(find, nullptr);
-  if (!n_pieces) return {nullptr, 0};
-  return {reinterpret_cast<char *>(pieces[0].from), pieces[n_pieces - 1].to - pieces[0].from};
+  if (!moved.n) dl_iterate_phdr(find, nullptr);
+  if (!moved.n) return {nullptr, 0};
+  return {reinterpret_cast<char *>(moved.pieces[0].from),
+          moved.pieces[moved.n - 1].to - moved.pieces[0].from};
 }
 
 bool has_file() {
-  return same_file(self.segment_fd, file);
+  return same_file(self.segment_fd, moved.file);
 }
 
 bool same_file(int fd, const struct stat &known) {
@@ -200,10 +202,11 @@ void move_back(int fd, uintptr_t from, uintptr_t to) {
 }
 
 void move(int fd, size_t offset) {
-  place = off_t(offset);
-  fstat(fd, &file);
-  for (int i = 0; i < n_pieces; i++)
-    move_pages(fd, place + off_t(pieces[i].from - self.data.base), pieces[i].from, pieces[i].to);
+  moved.at = off_t(offset);
+  fstat(fd, &moved.file);
+  for (int i = 0; i < moved.n; i++)
+    move_pages(fd, moved.at + off_t(moved.pieces[i].from - self.data.base), moved.pieces[i].from,
+               moved.pieces[i].to);
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
