@@ -51,7 +51,7 @@ SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   for (char c; i + 1 < room && (c = arch::load_global(from + i)); i++) to[i] = c;
   to[i] = 0;
 }
-SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *arg, const void *p,
+SHMEM_STOPS_ SHMEM_D_ void fail(Report::Cause kind, const char *fn, const char *arg, const void *p,
                                 size_t bytes, size_t align, int pe, int cmp = 0,
                                 uint64_t wanted = 0, uint64_t seen = 0) {
   Report *r = arch::load_anew(state.report);
@@ -69,16 +69,15 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Kind kind, const char *fn, const char *a
   arch::stop();
 }
 
-// Where in the table of buffers an address has to be, if it is in one.
-SHMEM_D_ const Buffer *place_of(uintptr_t at) {
-  const char *b = reinterpret_cast<const char *>(state.buffers & ~uintptr_t(15));
-  const size_t bytes = sizeof(Buffer) + unsigned(state.n) * sizeof(uintptr_t);
-  for (unsigned step = 1u << (state.buffers & 15) >> 1; step; step /= 2) {
-    const char *const middle = b + step * bytes;
-    if (arch::load_constant(&reinterpret_cast<const Buffer *>(middle)->base) <= at) b = middle;
-  }
-  return reinterpret_cast<const Buffer *>(b);
-}
+// From an address to a delta, the less often used the more it costs:
+//   heap_delta  the device heap's, one load; its tags say whether an address needs a closer look
+//   near_row    the row of one of the first buffers, by compares of what the State has
+//   row_of      the row of any buffer, or the heap's: for calls that want the deltas of many PEs,
+//               which delta_in then loads
+//   find        a binary search in the table of buffers
+//   inspect     the delta for one call: near_row, or else far_delta or search
+//   far_delta   find, where it is called
+//   search      find, and why an argument is wrong; ends the kernel then
 
 // The row of the buffer that at is in, if that is in the State, or else the heap's. Without
 // branches, so that compilers do it before a loop.
@@ -92,32 +91,38 @@ SHMEM_D_ unsigned near_row(uintptr_t at) {
 SHMEM_D_ bool on_heap(const void *p) {
   return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base) < arch::load_anew(state.size);
 }
+// A buffer, if at is in it; its row, and the delta of pe. All that is loaded is loaded at once: an H100
+// waits 40 cycles for each load that has to know another (2026-11-23).
+struct Found {
+  size_t room; // from at to its end
+  unsigned row;
+  uintptr_t there;
+};
+SHMEM_D_ Found find(uintptr_t at, int pe) {
+  const char *entry = reinterpret_cast<const char *>(state.buffers & ~uintptr_t(15));
+  const size_t bytes = sizeof(Buffer) + unsigned(state.n) * sizeof(uintptr_t);
+  for (unsigned step = 1u << (state.buffers & 15) >> 1; step; step /= 2) {
+    const char *const middle = entry + step * bytes;
+    if (arch::load_constant(&reinterpret_cast<const Buffer *>(middle)->base) <= at) entry = middle;
+  }
+  const Buffer *const b = reinterpret_cast<const Buffer *>(entry);
+  const uintptr_t offset = at - arch::load_constant(&b->base), size = arch::load_constant(&b->size),
+                  row = arch::load_constant(&b->row),
+                  there = arch::load_constant(reinterpret_cast<const uintptr_t *>(b + 1) + pe);
+  return {offset < size ? size - offset : 0, unsigned(row), there};
+}
 // The row of the buffer that p lies in, or else the heap's.
 SHMEM_D_ unsigned row_of(const void *p) {
   if (!state.buffers || on_heap(p)) return heap_row;
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
   if (const unsigned row = near_row(at); row != heap_row) return row;
-  const Buffer *const b = place_of(at);
-  return at - arch::load_constant(&b->base) < arch::load_constant(&b->size)
-             ? unsigned(arch::load_constant(&b->row))
-             : heap_row;
+  const Found found = find(at, 0);
+  return found.room ? found.row : heap_row;
 }
 SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
   return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
 }
 
-// A buffer, if at is in it; and the delta of pe. All that is loaded is loaded at once: an H100
-// waits 40 cycles for each load that has to know another (2026-11-23).
-struct Found {
-  size_t room; // from at to its end
-  uintptr_t there;
-};
-SHMEM_D_ Found find(uintptr_t at, int pe) {
-  const Buffer *const b = place_of(at);
-  const uintptr_t offset = at - arch::load_constant(&b->base), size = arch::load_constant(&b->size),
-                  there = arch::load_constant(reinterpret_cast<const uintptr_t *>(b + 1) + pe);
-  return {offset < size ? size - offset : 0, there};
-}
 // There is such a PE. Tagged where more is to be said.
 SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
@@ -141,14 +146,14 @@ SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, siz
         !(arch::keeps_peers && delta & there & coarse))
       return there;
   }
-  const Report::Kind kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
-                            : bytes == 0                                  ? Report::none
-                            : room == 0                                   ? Report::not_symmetric
-                            : bytes > room                                ? Report::past_end
-                            : at % align                                  ? Report::misaligned
-                            : there & closer                              ? Report::outside_team
-                            : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
-                                                                          : Report::none;
+  const Report::Cause kind = unsigned(pe) >= unsigned(state.n)             ? Report::bad_pe
+                             : bytes == 0                                  ? Report::none
+                             : room == 0                                   ? Report::not_symmetric
+                             : bytes > room                                ? Report::past_end
+                             : at % align                                  ? Report::misaligned
+                             : there & closer                              ? Report::outside_team
+                             : arch::keeps_peers && delta & there & coarse ? Report::no_atomic
+                                                                           : Report::none;
   if (kind) fail(kind, fn, arg, p, bytes, align, pe);
   return there;
 }

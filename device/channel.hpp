@@ -184,7 +184,7 @@ template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) 
 // What one call of a scope, or one workgroup of a grid, does of a collective: which of how many
 // slices, and by which algorithm.
 struct Slice {
-  Algorithm algorithm;
+  CollectiveAlgorithm algorithm;
   unsigned index, count;
   Stored stored; // who may have written source
 };

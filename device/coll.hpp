@@ -36,7 +36,7 @@ template <class Scope>
 SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                         int root, Scope scope) {
   const bool sends = c.t.me == root;
-  if (s.algorithm == Algorithm::lines) {
+  if (s.algorithm == CollectiveAlgorithm::lines) {
     pass(
         c, scope, part(bytes, line, s.index, s.count),
         [&](int i, size_t at) {
@@ -75,7 +75,7 @@ template <class Scope>
 SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines)
+  if (s.algorithm == CollectiveAlgorithm::lines)
     return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
   come(c, s, scope);
   give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
@@ -105,7 +105,7 @@ template <class Scope>
 SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
   const Extent e = part(bytes, line, s.index, s.count);
-  if (s.algorithm == Algorithm::lines)
+  if (s.algorithm == CollectiveAlgorithm::lines)
     return pass_blocks(c, scope, dest, bytes, e,
                        [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
   come(c, s, scope);

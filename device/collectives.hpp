@@ -17,7 +17,8 @@ SHMEM_D_ int collective(const char *fn, shmem_team_t team, const void *dest, con
   if (team == SHMEM_TEAM_INVALID) return -1;
   const unsigned id = team_id(team);
   Channel c = open(fn, id, team_of(id), 0, dest, source, scope);
-  f(c, Slice{bytes <= lines_bytes ? Algorithm::lines : Algorithm::direct, 0, 1, Stored::by_scope});
+  f(c, Slice{bytes <= lines_bytes ? CollectiveAlgorithm::lines : CollectiveAlgorithm::direct, 0, 1,
+             Stored::by_scope});
   close(c, c.t.base, scope);
   return 0;
 }

@@ -35,7 +35,7 @@ template <class T> struct Numbers {
 template <class T, class Make>
 __global__ void __launch_bounds__(256) generate(T *dest, size_t n, Make make) {
   constexpr size_t each = 16 / sizeof(T);
-  struct alignas(16) Pack {
+  struct alignas(16) Elements {
     T element[each];
   };
   // How many elements lie before dest in its first 16 bytes.
@@ -45,9 +45,9 @@ __global__ void __launch_bounds__(256) generate(T *dest, size_t n, Make make) {
   for (size_t p = size_t(blockIdx.x) * blockDim.x + threadIdx.x; p < packs; p += step) {
     const size_t begin = p * each;
     if (begin >= before && begin + each <= n + before) {
-      Pack pack;
+      Elements pack;
       for (size_t k = 0; k < each; k++) pack.element[k] = make(begin - before + k);
-      *reinterpret_cast<Pack *>(dest + (begin - before)) = pack;
+      *reinterpret_cast<Elements *>(dest + (begin - before)) = pack;
     } else {
       for (size_t k = 0; k < each; k++)
         if (begin + k >= before && begin + k < n + before)
@@ -71,27 +71,27 @@ template <class T> T of_bits(uint64_t bits) {
 
 template <class T> struct Of { using type = T; };
 // Calls of with the C++ type of a number; signs do not matter.
-template <class F> hipError_t by_type(Type type, F &&of) {
+template <class F> hipError_t by_type(ElementType type, F &&of) {
   switch (type) {
-  case Type::i8:
-  case Type::u8:
+  case ElementType::i8:
+  case ElementType::u8:
     return of(Of<uint8_t>());
-  case Type::i16:
-  case Type::u16:
+  case ElementType::i16:
+  case ElementType::u16:
     return of(Of<uint16_t>());
-  case Type::i32:
-  case Type::u32:
+  case ElementType::i32:
+  case ElementType::u32:
     return of(Of<uint32_t>());
-  case Type::i64:
-  case Type::u64:
+  case ElementType::i64:
+  case ElementType::u64:
     return of(Of<uint64_t>());
-  case Type::f32:
+  case ElementType::f32:
     return of(Of<float>());
-  case Type::f64:
+  case ElementType::f64:
     return of(Of<double>());
-  case Type::f16:
+  case ElementType::f16:
     return of(Of<Half>());
-  case Type::bf16:
+  case ElementType::bf16:
     return of(Of<Bfloat16>());
   default:
     return hipErrorInvalidValue;
@@ -101,10 +101,10 @@ template <class F> hipError_t by_type(Type type, F &&of) {
 } // namespace
 
 hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipStream_t stream) {
-  const Type type = unit == 1   ? Type::u8
-                    : unit == 2 ? Type::u16
-                    : unit == 4 ? Type::u32
-                                : Type::u64;
+  const ElementType type = unit == 1   ? ElementType::u8
+                           : unit == 2 ? ElementType::u16
+                           : unit == 4 ? ElementType::u32
+                                       : ElementType::u64;
   return by_type(type, [=](auto of) {
     using T = typename decltype(of)::type;
     if constexpr (std::is_unsigned_v<T>)
@@ -114,7 +114,7 @@ hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipS
   });
 }
 
-hipError_t iota_on_stream(Type type, void *dest, uint64_t first, uint64_t step, size_t n,
+hipError_t iota_on_stream(ElementType type, void *dest, uint64_t first, uint64_t step, size_t n,
                           hipStream_t stream) {
   return by_type(type, [=](auto of) {
     using T = typename decltype(of)::type;
@@ -125,7 +125,7 @@ hipError_t iota_on_stream(Type type, void *dest, uint64_t first, uint64_t step, 
   });
 }
 
-hipError_t random_on_stream(Type type, void *dest, size_t n, uint64_t seed, uint64_t first,
+hipError_t random_on_stream(ElementType type, void *dest, size_t n, uint64_t seed, uint64_t first,
                             hipStream_t stream) {
   return by_type(type, [=](auto of) {
     using T = typename decltype(of)::type;

@@ -13,10 +13,10 @@ namespace shmem::kernels {
 hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipStream_t stream);
 // Element i becomes first + i * step, both given by their bits. Types are those of numbers that C++
 // has; signs do not matter.
-hipError_t iota_on_stream(Type type, void *dest, uint64_t first, uint64_t step, size_t n,
+hipError_t iota_on_stream(ElementType type, void *dest, uint64_t first, uint64_t step, size_t n,
                           hipStream_t stream);
 // Element i becomes number first + i of the sequence of seed.
-hipError_t random_on_stream(Type type, void *dest, size_t n, uint64_t seed, uint64_t first,
+hipError_t random_on_stream(ElementType type, void *dest, size_t n, uint64_t seed, uint64_t first,
                             hipStream_t stream);
 
 } // namespace shmem::kernels

@@ -43,7 +43,7 @@ hipError_t batch_on_stream(device::DeferredStores *batch, unsigned n, hipStream_
 struct Call {
   device::Team team;
   unsigned id;
-  Algorithm algorithm;
+  CollectiveAlgorithm algorithm;
   unsigned blocks, threads;
   hipStream_t stream;
   char *dest;
@@ -53,7 +53,7 @@ struct Call {
 // A collective that combines nothing. elements: of an alltoalls; dest's stride is the remote one.
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements);
 // and_, or_ and xor_ are of unsigned types; scans are sums.
-hipError_t reduce(Operator op, Type type, Shape shape, const Call &c);
+hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c);
 // The most workgroups of threads that the device holds at once of any of these kernels.
 hipError_t residents(int device, unsigned threads, unsigned *blocks);
 

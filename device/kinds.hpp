@@ -27,10 +27,10 @@ enum class Remote { dest, source };
   X(c32, Complex<float>)                                                                           \
   X(c64, Complex<double>)
 #define SHMEM_TYPE_(name, T) name,
-enum class Type { SHMEM_TYPES_(SHMEM_TYPE_) };
+enum class ElementType { SHMEM_TYPES_(SHMEM_TYPE_) };
 #undef SHMEM_TYPE_
-#define SHMEM_TYPE_(name, T) Type::name,
-inline constexpr Type types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
+#define SHMEM_TYPE_(name, T) ElementType::name,
+inline constexpr ElementType types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
 #undef SHMEM_TYPE_
 
 // The operators, by their names in routines, and the struct of each in op.hpp.
@@ -67,7 +67,7 @@ inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part.
-enum class Algorithm { lines, direct, phases };
+enum class CollectiveAlgorithm { lines, direct, phases };
 inline constexpr const char *algorithms[] = {"lines", "direct", "phases"};
 
 } // namespace shmem

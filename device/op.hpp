@@ -86,14 +86,14 @@ template <class Op, class T> using Element = typename ElementOf<Op, T>::type;
 // From a type to its name, and back: f is called with a value of the type.
 template <class T> struct TypeOf;
 #define SHMEM_TYPE_(name, T)                                                                       \
-  template <> struct TypeOf<T> { static constexpr Type value = Type::name; };
+  template <> struct TypeOf<T> { static constexpr ElementType value = ElementType::name; };
 SHMEM_TYPES_(SHMEM_TYPE_)
 #undef SHMEM_TYPE_
-template <class T> inline constexpr Type type_of = TypeOf<T>::value;
+template <class T> inline constexpr ElementType type_of = TypeOf<T>::value;
 #define SHMEM_TYPE_(name, T)                                                                       \
-  case Type::name:                                                                                 \
+  case ElementType::name:                                                                          \
     return f(T{});
-template <class F> auto with_type(Type type, F f) {
+template <class F> auto with_type(ElementType type, F f) {
   switch (type) { SHMEM_TYPES_(SHMEM_TYPE_) }
   __builtin_unreachable();
 }

@@ -7,10 +7,10 @@
 
 namespace shmem::random {
 
-struct Block {
+struct PhiloxBlock {
   uint32_t word[4];
 };
-SHMEM_HD_ inline Block philox(Block counter, uint32_t key0, uint32_t key1) {
+SHMEM_HD_ inline PhiloxBlock philox(PhiloxBlock counter, uint32_t key0, uint32_t key1) {
   uint32_t *x = counter.word;
   for (int round = 0; round < 10; round++) {
     const uint64_t a = uint64_t(0xd2511f53) * x[0], b = uint64_t(0xcd9e8d57) * x[2];
@@ -29,7 +29,7 @@ public:
 
   template <class T> SHMEM_HD_ T number(uint64_t i) {
     if constexpr (sizeof(T) == 8) {
-      const Block &b = block(i / 2);
+      const PhiloxBlock &b = block(i / 2);
       const uint32_t low = i % 2 ? b.word[2] : b.word[0], high = i % 2 ? b.word[3] : b.word[1];
       const uint64_t bits = uint64_t(high) << 32 | low;
       if constexpr (std::is_floating_point_v<T>)
@@ -37,7 +37,7 @@ public:
       else
         return T(bits);
     } else {
-      const Block &b = block(i / 4);
+      const PhiloxBlock &b = block(i / 4);
       const uint32_t even = i % 4 / 2 ? b.word[2] : b.word[0];
       const uint32_t odd = i % 4 / 2 ? b.word[3] : b.word[1];
       const uint32_t bits = i % 2 ? odd : even;
@@ -54,7 +54,7 @@ public:
 
 private:
   // A thread makes numbers in a row, of which several are of one block.
-  SHMEM_HD_ const Block &block(uint64_t at) {
+  SHMEM_HD_ const PhiloxBlock &block(uint64_t at) {
     if (!known_ || at != at_) {
       at_ = at, known_ = true;
       block_ = philox({{uint32_t(at), uint32_t(at >> 32), 0, 0}}, uint32_t(seed_),
@@ -65,7 +65,7 @@ private:
 
   uint64_t seed_, at_ = 0;
   bool known_ = false;
-  Block block_{};
+  PhiloxBlock block_{};
 };
 
 } // namespace shmem::random

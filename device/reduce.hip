@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape s
 }
 
 // Calls f with the kernel.
-template <class F> hipError_t with_kernel(Operator op, Type type, F f) {
+template <class F> hipError_t with_kernel(Operator op, ElementType type, F f) {
   return with_type(type, [&](auto element) {
     using T = decltype(element);
     // Additions of integers cost nothing beside the loads, and sums of complex numbers are rare.
@@ -39,7 +39,7 @@ template <class F> hipError_t with_kernel(Operator op, Type type, F f) {
 
 } // namespace
 
-hipError_t reduce(Operator op, Type type, Shape shape, const Call &c) {
+hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c) {
   return with_kernel(op, type, [&](auto *kernel, auto how) {
     return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, shape, how);
   });
@@ -49,7 +49,7 @@ hipError_t residents(int device, unsigned threads, unsigned *blocks) {
   int units = 0;
   hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
   int least = 1 << 30;
-  for (Type type : types) {
+  for (ElementType type : types) {
     if (error) break;
     error = with_kernel(Operator::sum, type, [&](auto *kernel, auto) {
       int each = 0;

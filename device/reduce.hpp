@@ -131,7 +131,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   // Asked anew each time, or a pair of scalar registers holds each answer until the end.
   const auto scatter = [&] { return anew(scope, r.shape) == Shape::scatter; };
   // Sources that are not mapped cannot be read.
-  if (s.algorithm == Algorithm::lines || (ring_built && c.t.has_remote)) {
+  if (s.algorithm == CollectiveAlgorithm::lines || (ring_built && c.t.has_remote)) {
     const Extent e = part(r.n, unit, s.index, s.count);
     const char *source = reinterpret_cast<const char *>(r.source);
     char *dest = reinterpret_cast<char *>(r.dest);
@@ -162,7 +162,8 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   // Links carry less when requests for reads go beside writes: 128 MiB on 4 H200s take 638 us, and
   // 605 in two phases (2026-11).
   const auto phases = [&] {
-    return anew(scope, s.algorithm) == Algorithm::phases && anew(scope, r.shape) == Shape::all;
+    return anew(scope, s.algorithm) == CollectiveAlgorithm::phases &&
+           anew(scope, r.shape) == Shape::all;
   };
   const Combiner<T, Op> combiner{c, phases() ? Shape::scatter : r.shape, op};
   const Extent mine = scatter() ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),

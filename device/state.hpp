@@ -138,7 +138,7 @@ inline constexpr unsigned shared_id = 1; // of SHMEM_TEAM_SHARED, where there ar
 // The last words of a kernel that cannot go on, in host memory. The library's watch reads them,
 // prints them and ends the job. The thread that claims State::claimed writes, the others wait.
 struct Report {
-  enum Kind : uint32_t {
+  enum Cause : uint32_t {
     none,
     bad_pe,
     not_symmetric,
@@ -149,7 +149,7 @@ struct Report {
     outside_team,
     no_atomic
   };
-  uint32_t kind; // a Kind; stored last, with release
+  uint32_t kind; // a Cause; stored last, with release
   uint32_t block[3], thread[3];
   int32_t pe;      // that the call was for
   int32_t cmp;     // of a wait: the comparison,
@@ -206,7 +206,7 @@ struct State {
   const Team *teams;   // by id, in device memory
   uint64_t *arrived;   // [max_teams][n]: member i of a team writes its epoch at each peer's [id][i]
   uint64_t *epoch;     // [max_teams]: the last epoch that this PE began
-  Report *report;      // NULL while nothing is to be told, see fill in lib/gpu_publish.cpp
+  Report *report;      // NULL while nothing is to be told, see fill in lib/gpu/publish.cpp
   uint32_t *claimed;   // in device memory, because PCIe may not take an exchange
   uint64_t wait_limit; // ticks of arch::clock, 0 for none
   Channels channels;

@@ -62,7 +62,7 @@ extern "C" void shmemx_traced_remove(shmem::trace::Traced *module);
 #else
 #define SHMEM_MARK_(id) ::shmem::trace::mark(id)
 #define SHMEM_TRACED_(scope, routine, bytes, pe)                                                   \
-  const ::shmem::trace::Call<scope> traced_(routine, bytes, pe);
+  const ::shmem::trace::TracedCall<scope> traced_(routine, bytes, pe);
 #include "scope.hpp"
 #include <hip/hip_runtime.h>
 
@@ -89,8 +89,8 @@ SHMEM_D_ void mark(unsigned id) {
 
 // From here to the end of the block a routine runs. One thread of a scope writes the record; of
 // threads that call for themselves each does.
-template <class Scope> class Call {
-  // Ticks: 0.13 ms, or 1.3 of a clock of 100 MHz. See ~Call.
+template <class Scope> class TracedCall {
+  // Ticks: 0.13 ms, or 1.3 of a clock of 100 MHz. See ~TracedCall.
   static constexpr uint64_t long_call = 1 << 17;
   uint64_t begin, at, bytes;
   int pe;
@@ -99,10 +99,10 @@ template <class Scope> class Call {
 public:
   // The place is taken here, because the routine's own work covers what the atomic takes: of 2 H100s p
   // + wait_until, two events, take 0.94 us in place of 0.89, and 1.22 before (2026-11-25).
-  SHMEM_D_ Call(unsigned routine, uint64_t bytes, int pe)
+  SHMEM_D_ TracedCall(unsigned routine, uint64_t bytes, int pe)
       : begin(records.first && !Scope{}.rank() ? arch::clock() : 0),
         at(begin ? arch::take_alone(records.taken) : 0), bytes(bytes), pe(pe), routine(routine) {}
-  SHMEM_D_ ~Call() {
+  SHMEM_D_ ~TracedCall() {
     if (!begin) return;
     const uint64_t took = arch::clock() - begin;
     // While a long call ran, others may have come round the ring to its place.
@@ -111,18 +111,18 @@ public:
         arch::load<Order::relaxed, Range::device>(records.taken) - at > records.room() / 2;
     put(again ? arch::take_alone(records.taken) : at, begin, took, bytes, pe, routine, again);
   }
-  Call(const Call &) = delete;
-  Call &operator=(const Call &) = delete;
+  TracedCall(const TracedCall &) = delete;
+  TracedCall &operator=(const TracedCall &) = delete;
 };
 
 namespace {
 __global__ void store_clock(uint64_t *result) {
   arch::store(result, arch::clock());
 }
-struct Registrar {
+struct TraceRegistrar {
   Traced module;
-  Registrar() : module{show, clock} { shmemx_traced_add(&module); }
-  ~Registrar() { shmemx_traced_remove(&module); }
+  TraceRegistrar() : module{show, clock} { shmemx_traced_add(&module); }
+  ~TraceRegistrar() { shmemx_traced_remove(&module); }
   static int show(const Records *r) {
     return int(hipMemcpyToSymbol(HIP_SYMBOL(records), r, sizeof *r, 0, hipMemcpyHostToDevice));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
-#include "buffer.hpp"
-#include "gpu.hpp"
-#include "heap.hpp"
+#include "memory/buffer.hpp"
+#include "memory/heap.hpp"
 #include "signal.hpp"
+#include <algorithm>
 
 namespace shmem {
 
@@ -18,15 +18,12 @@ namespace {
 [[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
   if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
   // A mistake that is easily made: the address is right, but of another PE.
-  int pe = gpu::owner(p);
-  for (int i = 0; i < self.n_local && pe < 0; i++)
-    if (self.heap.has(reinterpret_cast<const void *>(uintptr_t(p) - self.heap.delta[i])))
-      pe = self.pe_of(i);
-  if (pe >= 0)
+  const int local = std::max(holder(self.device, p), holder(self.heap, p));
+  if (local >= 0)
     fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "
           "(shmem_ptr): pass this PE's own "
           "address of the object, and the PE's number",
-          fn, arg, p, pe);
+          fn, arg, p, self.pe_of(local));
   fatal("%s: %s = %p: not a symmetric address: it is neither from shmem_malloc, nor a global or "
         "static variable of the program, nor in a registered buffer",
         fn, arg, p);
@@ -67,13 +64,10 @@ void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
   if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }
 
-namespace {
-std::optional<void *> in(const Region &r, const void *p, int pe) {
+static std::optional<void *> in(const Region &r, const void *p, int pe) {
   const int local = local_of(pe);
-  if (local < 0) return std::nullopt;
-  return reinterpret_cast<void *>(uintptr_t(p) + r.delta[local]);
+  return local < 0 ? std::nullopt : std::optional(r.at(p, local));
 }
-} // namespace
 
 void not_mapped(const char *fn, int pe) {
   fatal("%s: PE %d is on another node, which this routine does not reach yet", fn, pe);

@@ -8,7 +8,7 @@
 // threads, which would share that one core: OpenMP counts the cores before main. Threads that the
 // library has started by now keep all cores.
 #include "bind.hpp"
-#include "gpu.hpp"
+#include "gpu/heap.hpp"
 #include "log.hpp"
 #include "state.hpp"
 #include <cerrno>

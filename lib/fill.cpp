@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fill.hpp"
 #include "../device/fill.hpp"
-#include "gpu_hip.hpp"
+#include "gpu/hip.hpp"
 
 namespace shmem::stream {
 
@@ -25,13 +25,13 @@ void fill(const char *fn, void *dest, uint64_t bits, size_t unit, size_t n, Stre
   OnDevice on;
   MUST(kernels::fill_on_stream(dest, bits, unit, n, s), "%s: %zu elements", fn, n);
 }
-void iota(const char *fn, Type type, void *dest, uint64_t first, uint64_t step, size_t unit,
+void iota(const char *fn, ElementType type, void *dest, uint64_t first, uint64_t step, size_t unit,
           size_t n, Stream s) {
   if (!check_dest(fn, dest, unit, n)) return;
   OnDevice on;
   MUST(kernels::iota_on_stream(type, dest, first, step, n, s), "%s: %zu elements", fn, n);
 }
-void random(const char *fn, Type type, void *dest, size_t unit, size_t n, uint64_t seed,
+void random(const char *fn, ElementType type, void *dest, size_t unit, size_t n, uint64_t seed,
             uint64_t first, Stream s) {
   if (!check_dest(fn, dest, unit, n)) return;
   OnDevice on;

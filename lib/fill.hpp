@@ -8,9 +8,9 @@ namespace shmem {
 namespace stream {
 
 void fill(const char *fn, void *dest, uint64_t bits, size_t unit, size_t n, Stream stream);
-void iota(const char *fn, Type type, void *dest, uint64_t first, uint64_t step, size_t unit,
+void iota(const char *fn, ElementType type, void *dest, uint64_t first, uint64_t step, size_t unit,
           size_t n, Stream stream);
-void random(const char *fn, Type type, void *dest, size_t unit, size_t n, uint64_t seed,
+void random(const char *fn, ElementType type, void *dest, size_t unit, size_t n, uint64_t seed,
             uint64_t first, Stream stream);
 int broadcast_value(const char *fn, shmem_team_t team, void *dest, uint64_t bits, size_t unit,
                     size_t n, int root, Stream stream);

@@ -5,7 +5,7 @@
 // has, over its members.
 #pragma once
 #include "address.hpp"
-#include "buffer.hpp"
+#include "memory/buffer.hpp"
 #include "order.hpp"
 #include "sync.hpp"
 
@@ -30,7 +30,7 @@ inline Home home(const char *fn, long *lock) {
   int pe = 0;
   if (r) {
     const uintptr_t place = (uintptr_t(lock) - r->base) / sizeof(long);
-    const Team *const team = buffer::team_of(*r);
+    const Team *const team = r->team;
     pe = team ? team->pe(int(place % unsigned(team->n))) : int(place % unsigned(self.n));
   }
   if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};

@@ -6,12 +6,16 @@
 // with_object chooses between them, once. A routine is then one line for all three.
 #pragma once
 #include "copy.hpp"
-#include "gpu.hpp"
+#include "gpu/copy.hpp"
+#include "gpu/heap.hpp"
+#include "gpu/ring.hpp"
 #include "net.hpp"
 #include "sync.hpp"
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace shmem {
 
@@ -30,7 +34,7 @@ namespace shmem {
 
 // Memory that only the GPU should read and write.
 template <class... P> bool out_of_reach(const P *...p) {
-  return gpu::device_only(p...);
+  return gpu::is_device_only(p...);
 }
 
 template <class T> class MappedObject {

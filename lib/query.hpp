@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "address.hpp"
-#include "buffer.hpp"
+#include "memory/buffer.hpp"
 #include <cstring>
 
 namespace shmem::api {
@@ -23,8 +23,7 @@ inline void *ptr(const char *fn, const void *dest, int pe) {
   if (unsigned(pe) >= unsigned(self.n)) return nullptr;
   const Region *r = region(dest);
   const int local = local_of(pe);
-  if (!r || local < 0 || !buffer::is_at(*r, pe)) return nullptr;
-  return reinterpret_cast<void *>(uintptr_t(dest) + r->delta[local]);
+  return r && local >= 0 && buffer::is_at(*r, pe) ? r->at(dest, local) : nullptr;
 }
 inline void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe) {
   const Team *t = find_team(team);

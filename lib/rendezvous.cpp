@@ -27,8 +27,8 @@ struct Hello {
   uint64_t magic;
   int local, pid;
 };
-struct Answer {
-  enum What : int { welcome, not_this_user, other_version, taken } what;
+struct Verdict {
+  enum Result : int { welcome, not_this_user, other_version, taken } what;
   int number; // the user, or the process that has this PE's place
   char text[112];
 };
@@ -40,7 +40,7 @@ constexpr int strangers = 16; // connections without a hello at a time
 struct Door {
   int n, listener = -1, stop = -1;
   pthread_t thread;
-  Answer answer{};
+  Verdict answer{};
   size_t bytes;
   int fds[shared];
   std::unique_ptr<std::atomic<int>[]> pid; // of PEs that have come
@@ -65,8 +65,8 @@ socklen_t name_of(const bootstrap::Place &place, sockaddr_un *name) {
   return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + size_t(n));
 }
 
-void refuse(int fd, Answer::What what, int number) {
-  const Answer a{what, number, {}};
+void refuse(int fd, Verdict::Result what, int number) {
+  const Verdict a{what, number, {}};
   send(fd, &a, sizeof a, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -93,7 +93,7 @@ void admit() {
   int waiting = 0;
   for (int i = 0; i < door.connections; i++) waiting += door.local[i] < 0;
   if (theirs.uid != getuid() && theirs.uid != geteuid()) {
-    refuse(fd, Answer::not_this_user, int(getuid()));
+    refuse(fd, Verdict::not_this_user, int(getuid()));
     close(fd);
   } else if (waiting == strangers) {
     close(fd);
@@ -129,7 +129,7 @@ void greet(int i) {
   }();
   const int taken = local < 0 ? 0 : door.pid[local].load();
   if (local < 0 || taken) {
-    refuse(fd, taken ? Answer::taken : Answer::other_version, taken);
+    refuse(fd, taken ? Verdict::taken : Verdict::other_version, taken);
     for (int f : fds)
       if (f >= 0) close(f);
     return forget(i);
@@ -231,7 +231,7 @@ bool follow(const bootstrap::Place &place, void *welcome, size_t bytes, int *fds
   }
   pollfd p{leader, POLLIN, 0};
   if (poll(&p, 1, 500) <= 0) return false;
-  Answer answer{};
+  Verdict answer{};
   int got[most_passed];
   const ssize_t length_got = receive_descriptors(leader, &answer, sizeof answer, got);
   if (length_got <= 0) { // that leader is gone; perhaps a next one comes
@@ -240,14 +240,14 @@ bool follow(const bootstrap::Place &place, void *welcome, size_t bytes, int *fds
     usleep(1000);
     return false;
   }
-  if (answer.what == Answer::not_this_user)
+  if (answer.what == Verdict::not_this_user)
     fatal("shmem_init: the node's first PE runs as user %d, this one as user %d: the PEs of a node "
           "must run as one user",
           answer.number, int(getuid()));
-  if (answer.what == Answer::taken)
+  if (answer.what == Verdict::taken)
     fatal("shmem_init: process %d is PE %d of this job already: a PE started two programs at once",
           answer.number, place.me);
-  if (answer.what != Answer::welcome || length_got != sizeof answer)
+  if (answer.what != Verdict::welcome || length_got != sizeof answer)
     fatal("shmem_init: the node's first PE runs another version of this library");
   for (int i = 0; i < shared; i++)
     if ((fds[i] = got[i]) < 0)

@@ -4,6 +4,6 @@
 namespace shmem {
 
 State self;
-ptrdiff_t heap_delta[max_pes];
+uintptr_t heap_delta[max_pes];
 
 } // namespace shmem

@@ -35,12 +35,23 @@ struct Span {
   bool has(const void *p) const { return uintptr_t(p) - base < size; }
 };
 
-// A symmetric region: what is in the span here is the same object of PE pe delta[pe] further.
+struct Team;
+
+// A symmetric region: what is in the span here is the same object of the i-th PE of this node delta[i]
+// further. All deltas of the library and of kernels are unsigned, and sums with them wrap.
 struct Region : Span {
-  const ptrdiff_t *delta;
+  const uintptr_t *delta;
+  // Of a buffer:
+  const Team *team = nullptr; // the PEs that have it; null: all
+  const uintptr_t *row =
+      nullptr; // in device memory: the deltas to all PEs, tagged, as kernels have them
+  int index = -1;
   using Span::has;
   bool has(const void *p, size_t bytes) const {
     return has(p) && bytes <= size - (uintptr_t(p) - base);
+  }
+  void *at(const void *p, int local) const {
+    return reinterpret_cast<void *>(uintptr_t(p) + delta[local]);
   }
 };
 
@@ -74,7 +85,7 @@ struct alignas(line) Arrival {
 // and then (tell_done in coll.cpp).
 struct alignas(line) Outbox {
   std::atomic<uint64_t> done; // this member looks at no broadcast up to this one any more
-  struct alignas(line) Flag {
+  struct alignas(line) CastFlag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
   } flags[64];
@@ -124,8 +135,6 @@ inline int member(int pe, int start, int stride, int n) {
   return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
 }
 
-struct Team;
-
 // A communication context. On mapped PEs there is nothing to it but its team.
 struct Context {
   Team *team;
@@ -158,52 +167,61 @@ struct Team {
 };
 
 struct State {
-  // The hot line. fast and word are the default heap while plain access to it is allowed, fast for
-  // transfers, word for one element and atomics, see choose_spans. They are empty before init,
-  // after finalize and under SHMEM_CHECK, when every access takes the slow path, which checks.
+  // Hot: the data path reads it. fast and word are the default heap while plain access to it is
+  // allowed, fast for transfers, word for one element and atomics, see choose_spans. They are empty
+  // before init, after finalize and under SHMEM_CHECK, when every access takes the slow path, which
+  // checks.
   alignas(64) Span fast;
   Span word;
   int near, first;         // the data path finds PEs first to first + near - 1 in heap_delta
   std::atomic<int> spins;  // polls before a waiter yields, see sync.cpp
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
-  int n, me;
-  // The i-th PE of this node is PE node_first + i * node_stride of the world; this one is the
-  // `local`-th of n_local. Slots, shares and deltas have these numbers.
-  int local, n_local, node_first, node_stride;
-  // careful: check, or far, or PEs on other nodes.
-  bool careful, check, ready, oversubscribed;
+
+  // Place in the job. The i-th PE of this node is PE node_first + i * node_stride of the world; this
+  // one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
+  int n, me, local, n_local, node_first, node_stride;
   Job *job;
   Slot *slots;
-  Team *world;
+  Team *world, *shared;
   std::byte *shares;   // of the teams, see team.hpp
   void *address_table; // see net.hpp
 
+  // Policy.
   size_t stream_bytes; // from this size on, copies bypass the caches; 0: copy_stream sees them all
+  bool careful;        // check, or device_only, or PEs on other nodes
+  bool check, ready, oversubscribed;
+  bool device_only; // a block of device memory is in use that the CPU reaches slowly or not at all
+  bool device_main; // shmem_malloc takes from the device heap
+  Env env;
+
+  // Regions.
   Region heap, data;
-  // What is freed behind so many bytes of a heap goes back to the system.
-  size_t heap_kept, device_kept;
   Region device; // the heap on the GPU; of size 0 where there is none
   Region flags;  // of kernels, beside it; has no delta: only kernels and the network go there
-  // A block of it is in use, and the GPU has to do there what the CPU would do slowly or not at
-  // all.
-  bool far;
-  bool device_main; // shmem_malloc takes from it
-  Team *shared;
-  Env env;
-  int inits, thread_level;
+  size_t heap_kept, device_kept; // what is freed behind so many bytes goes back to the system
   // The segment's extent, and where in it the PEs' parts start and how far apart they lie.
-  size_t job_bytes;
-  size_t part_start, part_bytes;
+  size_t job_bytes, part_start, part_bytes;
+
+  // Process.
+  int inits, thread_level;
   int segment_fd, pipe_read, pipe_write;
   int pid;
   bool exiting; // this process runs its exit handlers
+
   bool one_node() const { return !net::built || n == n_local; }
   int pe_of(int local) const { return node_first + local * node_stride; }
   bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }
 };
 
 extern State self;
+
+// The number on this node of the PE whose part of r has p, as mapped here, or -1.
+inline int holder(const Region &r, const void *p) {
+  for (int i = 0; r.size && i < self.n_local; i++)
+    if (uintptr_t(p) - r.base - r.delta[i] < r.size) return i;
+  return -1;
+}
 
 // PE pe's number on this node, or -1 where it is on another.
 inline int local_of(int pe) {
@@ -217,6 +235,9 @@ inline int local_of(int pe) {
 // The deltas of the default heap again, where the data path finds them with one load less than
 // through a pointer. Only what the job has of it is ever touched.
 inline constexpr int max_pes = 1 << 20;
-extern ptrdiff_t heap_delta[max_pes];
+extern uintptr_t heap_delta[max_pes];
+
+// Fills fast, word, careful and their like from what heaps there are and are in use.
+void choose_spans();
 
 } // namespace shmem

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
-#include "buffer.hpp"
-#include "gpu_hip.hpp"
+#include "gpu/heap.hpp"
+#include "gpu/hip.hpp"
+#include "gpu/ring.hpp"
+#include "gpu/teams.hpp"
+#include "memory/buffer.hpp"
 #include "rma.hpp"
 #include "signal.hpp"
 #include "tune.hpp"
@@ -47,7 +50,7 @@ void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_
                    const void *source, size_t source_bytes, size_t align, bool in_place) {
   const auto check = [&](const char *arg, const void *p, size_t bytes) {
     const Region *r = check_object(fn, arg, p, bytes, 1);
-    const Team *has = r ? buffer::team_of(*r) : nullptr;
+    const Team *has = r ? r->team : nullptr;
     for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
   };
   check("dest", dest, dest_bytes);
@@ -63,8 +66,7 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   const Region *r = check_object(fn, arg, p, bytes, align);
   if (r) buffer::check_at(fn, arg, p, *r, pe);
   const int local = local_of(pe);
-  if (local < 0) return nullptr;
-  return reinterpret_cast<T *>(uintptr_t(p) + (r ? uintptr_t(r->delta[local]) : 0));
+  return local < 0 ? nullptr : r ? static_cast<T *>(r->at(p, local)) : p;
 }
 
 // Runs launch(0), a kernel for a PE that is not mapped, unless `mapped` is set. The parameter keeps
@@ -125,7 +127,7 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
   // Of members that are not mapped no source can be read; and only some channels have lines.
   const bool lines = c->team.has_remote && what <= Collective::scan;
-  c->algorithm = lines ? Algorithm::lines : choice.algorithm;
+  c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
   c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
 }
@@ -255,8 +257,8 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
   return 0;
 }
 
-int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
-           const void *source, size_t n, size_t unit, size_t align, Stream s) {
+int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
+           void *dest, const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, n, s);
   check_objects(fn, *t, dest, n * unit, source,

@@ -33,8 +33,8 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
          size_t bytes, size_t align, int root, Stream stream);
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream stream);
-int reduce(const char *fn, Operator op, Type type, Shape shape, shmem_team_t team, void *dest,
-           const void *source, size_t n, size_t unit, size_t align, Stream stream);
+int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
+           void *dest, const void *source, size_t n, size_t unit, size_t align, Stream stream);
 
 template <class T> uint64_t bits(T v) {
   uint64_t word = 0;

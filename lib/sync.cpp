@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sync.hpp"
-#include "buffer.hpp"
-#include "gpu.hpp"
+#include "gpu/heap.hpp"
 #include "log.hpp"
+#include "memory/buffer.hpp"
 #include "net.hpp"
 #include <algorithm>
 #include <climits>
@@ -45,7 +45,7 @@ uint64_t name(Location where) {
   // Blocks of device memory come behind the segment, each PE's at its place.
   if (int pe = gpu::owner(where.p); pe >= 0)
     at = uintptr_t(self.job) + self.job_bytes + size_t(pe) * self.device.size +
-         (at - self.device.base - uintptr_t(self.device.delta[local_of(pe)]));
+         (at - self.device.base - self.device.delta[local_of(pe)]);
   if (const uint64_t named = buffer::name(where.p)) return named << 1 | !where.own;
   return (at - uintptr_t(self.job)) << 1 | !where.own;
 }

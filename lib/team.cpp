@@ -2,7 +2,7 @@
 #include "team.hpp"
 #include "address.hpp"
 #include "coll/nodes.hpp"
-#include "gpu.hpp"
+#include "gpu/teams.hpp"
 #include "log.hpp"
 #include "order.hpp"
 #include <algorithm>
@@ -264,7 +264,7 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   uint32_t generation = 0;
   bool ok = true;
   // A leader shows its share's number and generation; a PE that leads no child, no number.
-  struct Shown {
+  struct ShownChild {
     bool leads;
     int id;
     uint32_t generation;
@@ -272,7 +272,7 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
   std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
   if (self.device.size && parent.on_nodes()) numbers.resize(size_t(net::nodes()));
-  exchange_value(parent, shown, [&](int i, const Shown &theirs) {
+  exchange_value(parent, shown, [&](int i, const ShownChild &theirs) {
     if (!theirs.leads) return;
     ok &= theirs.id >= 0;
     if (i == leader) id = theirs.id;

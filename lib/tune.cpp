@@ -27,10 +27,12 @@ struct Table {
   std::vector<Row<Choice>> streams;
   std::vector<Row<Between>> nodes;
 };
-std::mutex mutex; // guards the table; a change while collectives run is for tests and shmem_tune
-Table table;
-char arch[64];
-unsigned most, most_lines; // workgroups
+struct {
+  std::mutex mutex; // guards the table; a change while collectives run is for tests and shmem_tune
+  Table table;
+  char arch[64];
+  unsigned most, most_lines; // workgroups
+} tuning;
 
 // Which of some names, or none.
 template <class Kind, size_t n>
@@ -60,19 +62,19 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
     if (what && what != Collective::broadcast && what != Collective::reduce &&
         what != Collective::scan)
       return "between nodes only broadcast, reduce and scan have algorithms";
-    const auto way = find<Way>(name, ways);
+    const auto way = find<Route>(name, ways);
     if (!way) return "expected the algorithm \"tree\" or \"chain\"";
     if (pes < 1 || blocks < 1024 || blocks > 1l << 30 || threads < 2 || threads > 64)
       return "expected nodes from 1, segments from 1024 bytes to 1 GiB, in flight from 2 to 64";
     to->nodes.push_back({what, most_pes, bytes, {*way, size_t(blocks), unsigned(threads)}});
     return nullptr;
   }
-  const auto algorithm = find<Algorithm>(name, algorithms);
+  const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
   if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
   if (pes < 1 || blocks < 1 || blocks > long(device::max_channels) || threads < 1 ||
       threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
-  if (strcmp(gpu, "*") == 0 || strncmp(gpu, arch, strlen(gpu)) == 0)
+  if (strcmp(gpu, "*") == 0 || strncmp(gpu, tuning.arch, strlen(gpu)) == 0)
     to->streams.push_back(
         {what, most_pes, bytes, {*algorithm, unsigned(blocks), unsigned(threads)}});
   return nullptr;
@@ -110,11 +112,11 @@ void add_built_in(Table *to) {
 } // namespace
 
 void open(const char *name, unsigned most_blocks, unsigned lines) {
-  std::lock_guard guard(mutex);
-  snprintf(arch, sizeof arch, "%s", name);
-  most = std::max(most_blocks, 1u);
-  most_lines = std::min(most, lines);
-  table = {};
+  std::lock_guard guard(tuning.mutex);
+  snprintf(tuning.arch, sizeof tuning.arch, "%s", name);
+  tuning.most = std::max(most_blocks, 1u);
+  tuning.most_lines = std::min(tuning.most, lines);
+  tuning.table = {};
   const char *path = self.env.tune_file;
   if (path && *path) {
     FILE *f = fopen(path, "re");
@@ -124,21 +126,21 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
     fclose(f);
     text.push_back('\0');
     int line = 0;
-    if (const char *wrong = parse(text.data(), &table, &line))
+    if (const char *wrong = parse(text.data(), &tuning.table, &line))
       fatal_team(self.node_first, "SHMEM_TUNE_FILE = \"%s\": line %d: %s", path, line, wrong);
   }
-  add_built_in(&table);
+  add_built_in(&tuning.table);
 }
 
 Choice choose(Collective what, int pes, size_t bytes) {
-  std::lock_guard guard(mutex);
-  const Choice *const found = first(table.streams, what, pes, bytes);
-  if (!found) return {Algorithm::direct, 1, device::max_wave};
+  std::lock_guard guard(tuning.mutex);
+  const Choice *const found = first(tuning.table.streams, what, pes, bytes);
+  if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
   // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
   // have lines for 8, wrote into the next team's part (2026-11-21).
-  const bool by_lines = c.algorithm == Algorithm::lines || what == Collective::collect;
-  c.blocks = std::min(c.blocks, by_lines ? most_lines : most);
+  const bool by_lines = c.algorithm == CollectiveAlgorithm::lines || what == Collective::collect;
+  c.blocks = std::min(c.blocks, by_lines ? tuning.most_lines : tuning.most);
   // No more than there are packs of 16 bytes; whole waves.
   const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
   const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
@@ -151,8 +153,8 @@ Choice choose(Collective what, int pes, size_t bytes) {
 
 // The last row of the built-in table takes all.
 Between choose_between(Collective what, int nodes, size_t bytes) {
-  std::lock_guard guard(mutex);
-  return *first(table.nodes, what, nodes, bytes);
+  std::lock_guard guard(tuning.mutex);
+  return *first(tuning.table.nodes, what, nodes, bytes);
 }
 
 } // namespace shmem::tune
@@ -161,9 +163,9 @@ extern "C" [[gnu::visibility("default")]] int shmemx_tune(const char *text) {
   using namespace shmem::tune;
   Table next;
   int line = 0;
-  std::lock_guard guard(mutex);
+  std::lock_guard guard(tuning.mutex);
   if (text && parse(text, &next, &line)) return 1;
   add_built_in(&next);
-  table = std::move(next);
+  tuning.table = std::move(next);
   return 0;
 }

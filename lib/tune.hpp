@@ -7,7 +7,7 @@
 namespace shmem::tune {
 
 struct Choice {
-  Algorithm algorithm;
+  CollectiveAlgorithm algorithm;
   unsigned blocks, threads;
 };
 // bytes: what one member gives one other, or the size of the array that is reduced. The same on all
@@ -16,9 +16,9 @@ Choice choose(Collective what, int pes, size_t bytes);
 
 // tree: in log2 steps, and of a reduction everybody is told all that is to be combined. chain: along
 // the nodes, a step each. In segments of so many bytes, of which so many have a buffer.
-enum class Way { tree, chain };
+enum class Route { tree, chain };
 struct Between {
-  Way way;
+  Route way;
   size_t segment;
   unsigned in_flight;
 };

@@ -41,16 +41,16 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
 }
 // Where c_delta of the running call comes from, if not NULL: of member i from at[i * step].
 struct Deltas {
-  const ptrdiff_t *at;
+  const uintptr_t *at;
   ptrdiff_t step;
 };
 template <int = 0>
 __global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
   const int i = int(arch::thread().x);
   if (c.at && i < members.n)
-    members.own->c_delta[i] =
-        arch::keeps_peers ? arch::load_global(c.at + i * c.step) & ~ptrdiff_t(device::coarse)
-                          : arch::load_global(c.at + i * c.step);
+    members.own->c_delta[i] = arch::keeps_peers
+                                  ? arch::load_global(c.at + i * c.step) & ~device::coarse
+                                  : arch::load_global(c.at + i * c.step);
   meet_members(members, first, second, over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
@@ -95,7 +95,7 @@ template <int = 0> __global__ void put_rows(Rows rows, int pe) {
 // do it, which take no compute unit from the product beside them and wait for no peer; or the host.
 // delta: of the buffer that they go to, by PE; NULL for the heap.
 inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
-                               const ptrdiff_t *delta, int first, int count, hipStream_t stream) {
+                               const uintptr_t *delta, int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
@@ -106,7 +106,8 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
         error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }
-    char *to = rows.to + (delta ? delta[copies.pe[i]] & ~ptrdiff_t(device::tags) : copies.delta[i]);
+    const uintptr_t further = delta ? delta[copies.pe[i]] & ~device::tags : copies.delta[i];
+    char *to = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(rows.to) + further);
     error =
         gaps ? runtime::copy_2d(to, rows.pitch, rows.from, rows.ld, rows.bytes, rows.n,
                                 copies.stream)

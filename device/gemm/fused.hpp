@@ -37,7 +37,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
       order.rows = order.m;
       order.shards = 0;
     }
-    const Work work = work_of<Core>(call, order.rows, units);
+    const TileWork work = work_of<Core>(call, order.rows, units);
     const size_t tiles = work.tiles * (order.shards ? order.shards : 1);
     if (tiles > size_t(1) << 31) return hipErrorInvalidValue; // they are counted in 32 bits
     order.high = Core::tile_m;
@@ -91,7 +91,7 @@ Store<Finish> plain_store(void *c, size_t ld, const Matmul &call, const Finish &
 }
 
 // A call of one member.
-template <class T, class Finish> struct Call {
+template <class T, class Finish> struct FusedCall {
   const Members &members;
   const Copies &copies;
   const Matmul &whole;
@@ -101,8 +101,8 @@ template <class T, class Finish> struct Call {
   unsigned units, rows, first, own; // of a GPU; of a shard; of the member's one
   int n, me;
 
-  Call(const Workspace &w, const Matmul &whole, const Finish &finish, bool finishes,
-       hipStream_t stream, unsigned units)
+  FusedCall(const Workspace &w, const Matmul &whole, const Finish &finish, bool finishes,
+            hipStream_t stream, unsigned units)
       : members(w.members), copies(w.copies), whole(whole), finish(finish), finishes(finishes),
         stream(stream), units(units), n(w.members.n), me(w.members.me) {
     const Shard mine = shard_of(whole.m, n, me);
@@ -313,7 +313,7 @@ hipError_t launch_matmul(const Workspace *w, const Matmul &whole, const Finish &
   }
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
-  const Call<T, Finish> call(*w, whole, finish, finishes, stream, units);
+  const FusedCall<T, Finish> call(*w, whole, finish, finishes, stream, units);
   switch (w->op) {
   case Fused::reduce_scatter:
   case Fused::all_reduce:

@@ -53,7 +53,7 @@ struct Matmul {
   Algorithm algorithm = Algorithm::best; // of products of several PEs
   bool small_tiles = false;              // so that the first ones end early
   // Of the buffer that C lies in, from there to each PE's: for kernels and for the host; or NULL.
-  const ptrdiff_t *c_row = nullptr, *c_delta = nullptr;
+  const uintptr_t *c_row = nullptr, *c_delta = nullptr;
   Links links = {};
 };
 
@@ -92,10 +92,9 @@ struct Signals {
   Flags gathered; // so is all that follows the reduction
   Flags consumed; // it has no more use for what this PE sent
   alignas(device::line) uint64_t epoch; // of the last call that has ended here
-  ptrdiff_t delta[max_members];         // from an object here to that of member i, if it is mapped
-  ptrdiff_t
-      c_delta[max_members]; // the same for what the running call's C lies in: it may be a buffer
-  int pe[max_members];      // the PE that is member i
+  uintptr_t delta[max_members];         // from an object here to that of member i, if it is mapped
+  uintptr_t c_delta[max_members]; // the same for the region of the running call's C, maybe a buffer
+  int pe[max_members];            // the PE that is member i
   // Of the running call, written by this PE alone; zero again at its end.
   struct {
     alignas(device::line) unsigned begun;  // workgroups that multiply
@@ -114,7 +113,7 @@ struct Members {
 struct Copies {
   hipStream_t stream;
   hipEvent_t begin, end;
-  ptrdiff_t delta[max_members]; // as those of Signals
+  uintptr_t delta[max_members]; // as those of Signals
   unsigned remote;              // the members that are not mapped, one bit each
   int pe[max_members];
 };

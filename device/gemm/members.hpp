@@ -12,9 +12,8 @@ namespace shmem::gemm {
 SHMEM_D_ uint64_t epoch_of(const Members &members) {
   return arch::load_global(&members.own->epoch) + 1;
 }
-template <class T> SHMEM_D_ T *at(const ptrdiff_t (&delta)[max_members], T *here, int i) {
-  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
-                               uintptr_t(arch::load_global(&delta[i])));
+template <class T> SHMEM_D_ T *at(const uintptr_t (&delta)[max_members], T *here, int i) {
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) + arch::load_global(&delta[i]));
 }
 // What is on the heap, as all is that a workspace has; and what is in the running call's C.
 template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {

@@ -68,18 +68,18 @@ inline Pool pool_for(size_t tiles, size_t room, double tile_us, double bytes, co
 
 // The tiles of m rows, the workgroups that a GPU of so many compute units has room for, and how
 // long a tile takes.
-struct Work {
+struct TileWork {
   size_t tiles, room;
   double tile_us;
   size_t rounds(size_t times = 1) const { return (tiles * times + room - 1) / room; }
 };
-template <class Core> Work work_of(const Matmul &call, size_t m, unsigned units) {
+template <class Core> TileWork work_of(const Matmul &call, size_t m, unsigned units) {
   return {(m + Core::tile_m - 1) / Core::tile_m * ((call.n + Core::tile_n - 1) / Core::tile_n),
           std::min(units * Core::resident, max_workers),
           2.0 * Core::tile_m * Core::tile_n * double(call.k) / Core::speed};
 }
 // With the core that is best for the call.
-template <class T> hipError_t work_for(const Matmul &call, size_t m, Work *work) {
+template <class T> hipError_t work_for(const Matmul &call, size_t m, TileWork *work) {
   unsigned units;
   if (hipError_t error = compute_units(&units)) return error;
   return choose(matrices<T>(call, m), [&](auto core, const auto &) {
@@ -93,7 +93,7 @@ template <class T> hipError_t work_for(const Matmul &call, size_t m, Work *work)
 // 8192 x 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
 template <class T>
 hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
-  Work work;
+  TileWork work;
   if (hipError_t error = work_for<T>(call, rows, &work)) return error;
   *well = (work.rounds() + work.rounds(shards - 1) - work.rounds(shards)) * 4 <= work.rounds();
   return hipSuccess;
@@ -101,7 +101,7 @@ hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool 
 
 // The time of a product whose tiles its pool sends.
 template <class T> hipError_t pooled(const Matmul &call, unsigned rows, double bytes, double *us) {
-  Work work;
+  TileWork work;
   if (hipError_t error = work_for<T>(call, rows, &work)) return error;
   *us = pool_for(work.tiles, work.room, work.tile_us, bytes, call.links).us;
   return hipSuccess;
@@ -114,7 +114,7 @@ hipError_t copies_well(const Matmul &call, unsigned rows, unsigned shards, doubl
                        bool *well) {
   Matmul one = call;
   one.m = rows;
-  Work all, shard;
+  TileWork all, shard;
   hipError_t error = work_for<T>(call, rows, &all);
   if (!error) error = work_for<T>(one, rows, &shard);
   if (error) return error;

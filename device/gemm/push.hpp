@@ -114,7 +114,7 @@ private:
       for (unsigned r = 0; r < end - first; r++)
         for (unsigned k = 0; k < count; k++)
           device::copy<Remote::dest, 1>(there(k) + r * pitch, s + r * pitch,
-                                        arch::anew(unsigned(bytes)), Lanes{lane, lanes});
+                                        arch::anew(unsigned(bytes)), LaneRange{lane, lanes});
       return;
     }
     using Line = typename arch::WordOf<16>::type;
@@ -144,7 +144,7 @@ private:
       }
     }
   }
-  struct Lanes {
+  struct LaneRange {
     unsigned lane, lanes;
     SHMEM_D_ unsigned rank() const { return lane; }
     SHMEM_D_ unsigned size() const { return lanes; }

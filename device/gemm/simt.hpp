@@ -13,13 +13,13 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   static constexpr double speed = 2e5;
   static_assert(tn % chunk == 0);
   using Operands = Matrices<T>;
-  struct Stage {
+  struct OperandStage {
     float a[bk][bm], b[bk][bn];
   };
 
   template <class Order, class Epilogue>
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
-    auto &[a, b] = arch::workgroup_object<Stage>();
+    auto &[a, b] = arch::workgroup_object<OperandStage>();
     const unsigned me = arch::thread().x, row0 = me / (bn / tn) * tm, col0 = me % (bn / tn) * tn;
     Tiles<Order> tiles(order);
     Tile tile;
@@ -65,8 +65,8 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
   template <class Kernel, class Order, class Epilogue>
   static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
                            const Order &order, const Epilogue &epilogue) {
-    return shmem::launch(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<Stage>, stream, x,
-                         order, epilogue);
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<OperandStage>,
+                         stream, x, order, epilogue);
   }
 };
 

@@ -36,14 +36,14 @@ std::atomic<const char *> asked = "PMIx_Init";
 // A call of PMIx, or several in a row, in a thread of its own, so that this library need not wait for
 // them: some versions wait for themselves for ever (PMIx 5.0.1 in PMIx_Query_info, 2026-11-25), and a
 // launcher may have stopped.
-class Call {
+class TimedCall {
   std::mutex mutex;
   std::condition_variable finished;
   bool done = false;
   std::function<void()> run;
   static void *start(void *p) {
-    const auto call =
-        std::move(*std::unique_ptr<std::shared_ptr<Call>>(static_cast<std::shared_ptr<Call> *>(p)));
+    const auto call = std::move(
+        *std::unique_ptr<std::shared_ptr<TimedCall>>(static_cast<std::shared_ptr<TimedCall> *>(p)));
     inside = true;
     call->run();
     const std::lock_guard guard(call->mutex);
@@ -54,12 +54,12 @@ class Call {
 
 public:
   static thread_local bool inside; // this thread is that of a call
-  static std::shared_ptr<Call> begin(std::function<void()> f) {
-    auto call = std::make_shared<Call>();
+  static std::shared_ptr<TimedCall> begin(std::function<void()> f) {
+    auto call = std::make_shared<TimedCall>();
     call->run = std::move(f);
     pthread_t thread;
     constexpr size_t stack = 2 << 20; // PMIx_Init opens plug-ins and reads the machine's topology
-    if (const int error = start_thread(&thread, start, new std::shared_ptr<Call>(call), stack))
+    if (const int error = start_thread(&thread, start, new std::shared_ptr<TimedCall>(call), stack))
       fatal("a thread for calls of PMIx: %s", strerror(error));
     pthread_detach(thread);
     return call;
@@ -69,11 +69,11 @@ public:
     return finished.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done; });
   }
 };
-thread_local bool Call::inside;
+thread_local bool TimedCall::inside;
 
 // False when PMIx has not answered in time.
 bool within(double seconds, std::function<void()> f) {
-  if (!Call::inside) return Call::begin(std::move(f))->wait(seconds);
+  if (!TimedCall::inside) return TimedCall::begin(std::move(f))->wait(seconds);
   f();
   return true;
 }
@@ -242,7 +242,7 @@ static void get(int pe, const char *key, void *p, size_t bytes) {
   PMIX_VALUE_RELEASE(value);
 }
 
-static std::shared_ptr<Call> fence;
+static std::shared_ptr<TimedCall> fence;
 static std::chrono::steady_clock::time_point fence_began;
 
 void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
@@ -250,7 +250,7 @@ void show(const void *p, size_t bytes, const void *rest, size_t rest_bytes) {
     return std::string(static_cast<const char *>(from), n);
   };
   fence_began = std::chrono::steady_clock::now();
-  fence = Call::begin([first = text(p, bytes), more = text(rest, rest_bytes)] {
+  fence = TimedCall::begin([first = text(p, bytes), more = text(rest, rest_bytes)] {
     put("shmem.net", first.data(), first.size());
     if (!more.empty()) put("shmem.net.rest", more.data(), more.size());
     asked = "PMIx_Commit";

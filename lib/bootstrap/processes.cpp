@@ -60,9 +60,9 @@ const char *value_in(const std::string &environment, const char *name) {
   return nullptr;
 }
 
-enum Kind { of_job, other, hidden };
+enum Relation { of_job, other, hidden };
 // What a process is to this one's job; its rank there.
-Kind kind_of(int pid, int *rank) {
+Relation kind_of(int pid, int *rank) {
   std::string environment;
   if (read_file(pid, "environ", &environment)) return hidden;
   const char *job = value_in(environment, "PMIX_NAMESPACE"), *mine = getenv("PMIX_NAMESPACE"),
@@ -78,7 +78,7 @@ int find_launcher() {
   Stat s;
   int rank;
   for (int pid = getppid(); pid > 1 && read_stat(pid, &s); pid = s.parent) {
-    const Kind kind = kind_of(pid, &rank);
+    const Relation kind = kind_of(pid, &rank);
     // Slurm's runs as root and shows nobody its environment. A container's may do so as well, but it
     // has a launcher above it.
     if (kind == other || (kind == hidden && s.program == "slurmstepd")) return pid;
@@ -95,7 +95,7 @@ int elder() {
   int rank;
   std::string maps;
   for (int pid = getppid(); pid > 1 && read_stat(pid, &s); pid = s.parent) {
-    const Kind kind = kind_of(pid, &rank);
+    const Relation kind = kind_of(pid, &rank);
     if (kind == other) return 0;
     if (kind == of_job && rank == atoi(mine) && !read_file(pid, "maps", &maps) &&
         maps.find("/memfd:shmem (") != std::string::npos)
@@ -116,7 +116,7 @@ int missing(const int *pes, int n, bool (*come)(int pe)) {
     Stat s;
     if (pid <= 0 || !read_stat(pid, &s) || s.parent != launcher || s.state == 'Z') continue;
     int rank;
-    const Kind kind = kind_of(pid, &rank);
+    const Relation kind = kind_of(pid, &rank);
     // It may be any of them, unless it has ended meanwhile.
     if (kind == hidden && access(("/proc/" + std::string(entry->d_name)).c_str(), F_OK) == 0)
       known = false;

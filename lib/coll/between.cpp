@@ -2,7 +2,7 @@
 // Collectives of teams on several nodes: what goes between the nodes.
 #include "../../device/pattern.hpp"
 #include "../copy.hpp"
-#include "../gpu.hpp"
+#include "../gpu/heap.hpp"
 #include "../rma.hpp"
 #include "coll.hpp"
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace shmem::coll {
 namespace {
 
 // Of a reduction whose arrays the GPU copies, which have more to a call.
-constexpr size_t far_segment = 128 << 10;
+constexpr size_t device_segment = 128 << 10;
 
 // Where segments come from, or -1, and to which PEs they go on.
 struct Hop {
@@ -36,13 +36,13 @@ public:
       : nodes(nodes), counts(bytes > unannounced && segment <= net::eager_bytes) {}
   void before_sending(int part) {
     if (!counts) return;
-    std::unique_ptr<Channel> &last = nodes.taken[size_t(part)];
-    if (!last) last = std::make_unique<Channel>(nodes, Tag::taken);
+    std::unique_ptr<TaggedMessages> &last = nodes.taken[size_t(part)];
+    if (!last) last = std::make_unique<TaggedMessages>(nodes, Tag::taken);
     last->wait();
     last->from(nodes.parts[size_t(part)].first, nullptr, 0);
   }
   void all_came(int from) {
-    if (counts) Channel(nodes, Tag::taken).to(from, nullptr, 0);
+    if (counts) TaggedMessages(nodes, Tag::taken).to(from, nullptr, 0);
   }
 };
 
@@ -51,19 +51,19 @@ public:
 // enough. So many of them have a buffer, or are waited for: half of those may be on their way to the
 // next node while the others come.
 class Relay {
-  struct Slot {
+  struct SegmentSlot {
     std::vector<char> data; // for longer than the messages, whose end waits for them
-    Channel in, out;
-    Slot(const Nodes &nodes, Tag way, size_t bytes)
+    TaggedMessages in, out;
+    SegmentSlot(const Nodes &nodes, Tag way, size_t bytes)
         : data(bytes), in(nodes, way), out(nodes, way) {}
   };
-  std::list<Slot> slots;
-  std::vector<Slot *> ring;
+  std::list<SegmentSlot> slots;
+  std::vector<SegmentSlot *> ring;
   std::vector<Hop> hops;
   size_t bytes, step, in_flight;
   char *memory;
 
-  Slot &slot(size_t i) { return *ring[i % in_flight]; }
+  SegmentSlot &slot(size_t i) { return *ring[i % in_flight]; }
   char *place(size_t i) { return memory ? memory + i / hops.size() * step : slot(i).data.data(); }
   void expect(size_t i) {
     const size_t s = i / hops.size();
@@ -129,7 +129,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       taken.before_sending(part(k));
       hop.to.push_back(pe(k));
     };
-    if (by.way == tune::Way::tree) {
+    if (by.way == tune::Route::tree) {
       int bit = 1;
       for (; bit < n && !(me & bit); bit *= 2) {
       }
@@ -141,14 +141,14 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       if (me + 1 < n) send_to(me + 1);
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
-    const bool far = gpu::device_only(p);
+    const bool device_only = gpu::is_device_only(p);
     relay.emplace(nodes, Tag::along, std::vector<Hop>{hop}, bytes, by.segment, by.in_flight,
-                  far ? nullptr : p);
+                  device_only ? nullptr : p);
     for (size_t s = 0; s < relay->segments(); s++) {
       char *const here = relay->next(s), *const there = p + s * by.segment;
-      if (far && !me) copy(here, there, relay->length(s));
+      if (device_only && !me) copy(here, there, relay->length(s));
       relay->send(s);
-      if (far && me) copy(there, here, relay->length(s));
+      if (device_only && me) copy(there, here, relay->length(s));
     }
     if (me) taken.all_came(hop.from);
   }
@@ -158,7 +158,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
 // Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
 // from each other.
 void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
-                   const MemberBlocks &blocks) {
+                   const NodeBlocks &blocks) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
@@ -168,8 +168,8 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
     push_to_members(fn, h, d + blocks.at(t.me), source, 0, bytes);
   sync_here(h); // the blocks of this node are here
   if (h.me < nodes.rails) {
-    const std::unique_ptr<std::optional<Channel>[]> in(new std::optional<Channel>[n]);
-    Channel out(nodes, Tag::along);
+    const std::unique_ptr<std::optional<TaggedMessages>[]> in(new std::optional<TaggedMessages>[n]);
+    TaggedMessages out(nodes, Tag::along);
     auto of_rail = [&](size_t k, auto f) { // the blocks of the k-th node before this one
       const Part &part = nodes.parts[(me + n - k) % n];
       for (int i = h.me; i < part.n; i += nodes.rails)
@@ -206,7 +206,7 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
   auto *const to = static_cast<char *>(dest);
   auto *const from = static_cast<const char *>(source);
   auto elsewhere = [&](int i) { return local_of(t.pe(i)) < 0; };
-  Channel c(*t.nodes, Tag::along);
+  TaggedMessages c(*t.nodes, Tag::along);
   for (int k = 1; k < t.n; k++) {
     const int after = pattern::peer(t.me, k, t.n), before = pattern::peer(t.me, t.n - k, t.n);
     if (elsewhere(before)) c.from(t.pe(before), to + size_t(before) * bytes, bytes);
@@ -225,12 +225,12 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  const bool scan = shape != Shape::all, far = gpu::device_only(dest, source);
+  const bool scan = shape != Shape::all, device_only = gpu::is_device_only(dest, source);
   const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
   sync_here(h); // the sources are ready
   const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
   const size_t from = mine.from, to = mine.to;
-  const size_t step = std::max(by.segment, far ? far_segment : 0) / size;
+  const size_t step = std::max(by.segment, device_only ? device_segment : 0) / size;
   if (h.me < nodes.rails && from < to) {
     auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
     const auto place = [&](const void *p, size_t s) {
@@ -259,7 +259,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
     Hop homeward{scan || part == last ? -1 : peer((part + 1) % parts), {}};
     if (!scan && left != last) homeward.to.push_back(peer(left));
     Relay back = relay(Tag::back, {homeward});
-    std::vector<char> loaded(scan || far ? step * size : 0);
+    std::vector<char> loaded(scan || device_only ? step * size : 0);
     auto give = [&](char *result, size_t s) { // to the members, and on
       back.send(s);
       push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
@@ -276,7 +276,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
           for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
         for (int i = run.from; i < run.from + run.n; i++) {
           const char *in = member("source", i, source, s, bytes);
-          if (far || scan) { // dest may be source
+          if (device_only || scan) { // dest may be source
             copy(loaded.data(), in, bytes);
             in = loaded.data();
           }

@@ -13,7 +13,7 @@ namespace {
 // root's stores to all; or by everybody's loads, and a barrier before the root may go on.
 enum How { in_flag, beside, push, pull };
 How how_to_cast(const Team &t, size_t bytes) {
-  if (bytes <= sizeof Outbox::Flag::few) return in_flag;
+  if (bytes <= sizeof Outbox::CastFlag::few) return in_flag;
   const size_t all = bytes * size_t(t.n - 1);
   if (self.oversubscribed)
     return all <= push_shared ? push : bytes <= sizeof Outbox::Data::bytes ? beside : pull;

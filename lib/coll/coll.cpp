@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "coll.hpp"
 #include "../../device/pattern.hpp"
+#include "../gpu/heap.hpp"
+#include "../gpu/teams.hpp"
 #include "../log.hpp"
 #include <algorithm>
 #include <iterator>
@@ -38,7 +40,7 @@ using bytes_t = unsigned char;
                          [=, &t](int i, const bytes_t *in) {
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
-  if (t.on_nodes() && !gpu::device_only(dest, source))
+  if (t.on_nodes() && !gpu::is_device_only(dest, source))
     return step ? alltoall_nodes(fn, t, dest, source, bytes)
                 : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
@@ -48,14 +50,14 @@ using bytes_t = unsigned char;
 } // namespace
 
 stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
-  const auto is_object = [](const void *p) { return self.far && gpu::region(p); };
+  const auto is_object = [](const void *p) { return self.device_only && gpu::region(p); };
   if (!is_object(dest) || t.n == 1 || t.nodes) return nullptr;
   // To kernels the predefined team of the node is the world, whose channels two must not use at
   // once.
   if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
-  bool far = !n || is_object(source);
-  exchange_value(t, far, [&](int, bool theirs) { far &= theirs; });
-  return far ? gpu::team_stream(t.id) : nullptr;
+  bool device_only = !n || is_object(source);
+  exchange_value(t, device_only, [&](int, bool theirs) { device_only &= theirs; });
+  return device_only ? gpu::team_stream(t.id) : nullptr;
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
@@ -97,28 +99,28 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
   if (t.on_nodes()) {
     struct Told {
       size_t bytes;
-      bool far; // of what is collected, as one that collects nothing may pass any source
+      bool device_only; // of what is collected, as one that collects nothing may pass any source
     };
     std::vector<size_t> ends(size_t(t.n));
     size_t end = 0;
-    bool far = gpu::device_only(dest);
-    exchange_value(t, Told{bytes, bytes && gpu::device_only(source)},
+    bool device_only = gpu::is_device_only(dest);
+    exchange_value(t, Told{bytes, bytes && gpu::is_device_only(source)},
                    [&](int i, const Told &theirs) {
                      ends[size_t(i)] = end += theirs.bytes;
-                     far |= theirs.far;
+                     device_only |= theirs.device_only;
                    });
-    const MemberBlocks blocks{ends.data(), 0};
-    if (!far) return collect_nodes(fn, t, dest, source, blocks);
+    const NodeBlocks blocks{ends.data(), 0};
+    if (!device_only) return collect_nodes(fn, t, dest, source, blocks);
     push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
     return arrive(t);
   }
   // Each shows its size, and a small block with it; if all blocks are small, that is all.
-  struct Shown {
+  struct ShownBlock {
     size_t bytes;
     bytes_t block[sizeof Stage::few - sizeof(size_t)];
   };
-  constexpr size_t small = sizeof Shown::block;
-  auto shown = [](Stage &s) { return reinterpret_cast<Shown *>(s.few); };
+  constexpr size_t small = sizeof ShownBlock::block;
+  auto shown = [](Stage &s) { return reinterpret_cast<ShownBlock *>(s.few); };
   size_t before = 0, total = 0;
   bool large = false;
   auto fill = [=](Stage &s) {

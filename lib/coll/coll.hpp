@@ -7,6 +7,7 @@
 // PE has entered, so pulling needs an arrival first, and a departure after it.
 #pragma once
 #include "../../device/pattern.hpp"
+#include "../gpu/stream.hpp"
 #include "../order.hpp"
 #include "../rma.hpp"
 #include "../stream.hpp"
@@ -77,7 +78,7 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
     check_arrays(fn, dest, extent(t.n * n, dst) * sizeof(T), source,
                  extent(t.n * n, sst) * sizeof(T), alignof(T), false);
   }
-  if (self.far && n) [[unlikely]]
+  if (self.device_only && n) [[unlikely]]
     if (const stream::Stream own = team_stream(t, dest, source, n)) {
       stream::alltoalls(fn, handle_of(t), dest, source, dst, sst, n, sizeof(T), alignof(T), own);
       return gpu::wait(own);

@@ -5,7 +5,7 @@
 
 namespace shmem {
 
-Nodes::Nodes() = default; // where Channel is known
+Nodes::Nodes() = default; // where TaggedMessages is known
 Nodes::~Nodes() = default;
 
 Nodes *make_nodes(const Team &t, uint64_t tag) {
@@ -51,7 +51,7 @@ namespace {
 void meet(const Nodes &nodes) {
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
   for (size_t d = 1; d < n; d *= 2) {
-    Channel c(nodes, Tag::meet);
+    TaggedMessages c(nodes, Tag::meet);
     c.from(nodes.parts[(me + n - d) % n].first, nullptr, 0);
     c.to(nodes.parts[(me + d) % n].first, nullptr, 0);
   }
@@ -85,7 +85,7 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
     for (size_t k = 0; k < n; k++) at[k + 1] = at[k] + size_t(nodes.parts[(me + k) % n].n) * bytes;
     for (size_t d = 1; d < n; d *= 2) {
       const size_t more = std::min(d, n - d);
-      Channel c(nodes, Tag::meet);
+      TaggedMessages c(nodes, Tag::meet);
       c.from(nodes.parts[(me + d) % n].first, theirs.data() + at[d], at[d + more] - at[d]);
       c.to(nodes.parts[(me + n - d) % n].first, theirs.data(), at[more]);
     }

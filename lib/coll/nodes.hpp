@@ -22,7 +22,7 @@ struct Run {
   int part, from, n;
 };
 
-struct Channel;
+struct TaggedMessages;
 struct Nodes {
   Team here;               // the members on this node, whose first speaks for it
   uint64_t tag;            // of its messages
@@ -31,7 +31,7 @@ struct Nodes {
   std::vector<Part> parts; // rail i is the i-th members of all parts
   std::vector<Run> runs;   // in the order of the team's members
   // Of each part: what says that it has taken the last broadcast that this PE has sent to it.
-  std::vector<std::unique_ptr<Channel>> taken;
+  std::vector<std::unique_ptr<TaggedMessages>> taken;
   Nodes();
   ~Nodes();
 };
@@ -63,9 +63,9 @@ static_assert(max_teams <= 1 << 10 && max_pes <= 1 << tag_pe_bits &&
               2 * tag_pe_bits + 2 + tag_way_bits + tag_pe_bits <= 64);
 
 // Messages of this team.
-struct Channel : net::Messages {
+struct TaggedMessages : net::Messages {
   uint64_t tag;
-  Channel(const Nodes &nodes, Tag way) : tag(nodes.tag | uint64_t(way) << tag_pe_bits) {}
+  TaggedMessages(const Nodes &nodes, Tag way) : tag(nodes.tag | uint64_t(way) << tag_pe_bits) {}
   void to(int pe, const void *p, size_t bytes) { send(pe, tag | uint64_t(self.me), p, bytes); }
   void from(int pe, void *p, size_t bytes) { receive(tag | uint64_t(pe), p, bytes); }
 };
@@ -79,14 +79,14 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
                      int root, bool root_too);
 
 // The blocks of all members, of which member i's has size(i) bytes and comes to at(i), in host memory.
-struct MemberBlocks {
+struct NodeBlocks {
   const size_t *ends; // null: all have the same size
   size_t bytes;
   size_t at(int i) const { return !ends ? size_t(i) * bytes : i ? ends[i - 1] : 0; }
   size_t size(int i) const { return ends ? ends[i] - at(i) : bytes; }
 };
 void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
-                   const MemberBlocks &blocks);
+                   const NodeBlocks &blocks);
 
 // In host memory.
 void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes);

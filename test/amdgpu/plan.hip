@@ -39,7 +39,7 @@ Plan plan_of(Matmul call, size_t rows, size_t n, size_t k) {
   call.m = rows * pes, call.n = call.ldb = call.ldc = n, call.k = call.lda = k;
   Plan plan = {};
   plan.bytes = double(rows) * (pes - 1) * double(n) * 2;
-  Work shard = {};
+  TileWork shard = {};
   check("work_for", work_for<Bfloat16>(call, rows, &shard), hipSuccess);
   check("copies_well", copies_well<Bfloat16>(call, unsigned(rows), pes, plan.bytes, &plan.streams),
         hipSuccess);
@@ -76,7 +76,7 @@ hipError_t look(const Workspace *, const Matmul &call, hipStream_t, const void *
   // A shard is a whole round of tiles, so that with any pool there is a round more.
   Matmul large = call;
   large.m = large.n = large.k = large.lda = large.ldb = large.ldc = 8192;
-  Work all = {};
+  TileWork all = {};
   check("work_for", work_for<Bfloat16>(large, large.m, &all), hipSuccess);
   return choose(matrices<Bfloat16>(large, large.m), [&](auto core, const auto &) {
     using Core = decltype(core);

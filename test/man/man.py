@@ -344,6 +344,51 @@ def case_readme():
                 expect(says in out, f"README.md: {name} prints '{out}', not '{says}'")
 
 
+# A type name of lib or device that two definitions have, and why.
+SAME_THING = "what the host has of it, and what kernels have"
+TWICE = {
+    "Buffer": SAME_THING, "State": SAME_THING, "Team": SAME_THING,
+    "Sized": "the element of sized routines, of the host and of kernels",
+    "World": "the argument of calls without a context, of the host and of kernels",
+    # Until an operation is one struct for rings, messages and deferred work:
+    "Blocks": "of net and of streams", "Kind": "of a message and of deferred work", "Sum": "an operator; of addresses",
+}
+
+
+def types():
+    """(name, file) of each struct, class, union and enum that lib or device defines. A specialization is no definition."""
+    kept = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
+    head = re.compile(r"(?<![<,\w] )(?<![<,(\w])\b(?:struct|class|union|enum(?: class)?)\s+(?:alignas\([^)]*\)\s*|\[\[[^]]*\]\]\s*)*"
+                      r"(\w+)\s*(?:final\s*)?(?::[^:;{}()][^;{}]*)?\{")
+    for folder in "lib", "device":
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.suffix in (".cpp", ".hpp", ".h", ".hip"):
+                for name in head.findall(kept.sub("", path.read_text())):
+                    yield name, path.relative_to(SOURCE)
+
+
+def platform(path):
+    return path.parts[2] if path.parts[1] == "platform" else None
+
+
+def case_words():
+    """A type has a name of its own, and a word of the glossary names one type. Platforms are alternatives."""
+    where = {}
+    for name, path in types():
+        where.setdefault(name, []).append(path)
+    expect(len(where) > 200, f"only {len(where)} types found in lib and device")
+    glossary = re.findall(r"^\| ([a-z ]+) \| [^|]+ \| [^|]* ?\|$", (SOURCE / "DESIGN.md").read_text(), re.M)
+    words = {word.title().replace(" ", "") for word in glossary}
+    for name, paths in sorted(where.items()):
+        builds = [[p for p in paths if platform(p) in (None, kind)] for kind in ("amd", "nvidia", "cpu")]
+        most = paths if name in words else max(builds, key=len)
+        files = ", ".join(map(str, most))
+        if name in TWICE:
+            expect(len(most) > 1, f"the type {name} is no longer defined twice: take it from TWICE ({files})")
+        else:
+            expect(len(most) == 1, f"{name}{', a word of the glossary,' * (name in words)} names {len(most)} types: {files}")
+
+
 def code(text):
     return re.sub(r"^\\&", "", text, flags=re.M).replace("\\-", "-").replace("\\e", "\\")
 

@@ -77,7 +77,7 @@ void all_types() {
 // Of the table of Random123, kat_vectors, philox 4x32 10.
 void vectors() {
   const struct {
-    shmem::random::Block counter;
+    shmem::random::PhiloxBlock counter;
     uint32_t key[2];
     uint32_t want[4];
   } known[] = {

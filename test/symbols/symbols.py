@@ -78,8 +78,12 @@ def tls(library):
 
 def arrows(folder):
     objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}  # what is not of lib begins with ..
-    owner = {n: o for o, names in objects.items() for n, kind in names.items() if kind in "TDBR"}
-    needs = {o: {owner[n] for n, kind in names.items() if kind == "U" and n in owner} for o, names in objects.items()}
+    unit = {o: "platform" if o.startswith("platform_") else o for o in objects}  # a HIP runtime is one thing
+    owner = {n: unit[o] for o, names in objects.items() for n, kind in names.items() if kind in "TDBR"}
+    needs = {}
+    for o, names in objects.items():
+        wanted = {owner[n] for n, kind in names.items() if kind == "U" and n in owner}
+        needs.setdefault(unit[o], set()).update(wanted - {unit[o]})
     if not any(needs.values()):
         return [f"no object in {folder} needs another"]
     try:

@@ -2,9 +2,9 @@
 // Pure parts of the library, without a job: the allocator, the size grammar, who does what in
 // collectives.
 #include "../../device/pattern.hpp"
-#include "alloc.hpp"
 #include "env.hpp"
-#include "gpu_topology.hpp"
+#include "gpu/topology.hpp"
+#include "memory/alloc.hpp"
 
 #include <csetjmp>
 #include <cstdarg>

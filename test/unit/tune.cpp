@@ -17,9 +17,9 @@ void fatal_team(int, const char *, ...) {
 } // namespace shmem
 
 using namespace shmem;
-using tune::Way;
+using tune::Route;
 
-static void expect(Collective what, int nodes, size_t bytes, Way way, size_t segment,
+static void expect(Collective what, int nodes, size_t bytes, Route way, size_t segment,
                    unsigned in_flight) {
   const tune::Between by = tune::choose_between(what, nodes, bytes);
   assert_true(by.way == way && by.segment == segment && by.in_flight == in_flight);
@@ -36,18 +36,18 @@ static void between_nodes(void **) {
                                "broadcast net 8 4096 chain 2048 3\n"
                                "* net 1000 18446744073709551615 chain 1073741824 64\n"),
                    0);
-  expect(Collective::broadcast, 4, 100, Way::tree, 1024, 2);
-  expect(Collective::broadcast, 5, 100, Way::chain, 2048, 3);
-  expect(Collective::broadcast, 4, 101, Way::chain, 2048, 3);
-  expect(Collective::broadcast, 9, 1, Way::chain, 1 << 30, 64);
-  expect(Collective::reduce, 2, 1, Way::chain, 1 << 30, 64);
+  expect(Collective::broadcast, 4, 100, Route::tree, 1024, 2);
+  expect(Collective::broadcast, 5, 100, Route::chain, 2048, 3);
+  expect(Collective::broadcast, 4, 101, Route::chain, 2048, 3);
+  expect(Collective::broadcast, 9, 1, Route::chain, 1 << 30, 64);
+  expect(Collective::reduce, 2, 1, Route::chain, 1 << 30, 64);
   for (const char *wrong : {"broadcast net 2 1 ring 1024 4", "broadcast net 2 1 direct 1024 4",
                             "* * 2 1 tree 1 64", "fcollect net 2 1 chain 1024 4",
                             "broadcast net 0 1 tree 1024 4", "broadcast net 2 1 tree 1023 4",
                             "broadcast net 2 1 tree 1073741825 4", "broadcast net 2 1 tree 1024 1",
                             "broadcast net 2 1 tree 1024 65", "broadcast net 2 1 tree 1024"})
     assert_int_equal(shmemx_tune(wrong), 1);
-  expect(Collective::broadcast, 4, 100, Way::tree, 1024, 2); // as it was
+  expect(Collective::broadcast, 4, 100, Route::tree, 1024, 2); // as it was
 }
 
 int main() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The GPUs, as HIP shows them to a program that is started here.
 #include "../../device/runtime.hpp"
-#include "gpu_topology.hpp"
+#include "gpu/topology.hpp"
 #include "info.hpp"
 #include <cctype>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "built.h"
 #include "env.hpp"
 #include "info.hpp"
-#include "memory.hpp"
+#include "memory/limit.hpp"
 #include "network.hpp"
 #include <cerrno>
 #include <climits>

@@ -284,15 +284,17 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
 template <class T, Load load> using MfmaSmall = Mfma<T, 128, 128, 128, 2, 2, load>;
 template <class T, Load load> using MfmaLarge = Mfma<T, 256, 256, 128, 2, 4, load>;
 
-enum class Gpu { gfx90a, gfx942, gfx950 };
-inline hipError_t current_gpu(Gpu &gpu) {
+enum class Architecture { gfx90a, gfx942, gfx950 };
+inline hipError_t current_gpu(Architecture &gpu) {
   int device = 0;
   hipDeviceProp_t prop;
   hipError_t error = hipGetDevice(&device);
   if (!error) error = hipGetDeviceProperties(&prop, device);
   if (error) return error;
   const auto is = [&](const char *name) { return !std::strncmp(prop.gcnArchName, name, 6); };
-  gpu = is("gfx90a") ? Gpu::gfx90a : is("gfx950") ? Gpu::gfx950 : Gpu::gfx942;
+  gpu = is("gfx90a")   ? Architecture::gfx90a
+        : is("gfx950") ? Architecture::gfx950
+                       : Architecture::gfx942;
   return hipSuccess;
 }
 template <class T> bool whole_lines(const T *p, size_t ld) { // whose offsets fit 32 bits
@@ -300,33 +302,33 @@ template <class T> bool whole_lines(const T *p, size_t ld) { // whose offsets fi
 }
 // Large tiles that keep less than half of the compute units busy leave most of them idle: gfx942
 // has 304, gfx950 256.
-template <class T> bool small_tiles(const Matrices<T> &x, Gpu gpu) {
-  return x.small ||
-         size_t((x.m + 255) / 256) * ((x.n + 255) / 256) < (gpu == Gpu::gfx950 ? 128 : 152);
+template <class T> bool small_tiles(const Matrices<T> &x, Architecture gpu) {
+  return x.small || size_t((x.m + 255) / 256) * ((x.n + 255) / 256) <
+                        (gpu == Architecture::gfx950 ? 128 : 152);
 }
 
 // GPUs before gfx950 have no instructions for the OCP's fp8.
 template <class Run> hipError_t choose(const Matrices<Float8> &x, Run run) {
-  Gpu gpu = {};
+  Architecture gpu = {};
   if (const hipError_t error = current_gpu(gpu)) return error;
-  if (gpu != Gpu::gfx950 || x.trans_a || !x.trans_b || x.k % 16 || !whole_lines(x.a, x.lda) ||
-      !whole_lines(x.b, x.ldb))
+  if (gpu != Architecture::gfx950 || x.trans_a || !x.trans_b || x.k % 16 ||
+      !whole_lines(x.a, x.lda) || !whole_lines(x.b, x.ldb))
     return run(Simt<Float8, 128, 128, 16, 8, 8>{}, x);
   return small_tiles(x, gpu) ? run(DirectSmall<Float8, Load::lines>{}, x)
                              : run(DirectLarge<Float8, Load::lines>{}, x);
 }
 template <class T, class Run> hipError_t choose(const Matrices<T> &x, Run run) {
-  Gpu gpu = {};
+  Architecture gpu = {};
   if (const hipError_t error = current_gpu(gpu)) return error;
   // Lines of A that run along its rows have to begin where tiles do.
   if (!whole_lines(x.a, x.lda) || !whole_lines(x.b, x.ldb) ||
       (x.trans_a ? x.shard * sizeof(T) : x.k * sizeof(T)) % 16 ||
       (x.trans_b && x.k * sizeof(T) % 16))
     return run(MfmaSmall<T, Load::elements>{}, x);
-  const bool small = gpu == Gpu::gfx90a || small_tiles(x, gpu);
+  const bool small = gpu == Architecture::gfx90a || small_tiles(x, gpu);
   const auto sized = [&](auto how) {
     constexpr Load load = decltype(how)::value;
-    if (gpu == Gpu::gfx950)
+    if (gpu == Architecture::gfx950)
       return small ? run(DirectSmall<T, load>{}, x) : run(DirectLarge<T, load>{}, x);
     return small ? run(MfmaSmall<T, load>{}, x) : run(MfmaLarge<T, load>{}, x);
   };

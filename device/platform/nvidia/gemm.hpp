@@ -53,7 +53,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
 
 #if SHMEM_SM90A_
   // The ring of stages: which comes next, and the parity of its round.
-  struct Ring {
+  struct StageRing {
     uint32_t a, b, turns, full, empty;
     unsigned stage = 0, round = 0;
     SHMEM_D_ void next() {
@@ -65,8 +65,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     SHMEM_D_ uint32_t empty_at() const { return empty + stage * 8; }
   };
 
-  static SHMEM_D_ void load_stage(const Operands &x, const Ring &ring, unsigned m0, unsigned n0,
-                                  unsigned k0) {
+  static SHMEM_D_ void load_stage(const Operands &x, const StageRing &ring, unsigned m0,
+                                  unsigned n0, unsigned k0) {
     const uint32_t full = ring.full_at();
     sm90::barrier_expect(full, a_bytes + b_bytes);
     if constexpr (mn_a) {
@@ -121,7 +121,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
   }
 
   template <class Order>
-  static SHMEM_D_ void produce(const Operands &x, const Order &order, Ring ring) {
+  static SHMEM_D_ void produce(const Operands &x, const Order &order, StageRing ring) {
     if (load == Load::tma && threadIdx.x) return;
     Tiles<Order> tiles(order);
     Tile tile;
@@ -147,7 +147,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
 
   template <class Order, class Epilogue>
   static SHMEM_D_ void consume(const Operands &x, const Order &order, const Epilogue &epilogue,
-                               Ring ring) {
+                               StageRing ring) {
     const unsigned group = threadIdx.x / 128 - 1;
     Tiles<Order> tiles(order);
     Tile tile, next;
@@ -236,7 +236,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
   static SHMEM_D_ void run(const Operands &x, const Order &order, const Epilogue &epilogue) {
 #if SHMEM_SM90A_
     extern __shared__ char raw[];
-    Ring ring;
+    StageRing ring;
     ring.a = (sm90::shared_address(raw) + 1023) / 1024 * 1024; // what the swizzle counts from
     ring.b = ring.a + stages * a_bytes;
     ring.turns = ring.b + stages * b_bytes;

@@ -17,10 +17,6 @@ namespace {
 
 Entry mine;
 
-Entry *rows() {
-  return static_cast<Entry *>(self.address_table);
-}
-
 Version library_version() {
   Version v{};
   sscanf(SHMEM_LIBRARY_VERSION, "%hhu.%hhu.%hhu", &v.part[0], &v.part[1], &v.part[2]);
@@ -163,19 +159,6 @@ void exchange_addresses() {
     usleep(100);
     if (i % 5000 == 0) check_started();
   }
-}
-
-const Entry &row_of(int pe) {
-  return rows()[pe];
-}
-int first_of(int pe) {
-  return row_of(pe).first;
-}
-int node_of(int pe) {
-  return row_of(pe).node;
-}
-int nodes() {
-  return int(self.job->nodes.load(std::memory_order_relaxed));
 }
 
 } // namespace shmem::net

@@ -69,7 +69,7 @@ bool add_to_batch(int pe, Lane lane, const Operation &op, const void *data, size
   return true;
 }
 
-void on(const StoreBatch &b, MessageData data, ucp_ep_h from) {
+static void on(const StoreBatch &b, MessageData data, ucp_ep_h from) {
   if (!from) return;
   std::vector<device::DeferredStores::One> for_gpu;
   Operation op;
@@ -95,5 +95,7 @@ void on(const StoreBatch &b, MessageData data, ucp_ep_h from) {
   work->stores = std::move(for_gpu);
   gpu::defer(std::move(work));
 }
+
+static Handles<StoreBatch> handles;
 
 } // namespace shmem::net

@@ -33,7 +33,7 @@ const RemoteMemory &keys_of(int pe, int region) {
   return p ? *p : peers[pe].region[region];
 }
 
-void on(const KeyRequest &r, MessageData data, ucp_ep_h from) {
+static void on(const KeyRequest &r, MessageData data, ucp_ep_h from) {
   if (!from || data.bytes || r.region < 0 || r.region >= all_names || !registered[r.region].span ||
       (r.region && r.region < Operation::regions))
     return;
@@ -56,7 +56,7 @@ void on(const KeyRequest &r, MessageData data, ucp_ep_h from) {
   send(from, reply, false, packed, at);
 }
 
-void on(const KeyReply &reply, MessageData data, ucp_ep_h) {
+static void on(const KeyReply &reply, MessageData data, ucp_ep_h) {
   const auto [pe, region] = reply.request;
   if (unsigned(pe) >= unsigned(self.n) || unsigned(region) >= unsigned(all_names) ||
       (region >= Operation::regions && !registered[region].remote) || known(pe, region))
@@ -71,5 +71,7 @@ void on(const KeyReply &reply, MessageData data, ucp_ep_h) {
   }
   known(pe, region).store(true, std::memory_order_release);
 }
+
+static Handles<KeyRequest, KeyReply> handles;
 
 } // namespace shmem::net

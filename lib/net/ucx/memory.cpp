@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Registers memory with the network: regions, buffers, and the chunks of heaps that grow. What
-// comes later than the regions has keys of its own.
+// The memory that the network knows: regions, buffers, and the chunks of heaps that grow. Messages
+// name an object by the number of such memory and an offset in it.
 #include "ucx.hpp"
 #include <cstdlib>
 
@@ -9,6 +9,43 @@ namespace shmem::net {
 GrowingHeap heaps[2];
 Registered registered[all_names];
 bool ucx_knows_gpu;
+
+// In a chunk of a heap that grows.
+static size_t resolve_in(const GrowingHeap &heap, Operation &op, uintptr_t p) {
+  const size_t at = p - heap.kept.base - heap.kept.size;
+  const int first = heap.first[at / heap.unit].load(std::memory_order_relaxed);
+  if (!first)
+    fatal("a call for another node: %p is in no block of the symmetric heap",
+          reinterpret_cast<void *>(p));
+  const int r = chunks + int(&heap - heaps) * int(most_units) + first - 1;
+  op.region = uint16_t(r);
+  op.offset = p - registered[r].span->base;
+  return registered[r].span->size - op.offset;
+}
+size_t resolve(Operation &op, int pe) {
+  const uintptr_t address = op.offset;
+  const void *const p = reinterpret_cast<const void *>(address);
+  int r = 0;
+  while (r < Operation::regions && !registered[r].span->has(p)) r++;
+  for (const GrowingHeap &heap : heaps) {
+    if (!heap.grows() || !heap.region->has(p)) continue;
+    if (r == Operation::regions) return resolve_in(heap, op, address);
+    op.region = uint16_t(r);
+    op.offset = address - heap.kept.base;
+    return heap.kept.size - op.offset;
+  }
+  if (r == Operation::regions) {
+    const int index = buffer::index_of(p);
+    // PEs outside of the buffer's team have another buffer of that index.
+    if (index >= 0)
+      buffer::check_at("a call for another node", "an object", p, buffer::buffers[index].region,
+                       pe);
+    r = index < 0 ? Operation::flags : buffers + index;
+  }
+  op.region = uint16_t(r);
+  op.offset = address - registered[r].span->base;
+  return SIZE_MAX;
+}
 
 namespace {
 

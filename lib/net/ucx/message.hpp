@@ -2,7 +2,7 @@
 // Messages between PEs of two nodes: one struct for each kind, at the head of its data. UCX calls
 // the handler of the kind at the other PE, under the lock.
 #pragma once
-#include "../../gpu.hpp"
+#include "../../gpu/deferred.hpp"
 #include "ucx.hpp"
 #include <bit>
 #include <cstring>
@@ -80,21 +80,35 @@ void send(ucp_ep_h ep, const Message &m, bool replies, const void *data = nullpt
   send_bytes(ep, Message::number, &m, sizeof m, data, bytes, replies);
 }
 
-// The handlers. from: the endpoint to reply to, or null.
+// A file that handles messages has on(message, data, from) for each kind, where `from` is the
+// endpoint to reply to, or null; and one Handles<kinds...>, which listen() gives to the worker.
 struct MessageData {
   const char *p;
   size_t bytes;
 };
-void on(const RemoteCall &, MessageData data, ucp_ep_h from);   // reply.cpp
-void on(const RemoteStore &, MessageData data, ucp_ep_h from);  // reply.cpp
-void on(const Pulse &, MessageData data, ucp_ep_h from);        // reply.cpp
-void on(const AliveRequest &, MessageData data, ucp_ep_h from); // reply.cpp
-void on(const EndOfJob &, MessageData data, ucp_ep_h from);     // reply.cpp
-void on(const StoreBatch &, MessageData data, ucp_ep_h from);   // batch.cpp
-void on(const KeyRequest &, MessageData data, ucp_ep_h from);   // keys.cpp
-void on(const KeyReply &, MessageData data, ucp_ep_h from);     // keys.cpp
-void on(const RemoteReply &, MessageData data, ucp_ep_h from);  // request.cpp
-void on(const Receipt &, MessageData data, ucp_ep_h from);      // request.cpp
+struct Handler {
+  const unsigned number;
+  const ucp_am_recv_callback_t call;
+  Handler *const next;
+  static inline Handler *all;
+  Handler(unsigned number, ucp_am_recv_callback_t call) : number(number), call(call), next(all) {
+    all = this;
+  }
+};
+// No PE of this job sends a message that is shorter than its head, or one that has to be fetched.
+template <class Message>
+ucs_status_t received(void *, const void *, size_t, void *bytes, size_t length,
+                      const ucp_am_recv_param_t *param) {
+  Message m;
+  if (length < sizeof m || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
+  memcpy(&m, bytes, sizeof m);
+  on(m, MessageData{static_cast<char *>(bytes) + sizeof m, length - sizeof m},
+     param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : nullptr);
+  return UCS_OK;
+}
+template <class... Message> struct Handles {
+  Handler handlers[sizeof...(Message)] = {{Message::number, received<Message>}...};
+};
 
 // Sends a RemoteStore or a StoreBatch on a lane, once there is room. Fills in its receipt, and
 // returns the store's number.

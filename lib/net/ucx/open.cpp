@@ -17,12 +17,6 @@ void check(const bootstrap::Place &place) {
     fatal_all("the PEs of this node are not at equal distances: place them by slot or by node");
 }
 
-Version ucx_version() {
-  unsigned a, b, c;
-  ucp_get_version(&a, &b, &c);
-  return {uint8_t(a), uint8_t(b), uint8_t(c)};
-}
-
 namespace {
 
 // The loader takes the first libucp.so.0 that it finds, of any version.

@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Quiet: completes the operations that this PE has begun at others, or orders them. Transfers by
 // UCX complete with a flush of the endpoint, and stores by message with their receipts.
-#include "../../gpu.hpp"
+#include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace shmem::net {
-
-Begun begun;
-
-void tell_quiet() {
-  begun.news.fetch_add(1, std::memory_order_release);
-}
-
-uint64_t last_begun() {
-  return begun.now.load(std::memory_order_relaxed);
-}
-uint64_t tick(Peer &peer, Course &course) {
-  if (!peer.listed) {
-    peer.listed = true;
-    begun.busy.push_back(&peer);
-    begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
-  }
-  const uint64_t now = last_begun() + 1;
-  begun.now.store(now, std::memory_order_relaxed);
-  course.begin(now);
-  return now;
-}
 
 namespace {
 
@@ -118,7 +97,7 @@ void put_in_order(void *dest, int pe, const void *source, size_t bytes) {
     const auto *const from = static_cast<const char *>(source) + at;
     Operation op = Operation::of_transfer(Operation::put, p, from, one_block(bytes - at));
     n = op.transfer.bytes = std::min(bytes - at, resolve(op, pe));
-    if (n <= small_block && !registered[op.region].device_only && !gpu::device_only(from)) {
+    if (n <= small_block && !registered[op.region].device_only && !gpu::is_device_only(from)) {
       put_by_message(op, pe);
       continue;
     }

@@ -107,7 +107,7 @@ uint64_t do_store(const Operation &op, const char *data) {
                          : apply<uint64_t>(p, op);
 }
 
-void on(const RemoteCall &c, MessageData data, ucp_ep_h from) {
+static void on(const RemoteCall &c, MessageData data, ucp_ep_h from) {
   const Operation &op = c.op;
   if (!from || op.kind == Operation::put || !is_valid(op, data.bytes)) return;
   if (registered[op.region].device_only) {
@@ -125,7 +125,7 @@ void on(const RemoteCall &c, MessageData data, ucp_ep_h from) {
 }
 
 // A store of lane in_order has no `from`: its receipt is a later pulse's.
-void on(const RemoteStore &s, MessageData data, ucp_ep_h from) {
+static void on(const RemoteStore &s, MessageData data, ucp_ep_h from) {
   if (s.op.kind == Operation::get || !is_valid(s.op, data.bytes)) return;
   const bool device_only = registered[s.op.region].device_only;
   if (device_only && from) return defer(deferred_store(s.receipt, from), s.op, data);
@@ -134,16 +134,18 @@ void on(const RemoteStore &s, MessageData data, ucp_ep_h from) {
   if (from) send(from, s.receipt, false);
 }
 
-void on(const Pulse &p, MessageData, ucp_ep_h from) {
+static void on(const Pulse &p, MessageData, ucp_ep_h from) {
   if (from) send(from, p.receipt, false);
 }
-void on(const AliveRequest &a, MessageData, ucp_ep_h from) {
+static void on(const AliveRequest &a, MessageData, ucp_ep_h from) {
   if (from) send(from, RemoteReply{a.id, 0}, false);
 }
-void on(const EndOfJob &e, MessageData, ucp_ep_h from) {
+static void on(const EndOfJob &e, MessageData, ucp_ep_h from) {
   watched.status = e.status;
   watched.ends = true; // the reply may not be out yet
   if (from) send(from, RemoteReply{e.id, 0}, false);
 }
+
+static Handles<RemoteCall, RemoteStore, Pulse, AliveRequest, EndOfJob> handles;
 
 } // namespace shmem::net

@@ -2,6 +2,7 @@
 // Asks other PEs for operations, by messages. A call waits for its reply; quiet waits for the
 // receipts of stores.
 #include "../../copy.hpp"
+#include "../../gpu/copy.hpp"
 #include "message.hpp"
 #include <unistd.h>
 #include <unordered_map>
@@ -71,7 +72,7 @@ void unpack(void *p, size_t stride, const char *packed, size_t bytes, size_t n, 
 
 } // namespace
 
-void on(const RemoteReply &reply, MessageData data, ucp_ep_h) {
+static void on(const RemoteReply &reply, MessageData data, ucp_ep_h) {
   const auto found = waiting.find(reply.id);
   if (found == waiting.end()) return;
   Waiting *const w = found->second;
@@ -87,7 +88,7 @@ void on(const RemoteReply &reply, MessageData data, ucp_ep_h) {
   }
 }
 
-void on(const Receipt &r, MessageData, ucp_ep_h) {
+static void on(const Receipt &r, MessageData, ucp_ep_h) {
   if (unsigned(r.pe) >= unsigned(self.n) || r.lane >= lanes) return;
   uint64_t &done = peers[r.pe].stored[r.lane].done;
   done = std::max(done, r.begun);
@@ -177,5 +178,7 @@ void tell_exit(int status) {
     usleep(1000);
   }
 }
+
+static Handles<RemoteReply, Receipt> handles;
 
 } // namespace shmem::net

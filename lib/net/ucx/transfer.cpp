@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Puts and gets: by UCX, or by messages where UCX does not know the memory or is slower. Before
-// that, the address of an object here becomes its name, the number of registered memory and an
-// offset.
-#include "../../gpu.hpp"
+// Puts and gets: by UCX, or by messages where UCX does not know the memory or is slower. A transfer
+// that spans chunks of a heap is cut where the next chunk begins.
+#include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
 #include <cstdlib>
@@ -10,43 +9,6 @@
 #include <utility>
 
 namespace shmem::net {
-
-// In a chunk of a heap that grows.
-static size_t resolve_in(const GrowingHeap &heap, Operation &op, uintptr_t p) {
-  const size_t at = p - heap.kept.base - heap.kept.size;
-  const int first = heap.first[at / heap.unit].load(std::memory_order_relaxed);
-  if (!first)
-    fatal("a call for another node: %p is in no block of the symmetric heap",
-          reinterpret_cast<void *>(p));
-  const int r = chunks + int(&heap - heaps) * int(most_units) + first - 1;
-  op.region = uint16_t(r);
-  op.offset = p - registered[r].span->base;
-  return registered[r].span->size - op.offset;
-}
-size_t resolve(Operation &op, int pe) {
-  const uintptr_t address = op.offset;
-  const void *const p = reinterpret_cast<const void *>(address);
-  int r = 0;
-  while (r < Operation::regions && !registered[r].span->has(p)) r++;
-  for (const GrowingHeap &heap : heaps) {
-    if (!heap.grows() || !heap.region->has(p)) continue;
-    if (r == Operation::regions) return resolve_in(heap, op, address);
-    op.region = uint16_t(r);
-    op.offset = address - heap.kept.base;
-    return heap.kept.size - op.offset;
-  }
-  if (r == Operation::regions) {
-    const int index = buffer::place_of(p);
-    // PEs outside of the buffer's team have another buffer of that index.
-    if (index >= 0)
-      buffer::check_at("a call for another node", "an object", p, buffer::buffers[index].region,
-                       pe);
-    r = index < 0 ? Operation::flags : buffers + index;
-  }
-  op.region = uint16_t(r);
-  op.offset = address - registered[r].span->base;
-  return SIZE_MAX;
-}
 
 namespace {
 
@@ -112,7 +74,7 @@ static void transfer_within(const Operation &op, int pe, bool later) {
   void *const here = reinterpret_cast<void *>(b.local);
   const bool puts = op.kind == Operation::put, small = b.bytes <= small_block,
              device_only = registered[op.region].device_only,
-             device_only_here = gpu::device_only(here);
+             device_only_here = gpu::is_device_only(here);
   // A small put that processors can do on both sides, or whose target is the GPU's and not UCX's.
   const bool small_put = puts && b.count == 1 && small && !device_only_here;
   const bool unknown = device_only && !ucx_knows_gpu;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 // What the files of this folder share. There is one worker, under one lock: not every UCX is built
 // for several threads. One trade, one file:
-//   memory.cpp        registers memory
+//   memory.cpp        the memory that the network knows, and its names
 //   address_table.cpp the addresses of all PEs, and what must be equal on all nodes
 //   open.cpp          brings the worker up and down
 //   worker.cpp        the worker, its endpoints, and progress
 //   progress.cpp      the progress thread
-//   transfer.cpp      puts and gets, by UCX or by messages, and the names of objects
+//   transfer.cpp      puts and gets, by UCX or by messages
 //   quiet.cpp         completes and orders them
 //   wire.cpp          sends messages and hands on those that come, see message.hpp
 //   request.cpp       asks other PEs; reply.cpp does what they ask; batch.cpp packs small stores
 //   keys.cpp          the keys of other PEs' memory
 //   tagged.cpp        the messages of collectives
 #pragma once
-#include "../../buffer.hpp"
-#include "../../chunks.hpp"
 #include "../../log.hpp"
+#include "../../memory/buffer.hpp"
+#include "../../memory/chunks.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
 #include "../../thread.hpp"
@@ -175,7 +175,9 @@ extern std::atomic<int> unsent;   // messages that are held back
 
 Version ucx_version();
 void exchange_addresses(); // collective
-const Entry &row_of(int pe);
+inline Entry *rows() {     // of the address table, by PE
+  return static_cast<Entry *>(self.address_table);
+}
 // What lines about other nodes say.
 struct Text {
   char text[256];

@@ -50,30 +50,16 @@ uint64_t send_store(int pe, Lane lane, StoreBatch b, const void *data, size_t by
   return send_on(pe, lane, b, data, bytes);
 }
 
-template <class Message> static void handle() {
-  ucp_am_handler_param_t p{};
-  p.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                 UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-  p.id = Message::number;
-  p.flags = UCP_AM_FLAG_WHOLE_MSG;
-  // No PE of this job sends a message that is shorter than its head, or one that has to be fetched.
-  p.cb = [](void *, const void *, size_t, void *bytes, size_t length,
-            const ucp_am_recv_param_t *param) {
-    Message m;
-    if (length < sizeof m || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
-    memcpy(&m, bytes, sizeof m);
-    on(m, {static_cast<char *>(bytes) + sizeof m, length - sizeof m},
-       param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : nullptr);
-    return UCS_OK;
-  };
-  must(ucp_worker_set_am_recv_handler(worker, &p), "ucp_worker_set_am_recv_handler");
-}
-template <class... Message> static void handle_all() {
-  (handle<Message>(), ...);
-}
 void listen() {
-  handle_all<RemoteCall, RemoteReply, Receipt, RemoteStore, StoreBatch, Pulse, KeyRequest, KeyReply,
-             AliveRequest, EndOfJob>();
+  for (const Handler *h = Handler::all; h; h = h->next) {
+    ucp_am_handler_param_t p{};
+    p.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                   UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    p.id = h->number;
+    p.cb = h->call;
+    p.flags = UCP_AM_FLAG_WHOLE_MSG;
+    must(ucp_worker_set_am_recv_handler(worker, &p), "ucp_worker_set_am_recv_handler");
+  }
 }
 
 } // namespace shmem::net

@@ -19,6 +19,7 @@ Peer *peers;
 Watched watched;
 std::atomic<bool> leaving;
 std::atomic<int> unsent;
+Begun begun;
 
 bool over() {
   return leaving || watched.ends || self.exiting || self.job->exit || self.job->dead;
@@ -48,6 +49,12 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) 
   }
   if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
     count->fetch_sub(1, std::memory_order_release);
+}
+
+Version ucx_version() {
+  unsigned a, b, c;
+  ucp_get_version(&a, &b, &c);
+  return {uint8_t(a), uint8_t(b), uint8_t(c)};
 }
 
 Text print(const char *format, ...) {
@@ -82,7 +89,7 @@ static void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   if (over() || watched.failed) return;
   watched.failure = status;
   if (watched.failed.compare_exchange_strong(none, static_cast<Peer *>(arg)))
-    progress_thread.wake();
+    ucp_worker_signal(worker);
 }
 
 // UCX 1.13 tells what an endpoint uses only in the text for its ucx_info.
@@ -104,7 +111,7 @@ ucp_ep_h endpoint(int pe) {
   ucp_ep_params_t p{};
   p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                  UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  const Entry &e = row_of(pe);
+  const Entry &e = rows()[pe];
   std::vector<char> whole;
   const char *address = e.address;
   if (e.length > sizeof e.address) {
@@ -126,6 +133,35 @@ ucp_ep_h endpoint(int pe) {
           ways().text);
   peer.by_card = has_lane(peer.ep, " rma#");
   return peer.ep;
+}
+
+void tell_quiet() {
+  begun.news.fetch_add(1, std::memory_order_release);
+}
+
+uint64_t last_begun() {
+  return begun.now.load(std::memory_order_relaxed);
+}
+uint64_t tick(Peer &peer, Course &course) {
+  if (!peer.listed) {
+    peer.listed = true;
+    begun.busy.push_back(&peer);
+    begun.n_busy.store(begun.busy.size(), std::memory_order_relaxed);
+  }
+  const uint64_t now = last_begun() + 1;
+  begun.now.store(now, std::memory_order_relaxed);
+  course.begin(now);
+  return now;
+}
+
+int first_of(int pe) {
+  return rows()[pe].first;
+}
+int node_of(int pe) {
+  return rows()[pe].node;
+}
+int nodes() {
+  return int(self.job->nodes.load(std::memory_order_relaxed));
 }
 
 bool held_back() {

@@ -44,11 +44,11 @@
 
 namespace hip_cpu {
 
-struct Lane;
+struct Fiber;
 #pragma GCC visibility push(default)
 // The thread of a kernel that this thread of the host runs. The TLS model is not initial-exec, with
 // which dlopen may fail; so in a shared library the first access is a call.
-extern __thread Lane *lane;
+extern __thread Fiber *lane;
 
 // Whether the caller is a thread of a kernel.
 inline bool in_kernel() {

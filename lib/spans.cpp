@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "copy.hpp"
+#include "state.hpp"
+
+namespace shmem {
+
+// Host-only programs keep the short path on a machine with GPUs: the long way is taken from the
+// first block of device memory on, and only where the CPU cannot use that by itself.
+void choose_spans() {
+  const Region &main = self.device_main ? self.device : self.heap;
+  const Span all{main.base, main.size};
+  self.careful = self.check || self.device_only || !self.one_node();
+  self.word = self.check || (self.device_only && self.device_main) ? Span{} : all;
+  self.read = self.oversubscribed ? Span{} : self.word;
+  self.fast = self.check || self.device_only ? Span{} : all;
+  // On several nodes the data path finds those of this one where their numbers are in a row.
+  self.first = self.node_first;
+  self.near = self.node_stride == 1 ? self.n_local : 0;
+  for (int i = 0; i < self.near; i++) heap_delta[self.first + i] = main.delta[i];
+  self.stream_bytes = self.device_only ? 0 : stream_threshold();
+}
+
+} // namespace shmem
