@@ -3,6 +3,7 @@
 // nothing; functions for remote PEs end the program.
 #include "../coll/nodes.hpp"
 #include "../gpu/ring.hpp"
+#include "../log.hpp"
 
 namespace shmem {
 
