@@ -187,7 +187,8 @@ SHMEM_RARE_ uint64_t get(const char *fn, T *dest, const T *source, size_t n, int
   return 0;
 }
 
-// Atomics on `width` bytes at `object`: one that returns nothing, and one that returns the old value.
+// Atomics on `width` bytes at `object`: one that returns nothing, and one that returns the old
+// value.
 SHMEM_RARE_ void update(const char *fn, Amo amo, size_t width, uint64_t object, int pe,
                         uint64_t value) {
   post(fn, pe, Operation::head(Operation::atomic, width, Operation::by_address, amo), object, 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Deferred work: operations that other nodes request on device-only memory. Only a build with a network
-// has it.
+// Deferred work: operations that other nodes request on device-only memory. Only a build with a
+// network has it.
 #pragma once
 #include "../../device/state.hpp"
 #include <memory>

@@ -5,8 +5,8 @@
 
 namespace shmem::gpu {
 
-// Makes the ring. flag_there gives the offset among the flags of PE pe of a flag that this PE has at
-// `at`. Both PEs are in the team of the flag.
+// Makes the ring. flag_there gives the offset among the flags of PE pe of a flag that this PE has
+// at `at`. Both PEs are in the team of the flag.
 device::Ring open_ring(uint64_t (*flag_there)(uint64_t at, int pe));
 void close_ring();
 // In jobs of several nodes: starts to do requests. A kernel may be launched after that.

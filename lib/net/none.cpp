@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A build without a network: all PEs are on one node. Functions that init, finalize and quiet call do
-// nothing; functions for remote PEs end the program.
+// A build without a network: all PEs are on one node. Functions that init, finalize and quiet call
+// do nothing; functions for remote PEs end the program.
 #include "../coll/nodes.hpp"
 #include "../gpu/ring.hpp"
 #include "../log.hpp"
