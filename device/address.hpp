@@ -176,22 +176,22 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
 }
 
 // Whether PE pe of the world, which there is, is not mapped.
-SHMEM_D_ bool is_away(int pe) {
-  return ring_built && state.heap_delta(pe) & away;
+SHMEM_D_ bool is_remote(int pe) {
+  return ring_built && state.heap_delta(pe) & remote;
 }
 
 // A call's use of a peer's object. Use::later are stores that a later call completes.
 enum class Use { later, loads, stores, atomic };
 
-// Does here(the object of PE pe, of the world, that is at p here), n elements long; or away(),
+// Does here(the object of PE pe, of the world, that is at p here), n elements long; or remotely(),
 // where that PE is not mapped.
 //
 // Where arch::keeps_peers is true, this GPU's L2 keeps lines of another GPU's coarse-grained
 // memory. A load may find an old line. A store leaves the L2 at the next release, so a program that
 // polls for the answer to that store needs the release first.
-template <class T, class Here, class Away>
+template <class T, class Here, class Remotely>
 SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
-                    [[maybe_unused]] Use use, Here here, [[maybe_unused]] Away not_here) {
+                    [[maybe_unused]] Use use, Here here, [[maybe_unused]] Remotely remotely) {
   uintptr_t delta = state.heap_delta(pe);
   [[maybe_unused]] bool kept = false;
   if (__builtin_expect(unsigned(delta) & (closer | many), 0)) {
@@ -199,7 +199,7 @@ SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
         arch::keeps_peers ? (delta & ~coarse) | (use == Use::atomic ? coarse : 0) : delta;
     delta = inspect(fn, arg, p, n * sizeof(T), alignof(T), pe, asks);
     if constexpr (ring_built)
-      if (delta & away) return not_here();
+      if (delta & remote) return remotely();
     if constexpr (arch::keeps_peers) {
       kept = delta & coarse;
       delta &= ~coarse;

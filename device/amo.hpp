@@ -13,13 +13,13 @@ SHMEM_D_ T fetching(const char *fn, const char *arg, C c, Amo op, T *p, int pe, 
                     Here here) {
   const int there = world_pe(c, pe);
   return reach(fn, arg, p, 1, there, Use::atomic, here,
-               [&] { return ring::fetch_amo(fn, op, p, there, value, cond); });
+               [&] { return ring::fetch(fn, op, p, there, value, cond); });
 }
 template <class C, class T, class Here>
 SHMEM_D_ void updating(const char *fn, C c, Amo op, T *dest, int pe, T value, Here here) {
   const int there = world_pe(c, pe);
   reach(fn, "dest", dest, 1, there, Use::atomic, here,
-        [&] { ring::amo(fn, op, dest, there, value); });
+        [&] { ring::update(fn, op, dest, there, value); });
 }
 
 template <class C, class T>

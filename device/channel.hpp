@@ -46,9 +46,9 @@ template <class T> SHMEM_D_ T *source_at(const Channel &c, T *p, int pe) {
 }
 
 // From and to heaps, by one thread.
-SHMEM_D_ void put_away(const Channel &c, const char *dest, const char *source, size_t bytes,
-                       int pe) {
-  if (bytes) ring::move(c.fn, Request::put, dest, source, pe, bytes);
+SHMEM_D_ void put_remote(const Channel &c, const char *dest, const char *source, size_t bytes,
+                         int pe) {
+  if (bytes) ring::transfer(c.fn, Operation::put, dest, source, pe, one_block(bytes));
 }
 
 template <class Scope>
@@ -105,7 +105,7 @@ template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   // The others' flags say nothing of this one's puts, whose source may change from here on.
   if constexpr (ring_built)
-    if (c.t.away) ring::quiet(c.fn);
+    if (c.t.has_remote) ring::quiet(c.fn);
   arch::polled(); // what they stored in dest
 }
 
@@ -127,9 +127,9 @@ SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
   __builtin_memcpy(w, &v, 16);
   const uint64_t flag = c.epoch << 32;
   if constexpr (ring_built)
-    if (is_away(c.pe(member)))
-      return ring::flags(c.fn, lines_of(c, c.t.me) + 4 * p,
-                         {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
+    if (is_remote(c.pe(member)))
+      return ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p,
+                             {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
   uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
   arch::store_lines(to, w[0] | flag, w[1] | flag);
   arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
@@ -159,7 +159,7 @@ template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pa
     if (patience.over())
       fail(Report::wait_limit, c.fn, "team", from, 8, 8, c.pe(first), SHMEM_CMP_EQ, flag,
            w[0][0] >> 32);
-    errand::look();
+    deferred::look();
     arch::pause();
   }
   arch::progress();

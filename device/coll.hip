@@ -43,9 +43,10 @@ __global__ void __launch_bounds__(device::max_threads) alltoall(Call call) {
     device::alltoall(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) alltoalls(Call call, Strides by) {
+__global__ void __launch_bounds__(device::max_threads)
+    alltoalls(Call call, ptrdiff_t dst, ptrdiff_t sst, size_t unit) {
   run("alltoalls on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::alltoalls(c, s, call.dest, call.source, by.dst, by.sst, call.n, by.unit, Workgroup{});
+    device::alltoalls(c, s, call.dest, call.source, dst, sst, call.n, unit, Workgroup{});
   });
 }
 
@@ -58,19 +59,26 @@ struct Grid {
   __device__ unsigned rank() const { return blockIdx.x * blockDim.x + threadIdx.x; }
   __device__ unsigned size() const { return gridDim.x * blockDim.x; }
 };
-// Copies elements, each in one word.
-template <Remote remote>
-__global__ void elements(char *dest, const char *source, Strides by, size_t n) {
+// Where the blocks start that a kernel stores to, and those that it loads from.
+template <Remote remote> constexpr uint64_t dest_stride(const Blocks &b) {
+  return remote == Remote::dest ? b.remote_stride : b.local_stride;
+}
+template <Remote remote> constexpr uint64_t source_stride(const Blocks &b) {
+  return remote == Remote::dest ? b.local_stride : b.remote_stride;
+}
+// Copies blocks that are one word each.
+template <Remote remote> __global__ void elements(char *dest, const char *source, Blocks b) {
   const auto each = [&](auto word) {
     using W = decltype(word);
-    device::copy_words<remote>(reinterpret_cast<W *>(dest), reinterpret_cast<const W *>(source), n,
-                               Grid{}, size_t(by.dst), size_t(by.sst));
+    device::copy_words<remote>(reinterpret_cast<W *>(dest), reinterpret_cast<const W *>(source),
+                               b.count, Grid{}, dest_stride<remote>(b) / sizeof(W),
+                               source_stride<remote>(b) / sizeof(W));
   };
-  if (by.unit == 16) each(device::Pack{});
-  if (by.unit == 8) each(uint64_t{});
-  if (by.unit == 4) each(uint32_t{});
-  if (by.unit == 2) each(uint16_t{});
-  if (by.unit == 1) each(uint8_t{});
+  if (b.bytes == 16) each(device::Pack{});
+  if (b.bytes == 8) each(uint64_t{});
+  if (b.bytes == 4) each(uint32_t{});
+  if (b.bytes == 2) each(uint16_t{});
+  if (b.bytes == 1) each(uint8_t{});
 }
 // Threads that copy a block together; their number, a power of two, divides that of the workgroup.
 struct Group {
@@ -78,14 +86,14 @@ struct Group {
   __device__ unsigned rank() const { return threadIdx.x & (threads - 1); }
   __device__ unsigned size() const { return threads; }
 };
-// Copies blocks; unit and strides are in bytes. The workgroups of one x share each block.
+// Copies blocks. The workgroups of one x share each block.
 template <Remote remote>
-__global__ void blocks(char *dest, const char *source, Strides by, size_t n, Group group) {
-  const pattern::Extent e = pattern::part(by.unit, device::line, blockIdx.y, gridDim.y);
+__global__ void blocks(char *dest, const char *source, Blocks b, Group group) {
+  const pattern::Extent e = pattern::part(b.bytes, device::line, blockIdx.y, gridDim.y);
   const unsigned step = Grid{}.size() / group.threads;
-  for (size_t i = Grid{}.rank() / group.threads; i < n; i += step)
-    device::copy<remote, 1>(dest + ptrdiff_t(i) * by.dst + e.from,
-                            source + ptrdiff_t(i) * by.sst + e.from, e.to - e.from, group);
+  for (size_t i = Grid{}.rank() / group.threads; i < b.count; i += step)
+    device::copy<remote, 1>(dest + i * dest_stride<remote>(b) + e.from,
+                            source + i * source_stride<remote>(b) + e.from, e.to - e.from, group);
 }
 // Stores the value by one store, so that a waiter never sees half of it.
 __global__ void store(void *dest, uint64_t value, int bytes) {
@@ -125,24 +133,21 @@ hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, Remote r
                        dim3(blocks), dim3(threads), 0, stream, static_cast<char *>(dest),
                        static_cast<const char *>(source), bytes);
 }
-hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
-                             size_t n, Remote remote, hipStream_t stream) {
+hipError_t strided_on_stream(void *dest, const void *source, const Blocks &b, Remote remote,
+                             hipStream_t stream) {
   auto *d = static_cast<char *>(dest);
   auto *s = static_cast<const char *>(source);
-  const size_t bytes = block * strides.unit;
-  const Strides in_bytes{strides.dst * ptrdiff_t(strides.unit),
-                         strides.sst * ptrdiff_t(strides.unit), bytes};
+  const size_t bytes = b.bytes, n = b.count;
   const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) |
-                        uintptr_t(in_bytes.dst) | uintptr_t(in_bytes.sst);
+                        b.remote_stride | b.local_stride;
   constexpr size_t most = device::max_channels; // workgroups, as of a copy
   const auto up = [](size_t a, size_t b) { return (a + b - 1) / b; };
   if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && all % bytes == 0) {
-    const Strides words{in_bytes.dst / ptrdiff_t(bytes), in_bytes.sst / ptrdiff_t(bytes), bytes};
     const unsigned threads = n <= 64 ? 64 : 256;
     const size_t grid = up(n, threads * size_t(device::in_flight<uint64_t>));
     return shmem::launch(
         remote == Remote::source ? elements<Remote::source> : elements<Remote::dest>,
-        dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s, words, n);
+        dim3(unsigned(grid < most ? grid : most)), dim3(threads), 0, stream, d, s, b);
   }
   size_t share = up(bytes, 64 << 10); // of a block, where there are not enough of them
   if (share > up(most, n)) share = up(most, n);
@@ -152,8 +157,8 @@ hipError_t strided_on_stream(void *dest, const void *source, const Strides &stri
   size_t grid = up(n * threads, size);
   if (grid > up(most, share)) grid = up(most, share);
   return shmem::launch(remote == Remote::source ? blocks<Remote::source> : blocks<Remote::dest>,
-                       dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, in_bytes,
-                       n, Group{threads});
+                       dim3(unsigned(grid), unsigned(share)), dim3(size), 0, stream, d, s, b,
+                       Group{threads});
 }
 hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream) {
   return shmem::launch(store, dim3(1), dim3(1), 0, stream, dest, value, int(bytes));
@@ -177,7 +182,7 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
   return shmem::launch(meet, dim3(1), dim3(device::max_wave), 0, stream, id);
 }
 
-hipError_t move(Collective what, const Call &c, int root, const Strides &strides) {
+hipError_t move(Collective what, const Call &c, int root, const Blocks &elements) {
   const auto start = [&](auto *kernel, auto... more) {
     return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
   };
@@ -191,7 +196,8 @@ hipError_t move(Collective what, const Call &c, int root, const Strides &strides
   case Collective::alltoall:
     return start(alltoall);
   case Collective::alltoalls:
-    return start(alltoalls, strides);
+    return start(alltoalls, ptrdiff_t(elements.remote_stride / elements.bytes),
+                 ptrdiff_t(elements.local_stride / elements.bytes), size_t(elements.bytes));
   default:
     return hipErrorInvalidValue;
   }

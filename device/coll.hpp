@@ -25,11 +25,11 @@ template <class Scope>
 SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
   spread(source, dest, e, c.t.n, scope, [&](int k) {
     const int pe = c.pe(c.peer(k));
-    return is_away(pe) ? nullptr : dest_at(c, dest, pe);
+    return is_remote(pe) ? nullptr : dest_at(c, dest, pe);
   });
   if constexpr (ring_built)
-    for (int i = int(scope.rank()); c.t.away && i < c.t.n; i += int(scope.size()))
-      if (is_away(c.pe(i))) put_away(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
+    for (int i = int(scope.rank()); c.t.has_remote && i < c.t.n; i += int(scope.size()))
+      if (is_remote(c.pe(i))) put_remote(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
 }
 
 template <class Scope>
@@ -51,7 +51,7 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     return;
   }
   come(c, s, scope);
-  if (ring_built && c.t.away) {
+  if (ring_built && c.t.has_remote) {
     const Extent e = part(bytes, line, s.index, s.count);
     if (sends) give_all(c, dest, source, e, scope);
   } else if (sends || c.t.n == 1) {
@@ -112,10 +112,10 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
-    if (is_away(c.pe(i))) {
+    if (is_remote(c.pe(i))) {
       if (scope.rank() == 0)
-        put_away(c, dest + size_t(c.t.me) * bytes + e.from, source + size_t(i) * bytes + e.from,
-                 e.to - e.from, c.pe(i));
+        put_remote(c, dest + size_t(c.t.me) * bytes + e.from, source + size_t(i) * bytes + e.from,
+                   e.to - e.from, c.pe(i));
       continue;
     }
     copy<Remote::dest, 1>(dest_at(c, dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
@@ -132,16 +132,16 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, cons
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
-    const bool away = is_away(c.pe(i));
-    W *d = reinterpret_cast<W *>(away ? dest : dest_at(c, dest, c.pe(i))) +
+    const bool there = is_remote(c.pe(i));
+    W *d = reinterpret_cast<W *>(there ? dest : dest_at(c, dest, c.pe(i))) +
            size_t(c.t.me) * n * size_t(dst * words);
     const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
-    if (away) {
+    if (there) {
       const size_t unit = sizeof(W) * unsigned(words);
       if (scope.rank() == 0 && e.to > e.from)
-        ring::move(c.fn, Request::put, d + ptrdiff_t(e.from) * dst * words,
-                   from + ptrdiff_t(e.from) * sst * words, c.pe(i), unit, e.to - e.from,
-                   size_t(dst) * unit, size_t(sst) * unit);
+        ring::transfer(c.fn, Operation::put, d + ptrdiff_t(e.from) * dst * words,
+                       from + ptrdiff_t(e.from) * sst * words, c.pe(i),
+                       {unit, e.to - e.from, size_t(dst) * unit, size_t(sst) * unit});
       continue;
     }
     for (int w = 0; w < words; w++)

@@ -24,12 +24,12 @@ SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members,
   for (int i = int(scope.rank()); i < members.n; i += size) {
     if (i == members.me) continue;
     if constexpr (ring_built)
-      if (is_away(pe_of(members, i))) {
+      if (is_remote(pe_of(members, i))) {
         if constexpr (std::is_same_v<Members, Team>) {
-          ring::flag(fn, mine, epoch, pe_of(members, i));
+          ring::set_flags(fn, mine, {epoch}, pe_of(members, i));
         } else { // a product's are on the heap, and no fence comes before them
           ring::quiet(fn);
-          ring::amo(fn, Amo::set, mine, pe_of(members, i), epoch);
+          ring::update(fn, Amo::set, mine, pe_of(members, i), epoch);
         }
         continue;
       }

@@ -31,20 +31,19 @@ template <class W> __device__ W apply(Amo op, W *p, W value, W cond) {
   return 0;
 }
 
-template <class W> __global__ void one_atomic(Amo op, W *p, W value, W cond, W *fetch) {
-  const W seen = apply(op, p, value, cond);
+template <class W> __global__ void one_atomic(Operation op, W *fetch) {
+  const W seen =
+      apply(op.amo, reinterpret_cast<W *>(op.offset), W(op.operands.value), W(op.operands.compare));
   if (fetch) *fetch = seen;
 }
 } // namespace
 
-hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
-                            void *fetch, hipStream_t stream) {
-  if (bytes == 4)
+hipError_t atomic_on_stream(const Operation &op, void *fetch, hipStream_t stream) {
+  if (op.width == 4)
     return shmem::launch(one_atomic<uint32_t>, dim3(1), dim3(1), 0, stream, op,
-                         static_cast<uint32_t *>(p), uint32_t(value), uint32_t(cond),
                          static_cast<uint32_t *>(fetch));
   return shmem::launch(one_atomic<uint64_t>, dim3(1), dim3(1), 0, stream, op,
-                       static_cast<uint64_t *>(p), value, cond, static_cast<uint64_t *>(fetch));
+                       static_cast<uint64_t *>(fetch));
 }
 
 } // namespace shmem::kernels

@@ -9,19 +9,13 @@
 
 namespace shmem::kernels {
 
-// One atomic on the word of 4 or 8 bytes at p, whoever's memory it is. *fetch, of as many bytes,
-// becomes what was there before, if it is not NULL.
-hipError_t atomic_on_stream(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond,
-                            void *fetch, hipStream_t stream);
+// An atomic on an object of 4 or 8 bytes at its address in this process. *fetch, of as many bytes,
+// becomes the old value, unless it is NULL.
+hipError_t atomic_on_stream(const Operation &op, void *fetch, hipStream_t stream);
 hipError_t copy_on_stream(void *dest, const void *source, size_t bytes, Remote remote,
                           unsigned blocks, unsigned threads, hipStream_t stream);
-struct Strides { // in elements
-  ptrdiff_t dst, sst;
-  size_t unit; // bytes of an element
-};
-// n blocks of `block` elements.
-hipError_t strided_on_stream(void *dest, const void *source, const Strides &strides, size_t block,
-                             size_t n, Remote remote, hipStream_t stream);
+hipError_t strided_on_stream(void *dest, const void *source, const Blocks &b, Remote remote,
+                             hipStream_t stream);
 hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t stream);
 // Up to a few KiB, the signal behind them; sig is the peer's.
 hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
@@ -33,20 +27,16 @@ hipError_t quiet_on_stream(hipStream_t stream);
 hipError_t refresh_on_stream(hipStream_t stream);
 hipError_t sync_on_stream(unsigned id, hipStream_t stream);
 
-// The same for objects of a PE that is not mapped, named by where this PE has them; and for all
-// that was begun at such PEs. In builds with a network only. A put is of any size, its signal
-// behind it.
-hipError_t transfer_away(void *dest, const void *source, const Strides &strides, size_t block,
-                         size_t n, Remote remote, int pe, hipStream_t stream);
-hipError_t store_away(void *dest, uint64_t value, size_t bytes, int pe, hipStream_t stream);
-hipError_t put_signal_away(void *dest, const void *source, size_t bytes, uint64_t *sig,
-                           uint64_t value, int sig_op, int pe, hipStream_t stream);
-hipError_t atomic_away(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond, void *fetch,
-                       int pe, hipStream_t stream);
-hipError_t quiet_away(hipStream_t stream);
-// What the host asks of the GPU, see device::Errand.
-hipError_t errands_on_stream(hipStream_t stream);
-hipError_t stores_on_stream(device::Stores *stores, unsigned n, hipStream_t stream);
+// The same for objects of a PE that is not mapped; and the completion of operations at such PEs. In
+// builds with a network only. A put is of any size, and its signal comes behind it.
+hipError_t transfer_remote(const Operation &op, int pe, hipStream_t stream);
+hipError_t atomic_remote(const Operation &op, void *fetch, int pe, hipStream_t stream);
+hipError_t put_signal_remote(void *dest, const void *source, size_t bytes, uint64_t *sig,
+                             uint64_t value, int sig_op, int pe, hipStream_t stream);
+hipError_t quiet_remote(hipStream_t stream);
+// Deferred work, see device::DeferredAtomic and device::DeferredStores.
+hipError_t deferred_on_stream(hipStream_t stream);
+hipError_t batch_on_stream(device::DeferredStores *batch, unsigned n, hipStream_t stream);
 
 // A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
 // its own (device/coll.hpp).
@@ -60,8 +50,8 @@ struct Call {
   const char *source;
   size_t n; // bytes, of alltoalls and reductions elements
 };
-// One of those that combine nothing.
-hipError_t move(Collective what, const Call &c, int root, const Strides &strides);
+// A collective that combines nothing. elements: of an alltoalls; dest's stride is the remote one.
+hipError_t move(Collective what, const Call &c, int root, const Blocks &elements);
 // and_, or_ and xor_ are of unsigned types; scans are sums.
 hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c);
 // The most workgroups of threads that the device holds at once of any of these kernels.

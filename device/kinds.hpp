@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What host and device say to each other of atomics, copies and collectives, each by its name.
 #pragma once
+#include <cstdint>
 
 namespace shmem {
 
-enum class Amo { fetch, set, swap, compare_swap, add, and_, or_, xor_ };
+enum class Amo : uint8_t { fetch, set, swap, compare_swap, add, and_, or_, xor_ };
 
 // Which side of a copy is the peer's. The other one may be anything that the GPU reaches.
 enum class Remote { dest, source };

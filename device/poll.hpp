@@ -21,7 +21,7 @@ template <class Done, class Late> SHMEM_D_ void poll_until(Done done, Late late)
   Patience patience;
   while (!done()) {
     if (patience.over()) late();
-    errand::look();
+    deferred::look();
     arch::pause();
   }
 }

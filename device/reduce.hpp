@@ -131,7 +131,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   // Asked anew each time, or a pair of scalar registers holds each answer until the end.
   const auto scatter = [&] { return anew(scope, r.shape) == Shape::scatter; };
   // Sources that are not mapped cannot be read.
-  if (s.algorithm == CollectiveAlgorithm::lines || (ring_built && c.t.away)) {
+  if (s.algorithm == CollectiveAlgorithm::lines || (ring_built && c.t.has_remote)) {
     const Extent e = part(r.n, unit, s.index, s.count);
     const char *source = reinterpret_cast<const char *>(r.source);
     char *dest = reinterpret_cast<char *>(r.dest);

@@ -73,13 +73,13 @@ template <class C, class T> SHMEM_D_ void p(const char *fn, C c, T *dest, T valu
   const int there = world_pe(c, pe);
   reach(
       fn, "dest", dest, 1, there, Use::stores, [&](T *d) { arch::store(d, value); },
-      [&] { ring::amo(fn, Amo::set, dest, there, value); });
+      [&] { ring::update(fn, Amo::set, dest, there, value); });
 }
 template <class C, class T> SHMEM_D_ T g(const char *fn, C c, const T *source, int pe, Thread) {
   const int there = world_pe(c, pe);
   return reach(
       fn, "source", source, 1, there, Use::loads, [&](const T *s) { return arch::load(s); },
-      [&] { return ring::fetch_amo(fn, Amo::fetch, source, there, T{}); });
+      [&] { return ring::fetch(fn, Amo::fetch, source, there, T{}); });
 }
 
 // Strides count elements, from one to the next, or from one block to the next. The extent, for
@@ -113,21 +113,20 @@ SHMEM_D_ void copy_blocks(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t
                              Thread{});
 }
 
-// Blocks to or from a PE that is not mapped: in one request, or one after the other. The strides
-// are in bytes.
+// Blocks to or from a PE that is not mapped: in one request, or one after the other.
 template <Remote remote, class T>
 SHMEM_D_ void ring_blocks(const char *fn, T *dest, const T *source, size_t dst, size_t sst,
                           size_t block, size_t n, int pe) {
   constexpr bool puts = remote == Remote::dest;
   const T *const local = puts ? source : dest;
   if (!n || !block) return;
-  if (n > 1 && ring::is_symmetric(local)) {
-    const uint64_t until =
-        puts ? ring::move(fn, Request::put, dest, source, pe, block * sizeof(T), n, dst, sst)
-             : ring::move(fn, Request::get, source, dest, pe, block * sizeof(T), n, dst, sst);
-    return puts ? ring::await(fn, until) : ring::await_data(fn, until);
-  }
+  dst *= sizeof(T), sst *= sizeof(T);
   uint64_t until = 0;
+  if (n > 1 && ring::is_symmetric(local)) {
+    until = ring::transfer(fn, puts ? Operation::put : Operation::get, puts ? dest : source, local,
+                           pe, {block * sizeof(T), n, puts ? dst : sst, puts ? sst : dst});
+    n = 0;
+  }
   for (size_t i = 0; i < n; i++) {
     T *d = reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(dest) + i * dst);
     const T *s = reinterpret_cast<const T *>(reinterpret_cast<uintptr_t>(source) + i * sst);
@@ -138,54 +137,48 @@ SHMEM_D_ void ring_blocks(const char *fn, T *dest, const T *source, size_t dst, 
   }
   if (until) puts ? ring::await(fn, until) : ring::await_data(fn, until);
 }
+// Does here(the object), which moves n blocks, or the same at a PE that is not mapped.
+template <Remote remote, class C, class T, class Here>
+SHMEM_D_ void reach_blocks(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst,
+                           ptrdiff_t sst, size_t block, size_t n, int pe, Here here) {
+  const int there = world_pe(c, pe);
+  const auto remotely = [&] {
+    ring_blocks<remote>(fn, dest, source, size_t(dst), size_t(sst), block, n, there);
+  };
+  if constexpr (remote == Remote::dest)
+    reach(fn, "dest", dest, block ? extent(n, dst, block) : 0, there, Use::stores, here, remotely);
+  else
+    reach(fn, "source", source, block ? extent(n, sst, block) : 0, there, Use::loads, here,
+          remotely);
+}
 
 template <class C, class T>
 SHMEM_D_ void iput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                    size_t n, int pe, Thread) {
-  const int there = world_pe(c, pe);
-  reach(
-      fn, "dest", dest, extent(n, dst), there, Use::stores,
-      [&](T *d) { copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n); },
-      [&] {
-        ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
-                                  size_t(sst) * sizeof(T), 1, n, there);
-      });
+  reach_blocks<Remote::dest>(fn, c, dest, source, dst, sst, 1, n, pe, [&](T *d) {
+    copy_strided<Remote::dest, sizeof(T)>(d, source, dst, sst, n);
+  });
 }
 template <class C, class T>
 SHMEM_D_ void iget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                    size_t n, int pe, Thread) {
-  const int there = world_pe(c, pe);
-  reach(
-      fn, "source", source, extent(n, sst), there, Use::loads,
-      [&](const T *s) { copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n); },
-      [&] {
-        ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),
-                                    size_t(sst) * sizeof(T), 1, n, there);
-      });
+  reach_blocks<Remote::source>(fn, c, dest, source, dst, sst, 1, n, pe, [&](const T *s) {
+    copy_strided<Remote::source, sizeof(T)>(dest, s, dst, sst, n);
+  });
 }
 template <class C, class T>
 SHMEM_D_ void ibput(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                     size_t bsize, size_t nblocks, int pe, Thread) {
-  const int there = world_pe(c, pe);
-  reach(
-      fn, "dest", dest, bsize ? extent(nblocks, dst, bsize) : 0, there, Use::stores,
-      [&](T *d) { copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks); },
-      [&] {
-        ring_blocks<Remote::dest>(fn, dest, source, size_t(dst) * sizeof(T),
-                                  size_t(sst) * sizeof(T), bsize, nblocks, there);
-      });
+  reach_blocks<Remote::dest>(fn, c, dest, source, dst, sst, bsize, nblocks, pe, [&](T *d) {
+    copy_blocks<Remote::dest>(d, source, dst, sst, bsize, nblocks);
+  });
 }
 template <class C, class T>
 SHMEM_D_ void ibget(const char *fn, C c, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,
                     size_t bsize, size_t nblocks, int pe, Thread) {
-  const int there = world_pe(c, pe);
-  reach(
-      fn, "source", source, bsize ? extent(nblocks, sst, bsize) : 0, there, Use::loads,
-      [&](const T *s) { copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks); },
-      [&] {
-        ring_blocks<Remote::source>(fn, dest, source, size_t(dst) * sizeof(T),
-                                    size_t(sst) * sizeof(T), bsize, nblocks, there);
-      });
+  reach_blocks<Remote::source>(fn, c, dest, source, dst, sst, bsize, nblocks, pe, [&](const T *s) {
+    copy_blocks<Remote::source>(dest, s, dst, sst, bsize, nblocks);
+  });
 }
 
 } // namespace shmem::device

@@ -14,7 +14,7 @@ SHMEM_D_ void deliver(uint64_t *sig, uint64_t signal, int sig_op) {
 }
 
 SHMEM_D_ void ring_signal(const char *fn, uint64_t *sig, uint64_t signal, int sig_op, int pe) {
-  ring::amo(fn, sig_op == SHMEM_SIGNAL_ADD ? Amo::add : Amo::set, sig, pe, signal);
+  ring::update(fn, sig_op == SHMEM_SIGNAL_ADD ? Amo::add : Amo::set, sig, pe, signal);
 }
 
 // Every thread waits for its stores, the scope meets, and one thread releases them all and stores
@@ -81,7 +81,7 @@ SHMEM_D_ void signal_set(const char *fn, C c, uint64_t *sig_addr, uint64_t signa
 }
 SHMEM_D_ uint64_t signal_fetch(const char *fn, const uint64_t *sig_addr, Thread) {
   check_own(fn, "sig_addr", sig_addr, sizeof *sig_addr, alignof(uint64_t));
-  errand::look();
+  deferred::look();
   const uint64_t seen = arch::poll(sig_addr);
   arch::polled();
   return seen;

@@ -2,6 +2,7 @@
 // What a kernel knows of the job, one POD that the library fills on the host and publishes to every
 // module of device code, and what kernels tell the host. Shared by host and device.
 #pragma once
+#include "operation.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <shmem/compiler.h>
@@ -25,8 +26,8 @@ constexpr size_t full_waves(size_t threads) {
 // Member i of a team is PE start + i * stride of the world.
 struct Team {
   int me, n, start, stride;
-  uint64_t base; // epochs of its collectives begin here, see Channels
-  bool away;     // some of its members are not mapped
+  uint64_t base;   // epochs of its collectives begin here, see Channels
+  bool has_remote; // some members are not mapped
 };
 
 // What collectives of kernels and streams work with: device memory of each PE that the others write
@@ -42,86 +43,84 @@ struct Channels {
   int teams, count, with_lines;
 };
 
-// How kernels reach PEs that are not mapped. They post requests in host memory, and a thread of the
-// library does them there as the host's routines do, in the order of their tickets. A ticket says
-// where a request lies, and which lap of the ring it belongs to.
+// How kernels reach PEs that are not mapped. A kernel posts requests in host memory, and a progress
+// thread does them, in the order of their tickets, as the host's routines do. A ticket is the
+// number of a request: it gives the slot and the lap.
+//
+// seen <= done <= ticket < done + ring_size, for each ticket whose request is in its slot
 struct alignas(64) Request {
-  enum What : uint8_t { // the first are those of Amo
-    put = 8,            // from `local` of the own heap: n blocks of bytes, dst and sst apart
-    get,                // the same way back
-    put_words,          // `bytes` of word
-    get_words,          // into the reply
-    flags,              // `bytes` of word, by words, at `at` from the start of State::arrived
-    fence               // all before is done before any behind it begins
-  };
-  uint32_t lap; // counts from 1; with pe in one store, which comes last
-  int32_t pe;
-  uint8_t what, bytes;
-  uint16_t unused;
-  uint32_t reply; // the number of the reply that is wanted, which says its place, too; or 0
-  uint64_t at;    // bytes from the start of the heap: the object at the peer
-  union {
-    uint64_t word[5]; // of an atomic: value and cond
-    struct {
-      uint64_t local, bytes, n, dst, sst;
-    } move;
-  };
+  uint32_t lap; // from 1; the last store of a request has this word, pe and reply
+  uint16_t pe;
+  uint16_t reply; // the number of the reply, which gives its slot; or 0
+  Operation op;
 };
-// What came of a request for words, where the thread that posted it looks.
+// What the thread that posted a request for data waits for. That thread frees the slot.
+//
+// read <= stored <= asked <= read + 1, in laps, for each slot
 struct alignas(64) Reply {
   uint32_t number; // stored last
   uint32_t unused;
-  uint64_t word[7];
+  uint64_t words[7];
 };
 static_assert(sizeof(Request) == 64 && sizeof(Reply) == 64);
 // Requests, and replies: a power of two, at least a wave. The host does up to half of them
-// together: of 128 workgroups of an H100 5.2 M/s with 1,024 places, 9.7 with 2,048 (2026-11-24).
+// together: 128 workgroups of an H100 post 5.2 M/s with 1,024 slots, 9.7 with 2,048 (2026-11-24).
 inline constexpr unsigned ring_size = 2048;
-// An atomic that another node asks for, on memory of this PE that only its GPU reaches. A kernel of
-// the library does it where there is room for one; where there is none, because kernels that wait
-// take all of the GPU, so does one of those. Who takes its number does it.
-struct alignas(64) Errand {
-  // *p becomes ((*p & keep) ^ flip) + plus, where the bits of care that it has are those of cond.
-  // All operations are this one, because a kernel that asked which it is kept the answers, 12
-  // scalar registers, in each of its waits (2026-11-24).
-  uint64_t p, keep, flip, plus, cond;
+// A reply's number tells laps apart, and is never 0.
+inline constexpr uint16_t reply_bit = 1 << 15;
+static_assert(2 * ring_size <= reply_bit && max_pes <= UINT16_MAX);
+
+// An atomic that another node requests on memory of this PE that only its GPU reaches. A kernel of
+// the library does it where the GPU has room for one. Kernels that wait may leave none; then one of
+// those does it. The thread that takes the number of a deferred atomic does it.
+//
+// finished <= taken <= given <= finished + deferred_slots, where the host has finished a number
+// when it has read the result
+struct alignas(64) DeferredAtomic {
+  // *p becomes ((*p & keep) ^ flip) + plus, unless a bit of `care` differs between *p and compare.
+  // All atomics are this one: a kernel that asked for the kind kept the answers in 12 scalar
+  // registers, in each of its waits (2026-11-24).
+  uint64_t p, keep, flip, plus, compare;
   int32_t care;   // all bits or none
-  uint32_t bytes; // of *p: 4 or 8
+  uint32_t width; // of *p: 4 or 8
   uint64_t seen;  // what was there before
   uint64_t done;  // its number, from 1, stored last
 };
-inline constexpr unsigned errand_places = 64;
-struct Served {                 // in host memory
-  uint64_t done;                // the requests up to this ticket are done, and their places free
-  alignas(line) uint64_t given; // errands
-  alignas(line) Errand errands[errand_places];
+inline constexpr unsigned deferred_slots = 64;
+
+// In host memory, written by the host, but for the deferred atomics' results.
+struct Served {
+  uint64_t done;                // requests up to this ticket are done, and their slots free
+  alignas(line) uint64_t given; // deferred atomics
+  alignas(line) DeferredAtomic deferred[deferred_slots];
 };
-// Small stores that another node asks for, on memory of this PE that only its GPU reaches, by one
-// kernel of the library. In host memory. The host takes them back where that finds no room: each of
-// the two stores its word and then reads the other's, so at most one of them does it.
-struct Stores {
+// In device memory, written by kernels, but for `offered`.
+struct Tickets {
+  alignas(line) uint64_t posted;          // the next request's
+  alignas(line) uint64_t seen;            // as much of Served::done as some thread has seen
+  alignas(line) uint32_t reading;         // a thread reads it
+  alignas(line) uint64_t asked;           // the next reply's
+  alignas(line) uint32_t read[ring_size]; // how often the reply in each slot has been read
+  alignas(line) uint64_t taken;           // the next deferred atomic's
+  alignas(line) uint64_t offered;         // a copy of Served::given, where a poll is cheap
+};
+
+// Small stores that another node requests on memory of this PE that only its GPU reaches, for one
+// kernel of the library. In host memory. The host takes them back where the kernel finds no room:
+// each side stores its word and then reads the other's, so at most one of them does the stores.
+struct DeferredStores {
   static constexpr size_t most = 4096;
   enum State : uint32_t { launched, begun, declined, done };
   struct One {
-    uint64_t where, value;
-    // 1, 2, 4 or 8 bytes
-    static One at(uint64_t p, size_t bytes) { return {p | uint64_t(bytes) << shift, 0}; }
+    uint64_t where, value; // where: the address, and above it the width: 1, 2, 4 or 8 bytes
+    static One at(uint64_t p, size_t width) { return {p | uint64_t(width) << shift, 0}; }
     SHMEM_HD_ uintptr_t address() const { return where & ((uint64_t(1) << shift) - 1); }
-    SHMEM_HD_ unsigned bytes() const { return unsigned(where >> shift); }
+    SHMEM_HD_ unsigned width() const { return unsigned(where >> shift); }
     static constexpr int shift = 56;
   };
   alignas(line) uint32_t state;      // the kernel's
   alignas(line) uint32_t taken_back; // the host's
-  alignas(line) One one[most];
-};
-struct Tickets {                          // in device memory
-  alignas(line) uint64_t posted;          // the next request's
-  alignas(line) uint64_t seen;            // as much of `done` as some thread has seen
-  alignas(line) uint32_t reading;         // a thread reads it
-  alignas(line) uint64_t asked;           // the next reply's
-  alignas(line) uint32_t read[ring_size]; // how often the reply in each place has been read
-  alignas(line) uint64_t taken;           // the next errand's number
-  alignas(line) uint64_t bell;            // as Served::given, where polls are cheap: a copy of it
+  alignas(line) One stores[most];
 };
 struct Ring {
   Request *requests; // NULL where all PEs are mapped
@@ -162,8 +161,8 @@ struct Report {
 
 // Bits of State::delta. A row of a buffer has `coarse` where arch::keeps_peers is for: what the
 // buffer has at that PE is coarse-grained memory of another GPU.
-inline constexpr uintptr_t closer = 1, away = 2, many = 4, coarse = 8,
-                           tags = closer | away | many | coarse;
+inline constexpr uintptr_t closer = 1, remote = 2, many = 4, coarse = 8,
+                           tags = closer | remote | many | coarse;
 // The delta of a buffer to a PE that does not have it, because it is not in the buffer's team.
 // Calls find its tag; what looks for none, as collectives do, comes to where no address is.
 inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
@@ -175,7 +174,7 @@ inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 struct Buffer {
   uintptr_t base, size;
   uintptr_t row; // where its deltas stay, see State::delta
-  // Behind it its n deltas again: outside where a PE is not in the team, away where it is not
+  // Behind it its n deltas again: outside where a PE is not in the team, remote where it is not
   // mapped.
 };
 
@@ -219,8 +218,8 @@ struct State {
   // From an address here to the same object of PE pe: rows of buffers, and then that of the device
   // heap. There `closer` is set where a kernel must look at the arguments: always for a pe that
   // does not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has
-  // nothing else set but `away`. `many` is set while there are buffers: an address may be of one of
-  // them.
+  // nothing else set but `remote`. `many` is set while there are buffers: an address may be of one
+  // of them.
   uintptr_t delta[far_row];
   uintptr_t flag_delta[max_pes]; // the heap's for arrived
 

@@ -18,7 +18,7 @@ SHMEM_D_ int pe_accessible(const char *, int pe, Thread) {
 SHMEM_D_ void *ptr(const char *, const void *dest, int pe, Thread) {
   const uintptr_t p = reinterpret_cast<uintptr_t>(dest);
   if (unsigned(pe) >= unsigned(state.n)) return nullptr;
-  if (is_away(pe)) return nullptr;
+  if (is_remote(pe)) return nullptr;
   if (const unsigned row = row_of(dest); row != heap_row) {
     const uintptr_t delta = delta_in(row, unsigned(pe));
     return delta & closer

@@ -31,7 +31,9 @@ enum Own : uint16_t {
 };
 
 // A ring in device memory, so that a record costs no transfer over PCIe. Kernels never ask how far
-// the host has read: what it has not read within a lap is overwritten, and it counts that.
+// the host has read: it counts records that they overwrite before it reads them.
+//
+// taken - room() <= number < taken, for each record that is in its place
 struct Records {
   Record *first;   // NULL: nothing is recorded
   unsigned places; // 1 << places

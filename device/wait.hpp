@@ -35,7 +35,7 @@ template <class T> SHMEM_D_ void wait(const char *fn, T *ivar, T cmp_value, Thre
 }
 template <class T> SHMEM_D_ int test(const char *fn, T *ivar, int cmp, T cmp_value, Thread) {
   check_own(fn, "ivar", ivar, sizeof(T), alignof(T));
-  errand::look();
+  deferred::look();
   if (!compare(arch::poll(ivar), cmp, cmp_value)) return 0;
   arch::polled();
   return 1;
@@ -126,21 +126,21 @@ SHMEM_D_ size_t wait_until_some(const char *fn, T *ivars, size_t n, size_t *indi
 template <class T, class V>
 SHMEM_D_ int test_all(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values,
                       Thread) {
-  errand::look();
+  deferred::look();
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
   return all_hold(ivars, n, status, cmp, values);
 }
 template <class T, class V>
 SHMEM_D_ size_t test_any(const char *fn, T *ivars, size_t n, const int *status, int cmp, V values,
                          Thread) {
-  errand::look();
+  deferred::look();
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
   return any_holds(ivars, n, status, cmp, values);
 }
 template <class T, class V>
 SHMEM_D_ size_t test_some(const char *fn, T *ivars, size_t n, size_t *indices, const int *status,
                           int cmp, V values, Thread) {
-  errand::look();
+  deferred::look();
   check_own(fn, "ivars", ivars, n * sizeof(T), alignof(T));
   return some_hold(ivars, n, indices, status, cmp, values);
 }

@@ -63,8 +63,7 @@ class Begins {
 public:
   explicit Begins(Context *by) : by(by) {}
   ~Begins() {
-    if constexpr (net::built)
-      if (by) begun();
+    if (by) begun();
   }
   Begins(const Begins &) = delete;
   Begins &operator=(const Begins &) = delete;

@@ -166,7 +166,7 @@ size_t stream_threshold() {
 // 16 to 128 MiB on an EPYC, 2026-11: 13.2 to 15.3 GB/s, memcpy 8.1 to 11.1.
 void copy_stream(void *dest, const void *source, size_t n) {
   if (self.device_only) { // every copy comes here
-    if (gpu::device_only(dest, source)) return gpu::copy(dest, source, n);
+    if (gpu::is_device_only(dest, source)) return gpu::copy(dest, source, n);
     static const size_t least = stream_threshold();
     if (n < least) return copy_once(dest, source, n);
   }

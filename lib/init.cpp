@@ -131,12 +131,11 @@ void bring_up(int thread_level) {
 
 void tear_down() {
   Slot &slot = self.slots[self.local];
-  if constexpr (net::built)
-    if (!self.one_node()) {
-      net::quiet();
-      sync(*self.world); // all have come to leave
-      net::leave();
-    }
+  if (!self.one_node()) {
+    net::quiet();
+    sync(*self.world); // all have come to leave
+    net::leave();
+  }
   sync(*self.world); // nobody uses this PE's heap any more
   buffer::drop_all();
   sync(*self.world); // who had buffers with others has not left while those wait for it

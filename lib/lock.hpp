@@ -33,8 +33,7 @@ inline Home home(const char *fn, long *lock) {
     const Team *const team = r->team;
     pe = team ? team->pe(int(place % unsigned(team->n))) : int(place % unsigned(self.n));
   }
-  if constexpr (net::built)
-    if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
+  if (local_of(pe) < 0) return {reinterpret_cast<Counters *>(lock), pe, false};
   auto *const there = reinterpret_cast<Counters *>(at(fn, "lock", lock, 1, pe));
   if (self.careful) buffer::check_atomic(fn, "lock", lock, pe);
   return {there, pe, true};

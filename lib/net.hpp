@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT
-// How PEs are reached that are not mapped, because they are on other nodes. Chosen at build time:
-// net/none.cpp or the folder net/ucx.
+// Remote PEs: those that are not mapped, because they are on other nodes. Chosen at build time:
+// net/none.cpp, whose functions do nothing or end the program, or the folder net/ucx.
 #pragma once
-#include "../device/kinds.hpp"
+#include "../device/operation.hpp"
 #include "bootstrap.hpp"
 #include "state.hpp"
-#include <bit>
-#include <type_traits>
 
 namespace shmem::net {
 
 // Ends the program when there are other nodes that cannot be reached. Before the segment is made.
 void check(const bootstrap::Place &place);
-// What the node's segment has room for: what is known of the PEs of all nodes.
-size_t book_bytes();
-// With the segment: makes the addresses of all PEs known. Collective, once a process.
+// The size of the address table, which is in the node's segment.
+size_t address_table_bytes();
+// With the segment: publishes the addresses of all PEs. Collective, once a process.
 void open();
-// The device heap, once each PE has it; near: for processors as host memory is.
+// The same for the device heap, once each PE has it. near: processors reach it as they reach host
+// memory.
 void open_device(bool near);
-// A buffer of the program's own at this place of buffer::buffers, which the network cannot name as
-// ptr otherwise: collective, and all meet before it is used, and before it is closed.
-void open_buffer(int place, const Span &bytes, bool device);
-void close_buffer(int place);
-// A part of the heap that has come, and one that goes, see chunks.hpp: offsets in the heap. All
-// meet before the one is used, and before the other goes.
+// A buffer of the program's own, by its index in buffer::buffers. Both are collective: all members
+// meet before the buffer is used, and before it is closed. The network keeps a pointer to `bytes`.
+void open_buffer(int index, const Span &bytes, bool device);
+void close_buffer(int index);
+// A chunk of the heap, by its offsets in the heap. All PEs meet before it is used, and before it
+// goes.
 void open_chunk(bool device, size_t from, size_t to);
 void close_chunk(bool device, size_t from);
-// A thread answers the others from start to stop. All have come to leave before any stops: a PE
-// that is gone from then on is no fault.
+// From start to stop a progress thread replies to the other PEs. All PEs call leave before any
+// calls stop: a PE that is gone from then on is no fault.
 void start();
 void leave();
 void stop();
@@ -38,58 +37,54 @@ void tell_exit(int status);
 
 int node_of(int pe); // nodes are numbered by their first PEs
 int nodes();
-// n blocks of bytes, which start so many bytes from each other there and here.
-struct Blocks {
-  size_t bytes, n = 1, there = 0, here = 0;
-};
-enum class Way : uint8_t { put, get };
-// An object of PE pe is named by where this PE has it. later: done at the next quiet, else when it
-// returns (of a put: here may change).
-void move(Way way, void *there, int pe, void *here, const Blocks &blocks, bool later);
-inline void put(void *dest, int pe, const void *source, const Blocks &blocks, bool later) {
-  move(Way::put, dest, pe, const_cast<void *>(source), blocks, later);
+// Does op, a put or a get, at PE pe. later: the next quiet completes it. Otherwise it is complete
+// on return, of a put: its source may change.
+void transfer(const Operation &op, int pe, bool later);
+inline void put(void *dest, int pe, const void *source, const Blocks &b, bool later) {
+  transfer(Operation::of_transfer(Operation::put, dest, source, b), pe, later);
 }
-inline void get(void *dest, const void *source, int pe, const Blocks &blocks, bool later) {
-  move(Way::get, const_cast<void *>(source), pe, dest, blocks, later);
+inline void get(void *dest, const void *source, int pe, const Blocks &b, bool later) {
+  transfer(Operation::of_transfer(Operation::get, source, dest, b), pe, later);
 }
-// Done there before the atomics that are asked of that PE after it.
+// Complete at the PE before atomics that are requested of that PE later.
 void put_in_order(void *dest, int pe, const void *source, size_t bytes);
-// Whether small stores of this thread to one PE in a row go together: when as many have come as a
-// message takes, and at the latest by send_gathered or quiet.
-void gather_stores(bool on);
-void send_gathered();
-// What this PE begins has numbers. Who keeps that of its last one waits for no later one.
+// A processor of the target's node does an atomic, in the PE itself, with one access as wide as the
+// object. It does its neighbours' atomics in the same way, so there is one atomicity domain. What a
+// network card does to memory is not atomic with processors. Returns the old value.
+uint64_t atomic(const Operation &op, int pe);
+// Starts an atomic, which the next quiet completes. With `then`: the reply completes it. The thread
+// that makes progress calls then(arg, the old value), which must not wait.
+void atomic_later(const Operation &op, int pe, void (*then)(void *, uint64_t) = nullptr,
+                  void *arg = nullptr);
+
+// Whether small stores of this thread to one PE travel in batches. A batch goes when it is full,
+// when a store to another PE follows, and at send_batch or quiet.
+void batch_stores(bool on);
+void send_batch();
+// Operations are numbered in the order in which they start. A context remembers the number of its
+// last one, so its quiet ignores later operations of other contexts.
 uint64_t last_begun();
-// All that it has begun, or that up to that number, is done where it is to be seen.
+// Returns when all operations that this PE has begun, or those up to that number, are complete and
+// visible.
 void quiet();
 void quiet(uint64_t until);
-void quiet_at(int pe); // there alone
+void quiet_at(int pe); // at that PE alone
 void quiet_at(const int *pes, size_t n, uint64_t until);
-// Does some of what there is to do without waiting; false if there was nothing. often: the caller
-// polls, so the thread that answers may leave it to that.
+// Makes some progress without waiting; false if there was nothing to do. often: the caller polls,
+// so the progress thread may leave progress to it.
 bool progress(bool often = true);
-// Something that was begun goes out only when somebody makes progress.
+// Whether a message waits until a thread makes progress.
 bool held_back();
 
-// Messages between two PEs that both expect them; those of one tag come in order. `open` counts
-// those that are not done. Of up to eager_bytes they go before the other side asks, and wait in its
-// memory.
+// Messages between two PEs that both expect them. Those of one tag come in order. Up to
+// eager_bytes, a message travels before the other side asks, and waits in its memory.
 inline constexpr size_t eager_bytes = 32 << 10;
 struct Messages {
-  std::atomic<int> open{0};
-  ~Messages(); // waits until none is
+  std::atomic<int> open{0}; // not complete
+  ~Messages();              // waits
   void send(int pe, uint64_t tag, const void *p, size_t bytes);
   void receive(uint64_t tag, void *p, size_t bytes);
   void wait();
 };
-
-// Atomics are done by a processor of the target's node, in the PE itself, as those of its
-// neighbours are, and as wide as the object: one domain for a variable, whoever touches it. What a
-// network card does to memory is not atomic with what processors do. Gives what was there before.
-uint64_t atomic(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond);
-// Begins one. When it is done, whoever makes progress calls then(arg, what was there before), which
-// must not wait; without `then` the next quiet completes it.
-void atomic_later(void *p, int pe, Amo op, size_t bytes, uint64_t value, uint64_t cond,
-                  void (*then)(void *, uint64_t) = nullptr, void *arg = nullptr);
 
 } // namespace shmem::net

@@ -33,8 +33,8 @@ namespace shmem {
 // compare_swap returns whether it has stored, with the old value in `seen`.
 
 // Memory that only the GPU should read and write.
-inline bool out_of_reach(const void *p) {
-  return gpu::device_only(p);
+template <class... P> bool out_of_reach(const P *...p) {
+  return gpu::is_device_only(p...);
 }
 
 template <class T> class MappedObject {
@@ -104,11 +104,11 @@ template <class T> class DeviceObject {
   T ask(Amo op, T value = T{}, T cond = T{}) const {
     using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     static_assert(sizeof(T) == sizeof(Word));
-    return std::bit_cast<T>(
-        Word(gpu::atomic(op, p, sizeof(T), std::bit_cast<Word>(value), std::bit_cast<Word>(cond))));
+    return std::bit_cast<T>(Word(gpu::atomic(Operation::of_atomic(
+        op, sizeof(T), p, std::bit_cast<Word>(value), std::bit_cast<Word>(cond)))));
   }
   void move(T *d, const T *s, size_t n, bool later) const {
-    if (later && (out_of_reach(d) || out_of_reach(s)))
+    if (later && out_of_reach(d, s))
       gpu::start_copy(d, s, n * sizeof(T));
     else
       copy(d, s, n * sizeof(T));
@@ -123,13 +123,12 @@ public:
   void push(const T *source, size_t n) const { move(p, source, n, false); }
   void put_blocks(const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                   size_t nblocks) const {
-    if (!alone() && !out_of_reach(source))
-      return mapped().put_blocks(source, dst, sst, bsize, nblocks);
+    if (!out_of_reach(p, source)) return mapped().put_blocks(source, dst, sst, bsize, nblocks);
     gpu::copy_2d(p, size_t(dst) * sizeof(T), source, size_t(sst) * sizeof(T), bsize * sizeof(T),
                  nblocks);
   }
   void get_blocks(T *dest, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks) const {
-    if (!alone() && !out_of_reach(dest)) return mapped().get_blocks(dest, dst, sst, bsize, nblocks);
+    if (!out_of_reach(p, dest)) return mapped().get_blocks(dest, dst, sst, bsize, nblocks);
     gpu::copy_2d(dest, size_t(dst) * sizeof(T), p, size_t(sst) * sizeof(T), bsize * sizeof(T),
                  nblocks);
   }
@@ -175,26 +174,31 @@ template <class T> class RemoteObject {
     return std::bit_cast<Word>(value);
   }
   T ask(Amo op, T value = T{}, T cond = T{}) const {
-    return std::bit_cast<T>(Word(net::atomic(p, pe, op, sizeof(T), word(value), word(cond))));
+    const auto o = Operation::of_atomic(op, sizeof(T), p, word(value), word(cond));
+    return std::bit_cast<T>(Word(net::atomic(o, pe)));
   }
 
 public:
   using Order = std::memory_order;
   RemoteObject(T *p, int pe) : p(p), pe(pe) {}
   void put(const T *source, size_t n, bool later) const {
-    net::put(p, pe, source, {n * sizeof(T)}, later);
+    net::put(p, pe, source, one_block(n * sizeof(T)), later);
   }
-  void get(T *dest, size_t n, bool later) const { net::get(dest, p, pe, {n * sizeof(T)}, later); }
+  void get(T *dest, size_t n, bool later) const {
+    net::get(dest, p, pe, one_block(n * sizeof(T)), later);
+  }
   void put_first(const T *source, size_t n) const {
     net::put_in_order(p, pe, source, n * sizeof(T));
   }
   void push(const T *source, size_t n) const { put(source, n, true); }
   void put_blocks(const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize,
                   size_t nblocks) const {
-    net::put(p, pe, source, {bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)}, false);
+    const Blocks b{bsize * sizeof(T), nblocks, dst * sizeof(T), sst * sizeof(T)};
+    net::put(p, pe, source, b, false);
   }
   void get_blocks(T *dest, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks) const {
-    net::get(dest, p, pe, {bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)}, false);
+    const Blocks b{bsize * sizeof(T), nblocks, sst * sizeof(T), dst * sizeof(T)};
+    net::get(dest, p, pe, b, false);
   }
   T load() const {
     T value;
@@ -221,7 +225,7 @@ public:
   template <Amo op> T fetch_op(T value, Order = {}) const { return ask(op, value); }
   // The other node sends no old value back. The next quiet completes the update.
   template <Amo op> void update(T value) const {
-    net::atomic_later(p, pe, op, sizeof(T), word(value), 0);
+    net::atomic_later(Operation::of_atomic(op, sizeof(T), p, word(value)), pe);
   }
 };
 
@@ -238,7 +242,7 @@ template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
 // requests of kernels count for all contexts. Operations at other nodes count for all contexts, or
 // for the created context `only`.
 inline void finish_gpu() {
-  if constexpr (net::built) gpu::finish_ring();
+  gpu::finish_ring();
   gpu::finish();
 }
 inline uint64_t last_begun(Context *only) {
@@ -246,13 +250,12 @@ inline uint64_t last_begun(Context *only) {
 }
 inline void finish(Context *only = nullptr) {
   finish_gpu();
-  if constexpr (net::built) only ? net::quiet(last_begun(only)) : net::quiet();
+  only ? net::quiet(last_begun(only)) : net::quiet();
 }
 // The same, at these PEs alone, which are not mapped.
 inline void finish_at(const int *pes, size_t n, Context *only) {
   finish_gpu();
-  if constexpr (net::built)
-    if (n) net::quiet_at(pes, n, last_begun(only));
+  if (n) net::quiet_at(pes, n, last_begun(only));
 }
 
 } // namespace shmem

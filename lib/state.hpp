@@ -160,6 +160,7 @@ struct Team {
   int buffers;         // that this member has registered with it
   int num_contexts;
   std::list<Context> contexts;
+  bool on_nodes() const { return net::built && nodes; } // several
   int pe(int i) const { return start + i * stride; }
   int member(int pe) const { return (pe - start) / stride; } // of several
   bool has(int pe) const { return shmem::member(pe, start, stride, n) >= 0; }
@@ -208,7 +209,7 @@ struct State {
   int pid;
   bool exiting; // this process runs its exit handlers
 
-  bool one_node() const { return n == n_local; }
+  bool one_node() const { return !net::built || n == n_local; }
   int pe_of(int local) const { return node_first + local * node_stride; }
   bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }
 };

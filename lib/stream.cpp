@@ -17,7 +17,7 @@ void check_ready(const char *fn) {
   shmem::check_ready(fn);
   if (!self.device.size)
     fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
-  if constexpr (net::built) gpu::serve_kernels();
+  gpu::serve_kernels();
 }
 
 namespace {
@@ -69,6 +69,19 @@ T *there(const char *fn, const char *arg, T *p, size_t bytes, size_t align, int 
   return local < 0 ? nullptr : r ? static_cast<T *>(r->at(p, local)) : p;
 }
 
+// Runs launch(0), a kernel for a PE that is not mapped, unless `mapped` is set. The parameter keeps
+// the kernels, which a build without a network does not have, out of its library.
+template <class Mapped, class Launch>
+bool on_remote(const Mapped &mapped, const char *fn, Launch launch) {
+  if constexpr (net::built)
+    if (!mapped) {
+      OnDevice on;
+      MUST(launch(0), "%s", fn);
+      return true;
+    }
+  return false;
+}
+
 // Before a get of what PE pe has of p, and after a put there, as a kernel's fences
 // (device/address.hpp): a kernel of a stream begins and ends with the caches of the one before.
 void refresh(const char *fn, const void *p, int pe, Stream s) {
@@ -113,7 +126,7 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
   const tune::Choice choice = tune::choose(what, c->team.n, bytes);
   // Of members that are not mapped no source can be read; and only some channels have lines.
-  const bool lines = c->team.away && what <= Collective::scan;
+  const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
   c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
   c->threads = choice.threads;
@@ -122,47 +135,42 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
 } // namespace
 
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
-              int pe, Stream s) {
-  const size_t n = b.block ? b.n : 0;
-  auto bytes = [&](ptrdiff_t stride) { return extent(n, stride, b.block) * b.unit; };
+              size_t unit, size_t align, int pe, Stream s) {
+  const bool puts = remote == Remote::dest;
+  const auto elements = [=](uint64_t bytes) { return ptrdiff_t(bytes) / ptrdiff_t(unit); };
+  const ptrdiff_t remote_stride = elements(b.remote_stride),
+                  local_stride = elements(b.local_stride);
+  const size_t block = b.bytes / unit, n = block ? b.count : 0;
   check_ready(fn);
-  check_strided(fn, remote == Remote::dest ? "source" : "dest",
-                remote == Remote::dest ? source : dest, b.dst, b.sst, b.block, n);
-  const void *const object = remote == Remote::dest
-                                 ? there(fn, "dest", dest, bytes(b.dst), b.align, pe)
-                                 : there(fn, "source", source, bytes(b.sst), b.align, pe);
+  check_strided(fn, puts ? "source" : "dest", puts ? source : dest,
+                puts ? remote_stride : local_stride, puts ? local_stride : remote_stride, block, n);
+  void *const own = puts ? dest : const_cast<void *>(source);
+  void *const object =
+      there(fn, puts ? "dest" : "source", own, extent(n, remote_stride, block) * unit, align, pe);
   if (n == 0) return;
-  const bool one = n == 1 || (size_t(b.dst) == b.block && size_t(b.sst) == b.block);
-  if constexpr (net::built)
-    if (!object) {
-      OnDevice on;
-      MUST(kernels::transfer_away(dest, source, {b.dst, b.sst, b.unit}, one ? n * b.block : b.block,
-                                  one ? 1 : n, remote, pe, s),
-           "%s: %zu blocks of %zu elements", fn, n, b.block);
-      return;
-    }
-  const void *const own = remote == Remote::dest ? dest : source;
-  if (remote == Remote::dest)
-    dest = const_cast<void *>(object);
+  const bool one = n == 1 || (b.remote_stride == b.bytes && b.local_stride == b.bytes);
+  const Blocks blocks = one ? one_block(n * b.bytes) : b;
+  const auto op = Operation::of_transfer(puts ? Operation::put : Operation::get, own,
+                                         puts ? source : dest, blocks);
+  if (on_remote(object, fn, [&](auto) { return kernels::transfer_remote(op, pe, s); })) return;
+  if (puts)
+    dest = object;
   else
     source = object;
-  if (remote == Remote::source) refresh(fn, own, pe, s);
+  if (!puts) refresh(fn, own, pe, s);
   OnDevice on;
   if (one)
-    copy(fn, dest, source, n * b.block * b.unit, remote, s);
+    copy(fn, dest, source, blocks.bytes, remote, s);
   else
-    MUST(kernels::strided_on_stream(dest, source, {b.dst, b.sst, b.unit}, b.block, n, remote, s),
-         "%s: %zu blocks of %zu elements", fn, n, b.block);
-  if (remote == Remote::dest) refresh(fn, own, pe, s);
+    MUST(kernels::strided_on_stream(dest, source, blocks, remote, s), "%s: %zu blocks of %zu bytes",
+         fn, n, size_t(b.bytes));
+  if (puts) refresh(fn, own, pe, s);
 }
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream s) {
   void *p = there(fn, "dest", dest, bytes, bytes, pe);
+  const auto op = Operation::of_atomic(Amo::set, bytes, dest, value);
+  if (on_remote(p, fn, [&](auto) { return kernels::atomic_remote(op, nullptr, pe, s); })) return;
   OnDevice on;
-  if constexpr (net::built)
-    if (!p) {
-      MUST(kernels::store_away(dest, value, bytes, pe, s), "%s", fn);
-      return;
-    }
   MUST(kernels::store_on_stream(p, value, bytes, s), "%s", fn);
   refresh(fn, dest, pe, s);
 }
@@ -173,30 +181,26 @@ void put_signal(const char *fn, void *dest, const void *source, size_t bytes, si
   uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
   check_pointer(fn, "source", source, bytes);
   if (op != SHMEM_SIGNAL_SET && op != SHMEM_SIGNAL_ADD) api::bad_signal(fn, op);
-  if constexpr (net::built)
-    if (!there_sig) {
-      OnDevice on;
-      MUST(kernels::put_signal_away(dest, source, bytes, sig, value, op, pe, s), "%s", fn);
-      return;
-    }
+  if (on_remote(there_sig, fn, [&](auto) {
+        return kernels::put_signal_remote(dest, source, bytes, sig, value, op, pe, s);
+      }))
+    return;
   if (op == SHMEM_SIGNAL_ADD) buffer::check_atomic(fn, "sig_addr", sig, pe);
   if (bytes > one_block) copy(fn, d, source, bytes, Remote::dest, s), bytes = 0;
   OnDevice on;
   MUST(kernels::put_signal_on_stream(d, source, bytes, there_sig, value, op, s), "%s", fn);
   refresh(fn, sig, pe, s);
 }
-void atomic(const char *fn, Amo op, const void *p, size_t bytes, uint64_t value, uint64_t cond,
+void atomic(const char *fn, Amo amo, const void *p, size_t bytes, uint64_t value, uint64_t cond,
             void *fetch, int pe, Stream s) {
-  void *const own = const_cast<void *>(p),
-              *object = there(fn, op == Amo::fetch ? "source" : "dest", own, bytes, bytes, pe);
+  const char *const arg = amo == Amo::fetch ? "source" : "dest";
+  const void *const object = there(fn, arg, p, bytes, bytes, pe);
+  Operation op = Operation::of_atomic(amo, bytes, p, value, cond);
+  if (on_remote(object, fn, [&](auto) { return kernels::atomic_remote(op, fetch, pe, s); })) return;
+  buffer::check_atomic(fn, arg, p, pe);
+  op.offset = uintptr_t(object);
   OnDevice on;
-  if constexpr (net::built)
-    if (!object) {
-      MUST(kernels::atomic_away(op, own, bytes, value, cond, fetch, pe, s), "%s", fn);
-      return;
-    }
-  buffer::check_atomic(fn, op == Amo::fetch ? "source" : "dest", own, pe);
-  MUST(kernels::atomic_on_stream(op, object, bytes, value, cond, fetch, s), "%s", fn);
+  MUST(kernels::atomic_on_stream(op, fetch, s), "%s", fn);
 }
 void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s) {
   check_ready(fn);
@@ -207,12 +211,8 @@ void wait_until(const char *fn, uint64_t *sig, int cmp, uint64_t value, Stream s
 }
 void quiet(const char *fn, Stream s) {
   check_ready(fn);
+  if (on_remote(self.one_node(), fn, [&](auto) { return kernels::quiet_remote(s); })) return;
   OnDevice on;
-  if constexpr (net::built)
-    if (!self.one_node()) {
-      MUST(kernels::quiet_away(s), "%s", fn);
-      return;
-    }
   MUST(kernels::quiet_on_stream(s), "%s", fn);
 }
 
@@ -252,7 +252,8 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
                 false);
   tuned(&c, Collective::alltoalls, n * 16);
   OnDevice on;
-  MUST(kernels::move(Collective::alltoalls, c, 0, {dst, sst, unit}), "%s: %zu elements", fn, n);
+  const Blocks elements{unit, n, uint64_t(dst) * unit, uint64_t(sst) * unit};
+  MUST(kernels::move(Collective::alltoalls, c, 0, elements), "%s: %zu elements", fn, n);
   return 0;
 }
 

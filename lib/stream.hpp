@@ -15,16 +15,11 @@ namespace stream {
 
 using Stream = shmemx_stream_t;
 
-// n blocks, of which each begins dst and sst elements of unit bytes behind the last. align is that
-// of an element, for checks.
-struct Blocks {
-  ptrdiff_t dst, sst;
-  size_t block, n, unit, align;
-};
-// Init has been, and there is device memory.
+// Ends the program before init, and where there is no device memory.
 void check_ready(const char *fn);
+// unit, align: of an element, for checks.
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
-              int pe, Stream stream);
+              size_t unit, size_t align, int pe, Stream stream);
 void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Stream stream);
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
                 uint64_t *sig, uint64_t value, int op, int pe, Stream stream);
@@ -53,12 +48,13 @@ namespace on_stream {
 
 using stream::Stream;
 
-#define TRANSFER(way, remote)                                                                      \
+#define TRANSFER(way, remote, remote_stride, local_stride)                                         \
   template <class T>                                                                               \
   inline void ib##way(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,      \
                       size_t bsize, size_t nblocks, int pe, Stream s) {                            \
-    stream::transfer(fn, Remote::remote, dest, source,                                             \
-                     {dst, sst, bsize, nblocks, sizeof(T), alignof(T)}, pe, s);                    \
+    const Blocks b{bsize * sizeof(T), nblocks, uint64_t(remote_stride) * sizeof(T),                \
+                   uint64_t(local_stride) * sizeof(T)};                                            \
+    stream::transfer(fn, Remote::remote, dest, source, b, sizeof(T), alignof(T), pe, s);           \
   }                                                                                                \
   template <class T>                                                                               \
   inline void i##way(const char *fn, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst,       \
@@ -69,8 +65,8 @@ using stream::Stream;
   inline void way(const char *fn, T *dest, const T *source, size_t n, int pe, Stream s) {          \
     ib##way(fn, dest, source, 1, 1, 1, n, pe, s);                                                  \
   }
-TRANSFER(put, dest)
-TRANSFER(get, source)
+TRANSFER(put, dest, dst, sst)
+TRANSFER(get, source, sst, dst)
 #undef TRANSFER
 template <class T> inline void p(const char *fn, T *dest, T value, int pe, Stream s) {
   stream::store(fn, dest, stream::bits(value), sizeof(T), pe, s);

@@ -197,11 +197,10 @@ bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
     // What is held back at this end because the other one's queue was full goes on when somebody
     // asks the worker, and wakes nobody: with shared memory 1 of 7 floods of requests stopped
     // (2026-11-22).
-    if constexpr (net::built)
-      if (net::progress(false)) {
-        waits = blocked(context);
-        break;
-      }
+    if (net::progress(false)) {
+      waits = blocked(context);
+      break;
+    }
     if (!(waits = blocked(context))) break;
     if (sleep.nap < 1000000) sleep.nap *= 2;
     check_departed(&sleep.since);
@@ -247,7 +246,7 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A PE with a core of its own stays awake for longer, because waking up takes some 50 us and
   // plain stores wake nobody.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
-  const bool net = net::built && !self.one_node();
+  const bool net = !self.one_node();
   // Polls by which other nodes are heard, until one ends the wait: true then, and some when they
   // were. Who waits for a neighbour only asks the network now and then, because its neighbour wants
   // the core (4 nodes of 2 PEs on 2 cores: a sum of 8 B took 240 us, and takes 155 so; 2026-11-24).

@@ -61,7 +61,7 @@ inline constexpr int least_spins = 5, most_spins = 500, net_spins = 50;
 template <class F> inline void wait_while(Location where, F &&blocked) {
   // What another node stores comes by progress, so who waits for that makes some at once (p +
   // wait_until over shared memory, one way: 2.5 us, and 0.6 so; 2026-11-24).
-  const bool here = !net::built || where.own || self.one_node();
+  const bool here = where.own || self.one_node();
   for (int i = here ? self.spins.load(std::memory_order_relaxed) : 1; i > 0; i--) {
     if (!blocked()) return;
     pause_core();

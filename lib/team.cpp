@@ -70,8 +70,7 @@ Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, 
   t.casts = t.done = arrival(t)->casts;
   t.generation = arrival(t)->generation;
   t.active_set = set;
-  if constexpr (net::built)
-    if (!self.one_node()) t.nodes = make_nodes(t, tag);
+  if (!self.one_node()) t.nodes = make_nodes(t, tag);
   numbers[id].store(&t, std::memory_order_release);
   return t;
 }
@@ -88,7 +87,7 @@ void leave_counts(const Team &team) {
 void drop(const Team &t) {
   std::lock_guard guard(lists);
   if (numbers[t.id] == &t) numbers[t.id] = nullptr;
-  if constexpr (net::built) free_nodes(t.nodes);
+  free_nodes(t.nodes);
   teams.remove_if([&](const Team &other) { return &other == &t; });
 }
 
@@ -159,7 +158,7 @@ void make_teams() {
 void destroy_teams() {
   for (const Team &t : teams) {
     leave_counts(t);
-    if constexpr (net::built) free_nodes(t.nodes);
+    free_nodes(t.nodes);
   }
   teams.clear();
   self.world = self.shared = nullptr;
@@ -272,8 +271,7 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   } shown{leader == parent.me, -1, 0};
   if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
   std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
-  if constexpr (net::built)
-    if (self.device.size && parent.nodes) numbers.resize(size_t(net::nodes()));
+  if (self.device.size && parent.on_nodes()) numbers.resize(size_t(net::nodes()));
   exchange_value(parent, shown, [&](int i, const ShownChild &theirs) {
     if (!theirs.leads) return;
     ok &= theirs.id >= 0;
@@ -283,8 +281,7 @@ bool make_children(Team &parent, const std::vector<Child> &children,
     if (i == c.start) first_id = theirs.id;
     if (member(i, c.start, c.stride, c.size) < 0) return;
     generation = std::max(generation, theirs.generation);
-    if constexpr (net::built)
-      if (!numbers.empty()) numbers[size_t(net::node_of(parent.pe(i)))] = uint16_t(theirs.id);
+    if (!numbers.empty()) numbers[size_t(net::node_of(parent.pe(i)))] = uint16_t(theirs.id);
   });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;

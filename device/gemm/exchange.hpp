@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(device::max_threads) send_rows(Members members
 // To one that is not mapped, from the heap.
 template <int = 0> __global__ void put_rows(Rows rows, int pe) {
   arch::fence_stream(); // what the product stored, before the host reads it
-  device::ring::move("a product of several PEs", device::Request::put, rows.to, rows.from, pe,
-                     rows.bytes, rows.n, rows.pitch, rows.ld);
+  device::ring::transfer("a product of several PEs", Operation::put, rows.to, rows.from, pe,
+                         {rows.bytes, rows.n, rows.pitch, rows.ld});
 }
 // Copies what the stream has made so far to `count` members from `first` on. The GPU's copy engines
 // do it, which take no compute unit from the product beside them and wait for no peer; or the host.
@@ -102,7 +102,7 @@ inline hipError_t start_copies(const Members &members, const Copies &copies, con
   for (int k = 0; k < count && rows.n && rows.bytes && !error; k++) {
     const int i = pattern::peer(first, k, members.n);
     if constexpr (device::ring_built)
-      if (copies.away >> i & 1) {
+      if (copies.remote >> i & 1) {
         error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }

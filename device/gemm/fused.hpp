@@ -136,7 +136,7 @@ template <class T, class Finish> struct FusedCall {
     const size_t element = bytes_of(whole.out), pitch = padded(whole.n, whole.out) * element,
                  shard = rows * pitch, boxes_bytes = shard * size_t(n);
     char *const product = memory, *const boxes = product + boxes_bytes;
-    bool streams = whole.algorithm == Algorithm::streams || copies.away;
+    bool streams = whole.algorithm == Algorithm::streams || copies.remote;
     hipError_t error = hipSuccess;
     if (!streams && whole.algorithm == Algorithm::best && whole.m && whole.n && n > 1)
       error = copies_well<T>(whole, rows, unsigned(n), double(shard) * (n - 1), &streams);
@@ -177,7 +177,7 @@ template <class T, class Finish> struct FusedCall {
     error = meet_for_c(all_arrived);
     if (error) return error;
     Store<Finish> store = this->store(whole.c, whole.ldc, finishes);
-    const bool stores = all && !copies.away; // the sums, at all members
+    const bool stores = all && !copies.remote; // the sums, at all members
     if (stores) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + device::max_threads - 1) / device::max_threads;
@@ -217,7 +217,7 @@ template <class T, class Finish> struct FusedCall {
     hipError_t error = hipSuccess;
     error = meet_for_c(all_entered);
     if (error) return error;
-    if (whole.algorithm == Algorithm::streams || copies.away) {
+    if (whole.algorithm == Algorithm::streams || copies.remote) {
       const unsigned each = ((own + 3) / 4 + 255) / 256 * 256; // whole tiles
       for (unsigned from = 0; from < own && !error; from += each) {
         const unsigned count = own - from < each ? own - from : each;
@@ -260,7 +260,7 @@ template <class T, class Finish> struct FusedCall {
     const bool some = whole.m && whole.n && whole.k;
     bool beside =
         ((whole.algorithm == Algorithm::streams || whole.algorithm == Algorithm::fused) && some) ||
-        copies.away;
+        copies.remote;
     hipError_t error = hipSuccess;
     if (!beside && whole.algorithm == Algorithm::best && some && n > 1)
       error = splits_well<T>(whole, rows, unsigned(n), &beside);
@@ -269,7 +269,7 @@ template <class T, class Finish> struct FusedCall {
     Shards all = order(unsigned(whole.m));
     error = launch_meet(members, stream, one_box);
     if (error) return error;
-    if (copies.away && own && mine.bytes) { // whoever is not mapped gets rows of the heap
+    if (copies.remote && own && mine.bytes) { // whoever is not mapped gets rows of the heap
       error = runtime::copy_2d(mine.to, mine.pitch, mine.from, mine.ld, mine.bytes, own, stream);
       if (error) return error;
       mine.from = mine.to;

@@ -114,7 +114,7 @@ struct Copies {
   hipStream_t stream;
   hipEvent_t begin, end;
   uintptr_t delta[max_members]; // as those of Signals
-  unsigned away;                // the members that are not mapped, one bit each
+  unsigned remote;              // the members that are not mapped, one bit each
   int pe[max_members];
 };
 

@@ -150,8 +150,11 @@ std::string Where::text() const {
     char text[INET6_ADDRSTRLEN];
     inet_ntop(bytes == 4 ? AF_INET : AF_INET6, address, text, sizeof text);
     if (!all.empty()) all += ", ";
-    all += bytes == 4 ? std::string(text) : "[" + std::string(text) + "]";
-    all += ":" + std::to_string(port);
+    if (bytes == 16) all += '[';
+    all += text;
+    if (bytes == 16) all += ']';
+    all += ':';
+    all += std::to_string(port);
   });
   return all.empty() ? "no address" : all;
 }

@@ -52,7 +52,7 @@ struct Frame {
   std::string data;
 };
 
-// A connection. The side that listens sends a number, the other side a Introduction with a keyed
+// A connection. The side that listens sends a number, the other side an Introduction with a keyed
 // hash of that number, and the first answer has a keyed hash of the Introduction's number.
 class Link {
   int fd_ = -1;

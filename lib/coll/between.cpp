@@ -15,7 +15,7 @@ namespace shmem::coll {
 namespace {
 
 // Of a reduction whose arrays the GPU copies, which have more to a call.
-constexpr size_t far_segment = 128 << 10;
+constexpr size_t device_segment = 128 << 10;
 
 // Where segments come from, or -1, and to which PEs they go on.
 struct Hop {
@@ -141,14 +141,14 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       if (me + 1 < n) send_to(me + 1);
     }
     auto *const p = static_cast<char *>(me ? dest : const_cast<void *>(source));
-    const bool far = gpu::device_only(p);
+    const bool device_only = gpu::is_device_only(p);
     relay.emplace(nodes, Tag::along, std::vector<Hop>{hop}, bytes, by.segment, by.in_flight,
-                  far ? nullptr : p);
+                  device_only ? nullptr : p);
     for (size_t s = 0; s < relay->segments(); s++) {
       char *const here = relay->next(s), *const there = p + s * by.segment;
-      if (far && !me) copy(here, there, relay->length(s));
+      if (device_only && !me) copy(here, there, relay->length(s));
       relay->send(s);
-      if (far && me) copy(there, here, relay->length(s));
+      if (device_only && me) copy(there, here, relay->length(s));
     }
     if (me) taken.all_came(hop.from);
   }
@@ -158,7 +158,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
 // Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
 // from each other.
 void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
-                   const MemberBlocks &blocks) {
+                   const NodeBlocks &blocks) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
@@ -225,12 +225,12 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
-  const bool scan = shape != Shape::all, far = gpu::device_only(dest, source);
+  const bool scan = shape != Shape::all, device_only = gpu::is_device_only(dest, source);
   const size_t runs = nodes.runs.size(), parts = nodes.parts.size(), size = combine.size;
   sync_here(h); // the sources are ready
   const pattern::Extent mine = pattern::part(n, 64, unsigned(h.me), unsigned(nodes.rails));
   const size_t from = mine.from, to = mine.to;
-  const size_t step = std::max(by.segment, far ? far_segment : 0) / size;
+  const size_t step = std::max(by.segment, device_only ? device_segment : 0) / size;
   if (h.me < nodes.rails && from < to) {
     auto peer = [&](size_t part) { return nodes.parts[part].pe(h.me); };
     const auto place = [&](const void *p, size_t s) {
@@ -259,7 +259,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
     Hop homeward{scan || part == last ? -1 : peer((part + 1) % parts), {}};
     if (!scan && left != last) homeward.to.push_back(peer(left));
     Relay back = relay(Tag::back, {homeward});
-    std::vector<char> loaded(scan || far ? step * size : 0);
+    std::vector<char> loaded(scan || device_only ? step * size : 0);
     auto give = [&](char *result, size_t s) { // to the members, and on
       back.send(s);
       push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
@@ -276,7 +276,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
           for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
         for (int i = run.from; i < run.from + run.n; i++) {
           const char *in = member("source", i, source, s, bytes);
-          if (far || scan) { // dest may be source
+          if (device_only || scan) { // dest may be source
             copy(loaded.data(), in, bytes);
             in = loaded.data();
           }

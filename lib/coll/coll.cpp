@@ -40,10 +40,9 @@ using bytes_t = unsigned char;
                          [=, &t](int i, const bytes_t *in) {
                            copy(d + size_t(i) * bytes, in + size_t(t.me) * step, bytes);
                          });
-  if constexpr (net::built)
-    if (t.nodes && !gpu::device_only(dest, source))
-      return step ? alltoall_nodes(fn, t, dest, source, bytes)
-                  : collect_nodes(fn, t, dest, source, {nullptr, bytes});
+  if (t.on_nodes() && !gpu::is_device_only(dest, source))
+    return step ? alltoall_nodes(fn, t, dest, source, bytes)
+                : collect_nodes(fn, t, dest, source, {nullptr, bytes});
   push_to_members(fn, t, d + size_t(t.me) * bytes, source, step, bytes);
   arrive(t);
 }
@@ -56,9 +55,9 @@ stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t
   // To kernels the predefined team of the node is the world, whose channels two must not use at
   // once.
   if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
-  bool far = !n || is_object(source);
-  exchange_value(t, far, [&](int, bool theirs) { far &= theirs; });
-  return far ? gpu::team_stream(t.id) : nullptr;
+  bool device_only = !n || is_object(source);
+  exchange_value(t, device_only, [&](int, bool theirs) { device_only &= theirs; });
+  return device_only ? gpu::team_stream(t.id) : nullptr;
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
@@ -72,8 +71,7 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
       if (dest == source && bytes && t.me == root)
         note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
     }
-    if constexpr (net::built)
-      if (t.nodes) return broadcast_nodes(fn, t, dest, source, bytes, root, root_too);
+    if (t.on_nodes()) return broadcast_nodes(fn, t, dest, source, bytes, root, root_too);
     // Streams store into the root's dest too, where an active set leaves it as it is.
     if (bytes && root_too && move_far(Collective::broadcast, fn, t, dest, source, bytes, root))
       return;
@@ -98,25 +96,24 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
     if (move_far(Collective::collect, fn, t, dest, source, bytes, 0)) return;
   }
   auto *d = static_cast<bytes_t *>(dest);
-  if constexpr (net::built)
-    if (t.nodes) {
-      struct Told {
-        size_t bytes;
-        bool far; // of what is collected, as one that collects nothing may pass any source
-      };
-      std::vector<size_t> ends(size_t(t.n));
-      size_t end = 0;
-      bool far = gpu::device_only(dest);
-      exchange_value(t, Told{bytes, bytes && gpu::device_only(source)},
-                     [&](int i, const Told &theirs) {
-                       ends[size_t(i)] = end += theirs.bytes;
-                       far |= theirs.far;
-                     });
-      const MemberBlocks blocks{ends.data(), 0};
-      if (!far) return collect_nodes(fn, t, dest, source, blocks);
-      push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
-      return arrive(t);
-    }
+  if (t.on_nodes()) {
+    struct Told {
+      size_t bytes;
+      bool device_only; // of what is collected, as one that collects nothing may pass any source
+    };
+    std::vector<size_t> ends(size_t(t.n));
+    size_t end = 0;
+    bool device_only = gpu::is_device_only(dest);
+    exchange_value(t, Told{bytes, bytes && gpu::is_device_only(source)},
+                   [&](int i, const Told &theirs) {
+                     ends[size_t(i)] = end += theirs.bytes;
+                     device_only |= theirs.device_only;
+                   });
+    const NodeBlocks blocks{ends.data(), 0};
+    if (!device_only) return collect_nodes(fn, t, dest, source, blocks);
+    push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
+    return arrive(t);
+  }
   // Each shows its size, and a small block with it; if all blocks are small, that is all.
   struct ShownBlock {
     size_t bytes;

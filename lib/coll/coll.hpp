@@ -45,8 +45,7 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
 
 // What was stored into the members' objects is there.
 inline void arrive(Team &t) {
-  if constexpr (net::built)
-    if (t.nodes) net::quiet();
+  if (t.on_nodes()) net::quiet();
   sync(t);
 }
 

@@ -25,8 +25,8 @@ inline constexpr bool gpu_combines =
 
 // Whether the GPU has done it: see team_stream.
 template <class Op, class T>
-[[gnu::cold, gnu::noinline]] bool reduce_far(const char *fn, Team &t, T *dest, const T *source,
-                                             size_t n, Shape shape) {
+[[gnu::cold, gnu::noinline]] bool reduce_device_only(const char *fn, Team &t, T *dest,
+                                                     const T *source, size_t n, Shape shape) {
   if constexpr (gpu_combines<Op, T>)
     if (const stream::Stream own = n ? team_stream(t, dest, source, n) : nullptr) {
       stream::reduce(fn, Op::which, type_of<Element<Op, T>>, shape, handle_of(t), dest, source, n,
@@ -44,7 +44,7 @@ inline constexpr size_t staged_bytes = 1024;
 
 // What a member combines at a time: fits the first-level cache with the operands. For device memory
 // it is large enough to be worth a copy by the GPU, which takes microseconds to start.
-inline constexpr size_t block_bytes = 4096, far_block_bytes = 256 << 10;
+inline constexpr size_t block_bytes = 4096, device_block_bytes = 256 << 10;
 
 template <class Op, class T>
 inline void combine(T *__restrict acc, const T *__restrict in, size_t n) {
@@ -66,7 +66,7 @@ inline void take(T *acc, const T *in, size_t n, int i, int me) {
 // Small: everyone combines all sources for itself.
 template <class Op, Shape shape, class T>
 void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
-  T here[staged_bytes / sizeof(T)], *acc = gpu::device_only(dest) ? here : dest;
+  T here[staged_bytes / sizeof(T)], *acc = gpu::is_device_only(dest) ? here : dest;
   exchange_data(t, source, n,
                 [=, me = t.me](int i, const T *in) { take<Op, shape>(acc, in, n, i, me); });
   if (acc == here) copy(dest, here, n * sizeof(T));
@@ -78,11 +78,11 @@ template <class Op, Shape shape, class T>
 void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   constexpr bool scan = shape != Shape::all;
   constexpr size_t block = block_bytes / sizeof(T);
-  const bool far = gpu::device_only(dest, source);
-  const size_t step = far ? far_block_bytes / sizeof(T) : block;
+  const bool device_only = gpu::is_device_only(dest, source);
+  const size_t step = device_only ? device_block_bytes / sizeof(T) : block;
   T here[scan ? 2 * block : block];
-  const std::unique_ptr<T[]> large(far ? new T[2 * step] : nullptr);
-  T *const acc = far ? large.get() : here, *const in = acc + step;
+  const std::unique_ptr<T[]> large(device_only ? new T[2 * step] : nullptr);
+  T *const acc = device_only ? large.get() : here, *const in = acc + step;
   sync(t); // the sources are ready
   auto [from, to] = pattern::part(n, block < 64 ? block : 64, t.me, t.n);
   for (size_t b = from; b < to; b += step) {
@@ -90,7 +90,7 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
     auto theirs = [&](int i) { return at(fn, "source", source, n, t.pe(i)) + b; };
     // Nobody waits on these buffers, so memcpy does where the CPU reaches the source.
     auto fetch = [&](T *to, int i) {
-      if (far)
+      if (device_only)
         copy(to, theirs(i), m * sizeof(T));
       else
         memcpy(static_cast<void *>(to), theirs(i), m * sizeof(T));
@@ -107,8 +107,8 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
     } else {
       fetch(acc, 0);
       for (int i = 1; i < t.n; i++) {
-        if (far) fetch(in, i);
-        combine<Op>(acc, far ? in : theirs(i), m);
+        if (device_only) fetch(in, i);
+        combine<Op>(acc, device_only ? in : theirs(i), m);
       }
       for (int k = 0; k < t.n; k++) push(pattern::peer(t.me, k, t.n));
     }
@@ -146,7 +146,7 @@ void reduce(const char *fn, Team &t, T *dest, const T *source, size_t n) {
     if (t.nodes) return combine_nodes<Op, shape>(fn, t, dest, source, n);
   if (shape == Shape::all && t.n == 1) {
     if (dest != source) copy(dest, source, n * sizeof(T));
-  } else if (self.device_only && reduce_far<Op>(fn, t, dest, source, n, shape)) {
+  } else if (self.device_only && reduce_device_only<Op>(fn, t, dest, source, n, shape)) {
     return;
   } else if (n * sizeof(T) <= staged_bytes) {
     reduce_staged<Op, shape>(t, dest, source, n);

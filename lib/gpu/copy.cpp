@@ -38,7 +38,7 @@ void start_copy(void *dest, const void *source, size_t n) {
   };
   const bool host = self.in_segment(dest) || self.data.has(dest);
   size_t last = n;
-  if (host || device_only(dest))
+  if (host || is_device_only(dest))
     for (last = 8; last > n || (uintptr_t(dest) + n) % last;) last /= 2;
   const size_t before = n - last;
   void *end = static_cast<char *>(dest) + before;
@@ -82,17 +82,17 @@ void finish() {
   wait(stream());
 }
 
-uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond) {
+uint64_t atomic(const Operation &op) {
   full_fence(); // what the CPU stored to device memory before, combined on the way, has left
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(result.mutex);
   if (!result.here) result.here = shared_memory(line, &result.there);
-  MUST(kernels::atomic_on_stream(op, p, bytes, value, cond, result.there, s),
-       "an atomic of %zu bytes at %p", bytes, p);
+  MUST(kernels::atomic_on_stream(op, result.there, s), "an atomic of %u bytes at %p", op.width,
+       reinterpret_cast<void *>(op.offset));
   wait(s);
-  return bytes == 4 ? __atomic_load_n(static_cast<uint32_t *>(result.here), __ATOMIC_ACQUIRE)
-                    : __atomic_load_n(static_cast<uint64_t *>(result.here), __ATOMIC_ACQUIRE);
+  return op.width == 4 ? __atomic_load_n(static_cast<uint32_t *>(result.here), __ATOMIC_ACQUIRE)
+                       : __atomic_load_n(static_cast<uint64_t *>(result.here), __ATOMIC_ACQUIRE);
 }
 
 void close_copies() {

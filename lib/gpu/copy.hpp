@@ -2,7 +2,7 @@
 // Copies and atomics that the GPU does for the host's routines, between host and device memory in
 // any mixture.
 #pragma once
-#include "../../device/kinds.hpp"
+#include "../../device/operation.hpp"
 #include <cstddef>
 #include <cstdint>
 
@@ -16,8 +16,8 @@ void copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pi
 void zero(void *p, size_t n);
 void finish();
 
-// Atomics of 4 and 8 bytes, done by the GPU. The result is what was there before.
-uint64_t atomic(Amo op, void *p, size_t bytes, uint64_t value, uint64_t cond);
+// The GPU does an atomic on 4 or 8 bytes at an address here. Returns the old value.
+uint64_t atomic(const Operation &op);
 void close_copies(); // at finalize
 
 } // namespace shmem::gpu

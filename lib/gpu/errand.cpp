@@ -1,66 +1,65 @@
 // SPDX-License-Identifier: MIT
-// What other nodes ask of device memory that the host does not reach: see Task and device::Errand.
+// Deferred work: operations that other nodes request on device-only memory, see Deferred. A
+// progress thread does them by engines and by kernels of the library.
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
 #include "../net.hpp"
 #include "../sync.hpp"
 #include "../thread.hpp"
 #include "copy.hpp"
+#include "deferred.hpp"
 #include "hip.hpp"
 #include "stream.hpp"
-#include "task.hpp"
 #include <bit>
-#include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <iterator>
 #include <mutex>
-#include <unistd.h>
+#include <utility>
 
 namespace shmem::gpu {
 
 namespace {
 
-using Tasks = std::deque<std::unique_ptr<Task>>;
+using device::DeferredStores;
+using DeferredQueue = std::deque<std::unique_ptr<Deferred>>;
 
-std::mutex mutex; // guards tasks and stop, and nobody calls anything under it
-std::condition_variable wake;
-Tasks tasks;
-bool stop;
-pthread_t server;
+std::mutex mutex; // guards queue; no thread calls anything under it
+DeferredQueue queue;
 device::Served *served;
-uint64_t *bell; // on the device
+uint64_t *offered; // on the device, see device::Tickets
 hipStream_t kernels;
-device::Stores *area, *area_there; // of the stores that a kernel does, here and on the GPU
-unsigned n_stores;
-// Where in the area each of its places is, by a sum of the place, or the next free one behind it.
+
+// The stores that a kernel does together.
 struct {
-  unsigned fill, index; // of what filling of the area
-} in_area[2 * device::Stores::most];
-unsigned fill = 1;
+  DeferredStores *area, *there; // in host memory, and where the GPU sees it
+  unsigned n, fill = 1;         // fill: how often the area has been filled
+  // Where the area has the store to an address: by a hash of the address, or in the next free slot.
+  struct {
+    unsigned fill, index;
+  } found[2 * DeferredStores::most];
+} batch;
 
 std::atomic_ref<uint32_t> state() {
-  return std::atomic_ref(area->state);
+  return std::atomic_ref(batch.area->state);
 }
-// A kernel does them, if it begins soon: where kernels that wait leave no room for one, the stores
-// may be what they wait for, and copies find room. An idle H100 begins in 10 us (2026-11-24).
+// False when the kernel does not start soon. Kernels that wait may leave no room for it, and may
+// wait for just these stores; then engines do them. An idle H100 starts in 10 us (2026-11-24).
 bool done_by_kernel() {
   constexpr long patience = 200000; // ns
-  static bool late;                 // the last one, which may still be about to decline
+  static bool late;                 // the last kernel, which may still be about to decline
   if (late && !tried(hipStreamQuery(kernels))) return false;
   late = false;
-  const std::atomic_ref taken_back(area->taken_back);
-  state() = device::Stores::launched;
+  const std::atomic_ref taken_back(batch.area->taken_back);
+  state() = DeferredStores::launched;
   taken_back = 0;
-  MUST(kernels::stores_on_stream(area_there, n_stores, kernels),
-       "a kernel for other nodes' stores");
+  MUST(kernels::batch_on_stream(batch.there, batch.n, kernels), "a kernel for other nodes' stores");
   const long since = now_ns();
-  for (uint32_t now; (now = state()) != device::Stores::done;) {
-    if (now == device::Stores::launched && now_ns() - since > patience) {
+  for (uint32_t now; (now = state()) != DeferredStores::done;) {
+    if (now == DeferredStores::launched && now_ns() - since > patience) {
       taken_back = 1; // before the kernel's word is read once more
-      late = state() == device::Stores::launched;
+      late = state() == DeferredStores::launched;
     }
-    late |= now == device::Stores::declined;
+    late |= now == DeferredStores::declined;
     if (late) return false;
     if (self.oversubscribed)
       sched_yield();
@@ -69,175 +68,178 @@ bool done_by_kernel() {
   }
   return true;
 }
-// One or two take less time as copies than a kernel takes to begin.
+// Copies of one or two words take less time than a kernel takes to start.
 void do_stores() {
   constexpr unsigned few = 2;
-  if (n_stores && (n_stores <= few || !done_by_kernel())) {
-    for (unsigned i = 0; i < n_stores; i++) {
-      const device::Stores::One &one = area->one[i];
-      start_copy(reinterpret_cast<void *>(one.address()), &one.value, one.bytes());
+  if (batch.n && (batch.n <= few || !done_by_kernel())) {
+    for (unsigned i = 0; i < batch.n; i++) {
+      const DeferredStores::One &s = batch.area->stores[i];
+      start_copy(reinterpret_cast<void *>(s.address()), &s.value, s.width());
     }
     wait(stream());
   }
-  n_stores = 0, fill++;
+  batch.n = 0, batch.fill++;
 }
-// Threads of the kernel store in no order. Of two stores to one place, as flags have them that
-// grow, the later one is what counts.
-void add_store(const device::Stores::One &one) {
-  if (n_stores == device::Stores::most) do_stores();
-  constexpr size_t places = std::size(in_area);
-  size_t at = (one.where * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(places));
-  for (; in_area[at].fill == fill; at = (at + 1) % places)
-    if (device::Stores::One &there = area->one[in_area[at].index]; there.where == one.where) {
-      there.value = one.value;
+// The kernel's threads store in no order. So of two stores to one address, as of a flag that grows,
+// only the later one is kept.
+void add_store(const DeferredStores::One &s) {
+  if (batch.n == DeferredStores::most) do_stores();
+  constexpr size_t slots = std::size(batch.found);
+  size_t at = (s.where * 0x9e3779b97f4a7c15) >> (64 - std::countr_zero(slots));
+  for (; batch.found[at].fill == batch.fill; at = (at + 1) % slots)
+    if (auto &earlier = batch.area->stores[batch.found[at].index]; earlier.where == s.where) {
+      earlier.value = s.value;
       return;
     }
-  in_area[at] = {fill, n_stores};
-  area->one[n_stores++] = one;
+  batch.found[at] = {batch.fill, batch.n};
+  batch.area->stores[batch.n++] = s;
 }
 
-// It is there when the thread's stream is done, and do_stores was called.
-void start_one(Task &t) {
-  switch (t.kind) {
-  case Task::stores:
-    for (size_t i = 0; i < t.n; i++) {
-      device::Stores::One one;
-      memcpy(&one, t.data.get() + i * sizeof one, sizeof one);
-      add_store(one);
-    }
+// Starts what engines do. It is done after do_stores, and once the thread's stream is.
+void start_copies(Deferred &d) {
+  if (!d.stores.empty()) {
+    for (const DeferredStores::One &s : d.stores) add_store(s);
     return;
-  case Task::put:
-    if (t.n == 1) return start_copy(t.p, t.data.get(), t.bytes);
-    return copy_2d(t.p, t.stride ? t.stride : t.bytes, t.data.get(), t.bytes, t.bytes, t.n);
-  case Task::get:
-    t.data.reset(new char[t.bytes * t.n]);
-    if (t.n == 1) return start_copy(t.data.get(), t.p, t.bytes);
-    return copy_2d(t.data.get(), t.bytes, t.p, t.stride ? t.stride : t.bytes, t.bytes, t.n);
-  case Task::atomic: // of one or two bytes none but a store and a load
-    if (t.op == Amo::set) return start_copy(t.p, &t.value, t.bytes);
-    t.value = 0;
-    return start_copy(&t.value, t.p, t.bytes);
+  }
+  uint64_t &value = d.op.operands.value;
+  const Blocks &b = d.op.transfer;
+  const size_t stride = b.remote_stride ? b.remote_stride : b.bytes;
+  switch (d.op.kind) {
+  case Operation::put:
+    if (b.count == 1) return start_copy(d.p, d.data.get(), b.bytes);
+    return copy_2d(d.p, stride, d.data.get(), b.bytes, b.bytes, b.count);
+  case Operation::get:
+    d.data.reset(new char[b.bytes * b.count]);
+    if (b.count == 1) return start_copy(d.data.get(), d.p, b.bytes);
+    return copy_2d(d.data.get(), b.bytes, d.p, stride, b.bytes, b.count);
+  default: // a store or a load
+    if (d.op.amo == Amo::set) return start_copy(d.p, &value, d.op.width);
+    value = 0;
+    return start_copy(&value, d.p, d.op.width);
   }
 }
 
-struct Operation {
-  uint64_t keep, flip, plus; // see device::Errand
+struct Masks {
+  uint64_t keep, flip, plus; // see device::DeferredAtomic
 };
-// An errand's place is free again when the task that was there has been done, and they are in
+// Offers an atomic to kernels. Its slot is free: the one that was there is done, and they are in
 // order.
-void give(const Task &t, uint64_t number) {
-  device::Errand &e = served->errands[number % device::errand_places];
+void offer(const Deferred &d, uint64_t number) {
+  device::DeferredAtomic &a = served->deferred[number % device::deferred_slots];
   const auto store = [](auto &word, auto value) {
     __atomic_store_n(&word, value, __ATOMIC_RELAXED);
   };
-  const uint64_t v = t.value, all = ~uint64_t(0);
-  const Operation o = t.op == Amo::fetch  ? Operation{all, 0, 0}
-                      : t.op == Amo::add  ? Operation{all, 0, v}
-                      : t.op == Amo::and_ ? Operation{v, 0, 0}
-                      : t.op == Amo::or_  ? Operation{~v, v, 0}
-                      : t.op == Amo::xor_ ? Operation{all, v, 0}
-                                          : Operation{0, v, 0};
-  store(e.p, uintptr_t(t.p));
-  store(e.keep, o.keep), store(e.flip, o.flip), store(e.plus, o.plus);
-  store(e.cond, t.cond), store(e.care, t.op == Amo::compare_swap ? -1 : 0);
-  store(e.bytes, uint32_t(t.bytes));
+  const uint64_t v = d.op.operands.value, all = ~uint64_t(0);
+  const Amo amo = d.op.amo;
+  const Masks m = amo == Amo::fetch  ? Masks{all, 0, 0}
+                  : amo == Amo::add  ? Masks{all, 0, v}
+                  : amo == Amo::and_ ? Masks{v, 0, 0}
+                  : amo == Amo::or_  ? Masks{~v, v, 0}
+                  : amo == Amo::xor_ ? Masks{all, v, 0}
+                                     : Masks{0, v, 0};
+  store(a.p, uintptr_t(d.p));
+  store(a.keep, m.keep), store(a.flip, m.flip), store(a.plus, m.plus);
+  store(a.compare, d.op.operands.compare), store(a.care, amo == Amo::compare_swap ? -1 : 0);
+  store(a.width, d.op.width);
   __atomic_store_n(&served->given, number + 1, __ATOMIC_RELEASE);
 }
-bool is_done(Task &t, uint64_t number) {
-  device::Errand &e = served->errands[number % device::errand_places];
-  if (__atomic_load_n(&e.done, __ATOMIC_ACQUIRE) != number + 1) return false;
-  t.value = e.seen;
+bool is_done(Deferred &d, uint64_t number) {
+  device::DeferredAtomic &a = served->deferred[number % device::deferred_slots];
+  if (__atomic_load_n(&a.done, __ATOMIC_ACQUIRE) != number + 1) return false;
+  d.op.operands.value = a.seen;
   return true;
 }
 
-void *serve(void *) {
+void loop();
+Service service("does deferred work", loop);
+
+// What has been queued; waits for some where `idle`.
+DeferredQueue take_queued(bool idle) {
+  for (;;) {
+    {
+      std::lock_guard guard(mutex);
+      if (!queue.empty() || !idle || service.stops()) return std::exchange(queue, {});
+    }
+    if (net::held_back()) // a reply of this thread, whose way is free again without waking it
+      net::progress(false), sched_yield();
+    else
+      service.nap(-1);
+  }
+}
+
+void loop() {
   OnDevice on;
-  own_stream(Copier::errands);
-  Tasks waiting, given; // atomics
-  uint64_t next = 0, rung = 0;
+  own_stream(Copier::deferred);
+  DeferredQueue atomics, given;
+  uint64_t next = 0, last_offer = 0;
   unsigned idle = 0;
   for (;;) {
-    Tasks now;
-    {
-      std::unique_lock guard(mutex);
-      if (waiting.empty() && given.empty()) {
-        // An answer that is held back wakes nobody.
-        while (tasks.empty() && !stop && net::held_back())
-          guard.unlock(), net::progress(false), sched_yield(), guard.lock();
-        wake.wait(guard, [] { return stop || !tasks.empty(); });
-        if (tasks.empty()) break;
-      }
-      now.swap(tasks);
-    }
+    const bool empty = atomics.empty() && given.empty();
+    DeferredQueue now = take_queued(empty);
+    if (empty && now.empty()) return;
     bool copies = false;
-    for (auto &t : now)
-      if (t->is_copy()) start_one(*t), copies |= t->kind != Task::stores;
+    for (auto &d : now)
+      if (d->is_copy()) start_copies(*d), copies |= d->stores.empty();
     do_stores();
     if (copies) wait(stream());
-    for (auto &t : now) {
-      if (t->is_copy())
-        t->done();
+    for (auto &d : now) {
+      if (d->is_copy())
+        d->done();
       else
-        waiting.push_back(std::move(t));
+        atomics.push_back(std::move(d));
     }
-    while (!waiting.empty() && given.size() < device::errand_places) {
-      give(*waiting.front(), next++);
-      given.push_back(std::move(waiting.front()));
-      waiting.pop_front();
+    while (!atomics.empty() && given.size() < device::deferred_slots) {
+      offer(*atomics.front(), next++);
+      given.push_back(std::move(atomics.front()));
+      atomics.pop_front();
     }
     if (given.empty()) continue;
-    // It may wait for room until all kernels are over that wait.
+    // The kernel may wait for room until all kernels that wait are over.
     const hipError_t last = hipStreamQuery(kernels);
     if (tried(last))
-      MUST(kernels::errands_on_stream(kernels), "a kernel for atomics of other nodes");
+      MUST(kernels::deferred_on_stream(kernels), "a kernel for atomics of other nodes");
     else if (last != hipErrorNotReady)
       MUST(last, "hipStreamQuery");
-    if (rung != next) copy(bell, &next, sizeof *bell), rung = next;
-    const size_t before_these = given.size();
+    if (last_offer != next) copy(offered, &next, sizeof *offered), last_offer = next;
+    const size_t before = given.size();
     while (!given.empty() && is_done(*given.front(), next - given.size())) {
       given.front()->done();
       given.pop_front();
     }
     net::progress(false);
-    if (given.size() != before_these)
+    if (given.size() != before)
       idle = 0;
     else if (++idle < 1000)
       sched_yield();
     else
-      usleep(20);
+      service.nap(20000);
   }
-  return nullptr;
 }
 
 } // namespace
 
-void start(std::unique_ptr<Task> task) {
-  std::lock_guard guard(mutex);
-  tasks.push_back(std::move(task));
-  wake.notify_one();
-}
-
-void open_errands(device::Served *s, uint64_t *b) {
-  served = s, bell = b;
-  kernels = make_stream();
-  void *there;
-  area = static_cast<device::Stores *>(shared_memory(sizeof *area, &there));
-  area_there = static_cast<device::Stores *>(there);
-  stop = false;
-  if (int error = start_thread(&server, serve))
-    fatal("starting the thread that copies for other nodes: %s", strerror(error));
-}
-
-void close_errands() {
+void defer(std::unique_ptr<Deferred> work) {
   {
     std::lock_guard guard(mutex);
-    stop = true;
-    wake.notify_one();
+    queue.push_back(std::move(work));
   }
-  pthread_join(server, nullptr);
+  service.wake();
+}
+
+void open_deferred(device::Served *s, uint64_t *o) {
+  served = s, offered = o;
+  kernels = make_stream();
+  void *there;
+  batch.area = static_cast<DeferredStores *>(shared_memory(sizeof *batch.area, &there));
+  batch.there = static_cast<DeferredStores *>(there);
+  service.start();
+}
+
+void close_deferred() {
+  service.stop();
   if (self.exiting) return;
   MUST(hipStreamDestroy(kernels), "hipStreamDestroy");
-  MUST(hipHostFree(area), "hipHostFree");
+  MUST(hipHostFree(batch.area), "hipHostFree");
 }
 
 } // namespace shmem::gpu

@@ -280,7 +280,7 @@ void open() {
     is_main = self.device_main;
     self.device = mapped;
     self.flags = {{uintptr_t(memory.flags.own), flag_bytes()}, nullptr};
-    if constexpr (net::built) net::open_device(memory.near);
+    net::open_device(memory.near);
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     MUST(hipMemset(memory.flags.own, 0, flag_bytes()), "hipMemset of the flags");
@@ -307,7 +307,7 @@ void use() {
 // process's end closes all.
 void close() {
   if (!self.device.delta) return;
-  if constexpr (net::built) close_ring();
+  close_ring();
   if (!self.exiting) {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();

@@ -27,8 +27,8 @@ inline int owner(const void *p) {
 inline const Region *region(const void *p) {
   return self.device.has(p) ? &self.device : buffer::find_device(p);
 }
-// Whether any of these is device-only memory, here or of a peer.
-template <class... P> bool device_only(const P *...p) {
+// Whether any of these is device memory, here or of a peer, that is for the GPU to read and write.
+template <class... P> bool is_device_only(const P *...p) {
   return self.device_only && (... || (owner(p) >= 0 || buffer::on_device(p)));
 }
 

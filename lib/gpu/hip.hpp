@@ -17,8 +17,8 @@ extern int chosen; // that this PE has chosen, or -1
                      hipGetErrorString(error_));                                                   \
   } while (0)
 
-// Whether a call went well that may fail. HIP 7 and CUDA keep an error until somebody asks for it,
-// and no later call is to report this one.
+// Whether a call has succeeded that may fail. HIP 7 and CUDA keep an error until a thread asks for
+// it, so this one is cleared.
 inline bool tried(hipError_t error) {
   if (error != hipSuccess) (void)hipGetLastError();
   return error == hipSuccess;
@@ -43,14 +43,15 @@ public:
 // Host memory that the GPU reads and writes too, there at another address.
 void *shared_memory(size_t bytes, void **there);
 
-// A stream of the library's own, which has to go on while kernels of the program wait for it: AMD's
-// runtime gives the streams of each priority four queues (GPU_MAX_HW_QUEUES), and what a queue has
-// behind a kernel that waits does so, too. Programs seldom have streams of the highest one.
+// A stream of the library's own. It must go on while kernels of the program wait for its work.
+// AMD's runtime has four queues for the streams of each priority (GPU_MAX_HW_QUEUES), and work in a
+// queue waits behind a kernel that waits. Programs seldom have streams of the highest priority, so
+// this is one.
 hipStream_t make_stream();
 // This thread's stream for the library's copies. Each thread of the library has its own, so that
 // its copies wait for no other thread's and for none of the program.
 hipStream_t stream();
-enum class Copier { program, ring, errands, count };
+enum class Copier { program, ring, deferred, count };
 void own_stream(Copier thread);
 // Before kernels run: creating a stream can block behind another thread's hipDeviceSynchronize
 // (ROCm 5.2, 2026-11-23).

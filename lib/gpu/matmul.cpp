@@ -192,7 +192,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
       const int local = local_of(t->pe(i));
       signals.pe[i] = w->copies.pe[i] = t->pe(i);
       if (local < 0)
-        w->copies.away |= 1u << i;
+        w->copies.remote |= 1u << i;
       else
         signals.delta[i] = w->copies.delta[i] = self.device.delta[local];
     }

@@ -69,8 +69,7 @@ void publish_to(device::Module *module) {
           hipGetErrorString(hipError_t(error)));
   // On a stream of the library's own: kernels may run that wait for what comes later.
   copy(there, &known.state, sizeof known.state);
-  if constexpr (net::built)
-    if (!module->library) serve_kernels();
+  if (!module->library) serve_kernels();
 }
 
 // Under the lock.
@@ -107,14 +106,13 @@ size_t channels_at() {
 }
 
 // A team has another number on each node, and so lie its flags.
-[[maybe_unused]] uint64_t flag_there(uint64_t at, [[maybe_unused]] int pe) {
+uint64_t flag_there(uint64_t at, int pe) {
   const bool meets = at < arrived_bytes();
   const uint64_t first = meets ? 0 : channels_at(),
                  each = meets ? size_t(self.n) * sizeof(uint64_t) : known.state.channels.team_bytes,
                  id = (at - first) / each;
-  if constexpr (net::built)
-    if (id < max_teams && !known.numbers[id].empty())
-      return at + (known.numbers[id][size_t(net::node_of(pe))] - id) * each;
+  if (id < max_teams && !known.numbers[id].empty())
+    return at + (known.numbers[id][size_t(net::node_of(pe))] - id) * each;
   return at;
 }
 
@@ -136,12 +134,11 @@ void fill(const FlagMemory &flags) {
     const int i = there ? local_of(pe) : -1;
     state.delta[device::heap_row + unsigned(pe)] =
         i >= 0  ? uintptr_t(self.device.delta[i]) | (self.check ? device::closer : 0)
-        : there ? device::closer | device::away
+        : there ? device::closer | device::remote
                 : device::closer;
     state.flag_delta[pe] = i >= 0 ? flags.peer[i] - uintptr_t(flags.own) : 0;
   }
-  if constexpr (net::built)
-    if (!self.one_node()) state.ring = open_ring(flag_there);
+  if (!self.one_node()) state.ring = open_ring(flag_there);
   if (self.check || self.env.wait_limit > 0 || !self.one_node()) state.report = open_reports();
   state.wait_limit = uint64_t(self.env.wait_limit * runtime::clock_rate);
 }
@@ -299,8 +296,7 @@ void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
 // stored over one of the next team.
 void forget_team(Team &t) {
   if (!self.device.size) return;
-  if constexpr (net::built)
-    if (t.nodes) finish_ring(), sync(t);
+  if (t.on_nodes()) finish_ring(), sync(t);
   const int id = t.id;
   zero(known.state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
   zero(known.state.epoch + id, sizeof(uint64_t));
@@ -344,7 +340,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
          "libshmem_device_*.bc has to be linked into");
   check_module(bytes, ring);
   copy(there, &known.state, sizeof known.state);
-  if constexpr (net::built) serve_kernels();
+  serve_kernels();
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {

@@ -4,22 +4,15 @@
 #include "../memory/buffer.hpp"
 #include "../thread.hpp"
 #include "hip.hpp"
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
-#include <pthread.h>
 
 namespace shmem::gpu {
 
 namespace {
 
-struct {
-  device::Report *words;
-  pthread_t thread;
-  std::atomic<bool> stop;
-} listener;
+device::Report *words;
 
 const char *comparison(int cmp) {
   static const char *const names[] = {"==", "!=", "<", "<=", ">", ">="};
@@ -66,37 +59,32 @@ const char *comparison(int cmp) {
         r.argument, p, r.kind, where);
 }
 
-void *listen(void *) {
-  const timespec nap{0, 5000000};
-  while (!listener.stop.load(std::memory_order_relaxed)) {
-    if (__atomic_load_n(&listener.words->kind, __ATOMIC_ACQUIRE)) {
-      device::Report copy = *listener.words;
+void listen();
+Service listener("listens to kernels", listen);
+void listen() {
+  for (; !listener.stops(); listener.nap(5000000))
+    if (__atomic_load_n(&words->kind, __ATOMIC_ACQUIRE)) {
+      device::Report copy = *words;
       copy.routine[sizeof copy.routine - 1] = copy.argument[sizeof copy.argument - 1] = '\0';
       say_it(copy);
     }
-    nanosleep(&nap, nullptr);
-  }
-  return nullptr;
 }
 
 } // namespace
 
 device::Report *open_reports() {
   void *there;
-  listener.words = static_cast<device::Report *>(shared_memory(sizeof *listener.words, &there));
-  memset(static_cast<void *>(listener.words), 0, sizeof *listener.words);
-  listener.stop = false;
-  if (int error = start_thread(&listener.thread, listen))
-    fatal("starting the thread that listens to kernels: %s", strerror(error));
+  words = static_cast<device::Report *>(shared_memory(sizeof *words, &there));
+  memset(static_cast<void *>(words), 0, sizeof *words);
+  listener.start();
   return static_cast<device::Report *>(there);
 }
 
 void close_reports() {
-  if (!listener.words) return;
-  listener.stop = true;
-  pthread_join(listener.thread, nullptr);
-  MUST(hipHostFree(listener.words), "hipHostFree");
-  listener.words = nullptr;
+  if (!words) return;
+  listener.stop();
+  MUST(hipHostFree(words), "hipHostFree");
+  words = nullptr;
 }
 
 } // namespace shmem::gpu

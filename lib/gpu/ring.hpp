@@ -5,12 +5,11 @@
 
 namespace shmem::gpu {
 
-// Starts to do the requests. flag_there: where in a PE's flags that lies which is at `at` in this
-// PE's. Both PEs are in the team whose flag it is.
+// Makes the ring. flag_there gives the offset among the flags of PE pe of a flag that this PE has
+// at `at`. Both PEs are in the team of the flag.
 device::Ring open_ring(uint64_t (*flag_there)(uint64_t at, int pe));
 void close_ring();
-// In jobs of several nodes: kernels that may be launched from now on can have requests for PEs that
-// are not mapped.
+// In jobs of several nodes: starts to do requests. A kernel may be launched after that.
 void serve_kernels();
 // Waits for all requests of kernels that have ended.
 void finish_ring();

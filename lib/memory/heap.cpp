@@ -85,14 +85,12 @@ bool in_chunks(const OwnHeap &heap) {
 bool add_chunk(const char *fn, const OwnHeap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
   if (device && !gpu::add_chunk(fn, from, to)) return false;
-  if constexpr (net::built)
-    if (!self.one_node()) net::open_chunk(device, from, to);
+  if (!self.one_node()) net::open_chunk(device, from, to);
   return true;
 }
 void remove_chunk(const OwnHeap &heap, size_t from, size_t to) {
   const bool device = &heap == &device_heap;
-  if constexpr (net::built)
-    if (!self.one_node()) net::close_chunk(device, from);
+  if (!self.one_node()) net::close_chunk(device, from);
   if (device)
     gpu::remove_chunk(from, to);
   else
@@ -250,7 +248,7 @@ void *calloc(const char *fn, size_t count, size_t size) {
   if (bytes == 0) return nullptr;
   if (self.check) check_alike(fn, "count * size", bytes);
   void *p = allocate(fn, heap_for(0), bytes, Alloc::grain, 0);
-  if (gpu::device_only(p))
+  if (gpu::is_device_only(p))
     gpu::zero(p, bytes);
   else if (p)
     memset(p, 0, bytes); // before the barrier, after which a peer may write

@@ -182,10 +182,8 @@ void give_back(const Interval &r) {
 // comes: the buffer is new, else it has no handle any more.
 void publish(const Buffer &b, bool comes) {
   const int index = b.region.index;
-  if constexpr (net::built) {
-    if (!self.one_node() && comes) net::open_buffer(index, b.region, b.device);
-    if (!self.one_node() && !comes) net::close_buffer(index);
-  }
+  if (!self.one_node() && comes) net::open_buffer(index, b.region, b.device);
+  if (!self.one_node() && !comes) net::close_buffer(index);
   const std::vector<int> on_gpu = index_addresses();
   if (b.device) gpu::show_buffers(on_gpu, comes ? index : -1);
 }
@@ -316,7 +314,7 @@ void map_members(const char *fn, Team &t, const std::vector<Seen> &all, Buffer &
     const Seen &theirs = all[size_t(i)];
     const int pe = t.pe(i), local = local_of(pe);
     b.bases.push_back(theirs.memory.base);
-    uintptr_t delta = local < 0 ? device::away : 0;
+    uintptr_t delta = local < 0 ? device::remote : 0;
     if (local >= 0 && i != t.me)
       delta =
           b.device ? map_memory(fn, pe, theirs, b) : map_pages(fn, pe, theirs, files[size_t(i)], b);

@@ -145,8 +145,8 @@ void join(const bootstrap::Place &place) {
   size_t slots_at = round_up(sizeof(Job), page);
   size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
   // The addresses of the PEs of all nodes, once for each node.
-  const size_t table_at = teams_at + round_up(max_teams * share_bytes(n), page);
-  self.part_start = round_up(table_at + net::book_bytes(), stagger);
+  const size_t addresses_at = teams_at + round_up(max_teams * share_bytes(n), page);
+  self.part_start = round_up(addresses_at + net::address_table_bytes(), stagger);
   size_t mine_at;
   auto layout = [&](size_t heap) {
     self.part_bytes = round_up(heap + data.bytes, 2 * stagger) + stagger;
@@ -186,7 +186,7 @@ void join(const bootstrap::Place &place) {
   self.job = reinterpret_cast<Job *>(window);
   self.slots = reinterpret_cast<Slot *>(window + slots_at);
   self.shares = reinterpret_cast<std::byte *>(window + teams_at);
-  self.address_table = window + table_at;
+  self.address_table = window + addresses_at;
   madvise(window, teams_at, MADV_DODUMP); // what a reader of a dump asks first
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static

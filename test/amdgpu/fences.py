@@ -195,14 +195,15 @@ REMOVALS = {
                                  "arch::store<Order::release, Range::device>(&t->seen",
                                  "arch::store<Order::relaxed, Range::device>(&t->seen", AWAY),
     "ring, get: the acquire": ("device/ring.hpp", "arch::fence_acquire();", "", AWAY),
-    "ring, post: the release": ("device/ring.hpp", "arch::store<Order::release>(to, uint32_t",
-                                "arch::store(to, uint32_t", AWAY),
+    "ring, post: the release": ("device/ring.hpp",
+                                "arch::store<Order::release>(reinterpret_cast<uint64_t *>(request)",
+                                "arch::store(reinterpret_cast<uint64_t *>(request)", AWAY),
     "ring, ask: polled": ("device/ring.hpp", "arch::polled();", "", AWAY),
     "ring, ask: the release": ("device/ring.hpp", "arch::store<Order::release, Range::device>(read",
                                "arch::store<Order::relaxed, Range::device>(read", AWAY),
-    "errand: polled": ("device/errand.hpp", "arch::polled();", "", AWAY),
-    "errand: the release": ("device/errand.hpp", "arch::store<Order::release>(&e->done",
-                            "arch::store(&e->done", AWAY),
+    "deferred: polled": ("device/errand.hpp", "arch::polled();", "", AWAY),
+    "deferred: the release": ("device/errand.hpp", "arch::store<Order::release>(&a->done",
+                              "arch::store(&a->done", AWAY),
     "nothing, of streams to other nodes": (ARCH, "", "", AWAY_STREAM),
     "away, transfer: fence_stream": ("device/away.hip", "arch::fence_stream(); // what", "// what",
                                      AWAY_STREAM),
@@ -211,8 +212,8 @@ REMOVALS = {
     "away, stores: fence_all": ("device/away.hip", "arch::fence_all();", "", AWAY_STREAM),
     "away, stores: settle": ("device/away.hip", "device::settle(scope);", "scope.sync();",
                              AWAY_STREAM),
-    "away, stores: the release": ("device/away.hip", "arch::store<Order::release>(&s->state",
-                                  "arch::store(&s->state", AWAY_STREAM),
+    "away, stores: the release": ("device/away.hip", "arch::store<Order::release>(&b->state",
+                                  "arch::store(&b->state", AWAY_STREAM),
 }
 
 # Fences without a row: a file, or a file and what is in the line.
@@ -242,8 +243,8 @@ READER = "the kind could come before the rest, by microseconds, and the host loo
 TILES = ("other waves' stores end at the loads of their next tile, and the pool would have to read "
          "the tile before")
 SAME = "the fence of 'channel, tell: the wait', where a test falls; here " + ENDS
-ONE_LINE = ("a request, a reply and an errand are a line each, what a unit does to one line is in "
-            "order, and loads of it pass by the caches")
+ONE_LINE = ("a request, a reply and a deferred atomic are a line each, what a unit does to one line "
+            "is in order, and loads of it pass by the caches")
 OF_HEAP = "what the host reads lies in the heap, which is fine-grained: no L2 holds it dirty"
 PACKETS = "HIP 5.2 seems to begin and end each kernel of a stream by the system's scope"
 STANDS = {
@@ -297,8 +298,8 @@ STANDS = {
         "ring, ask: polled": ONE_LINE,
         "ring, ask: the release": "the place would have to go round 2,048 requests before a load "
                                   "that has begun",
-        "errand: polled": ONE_LINE,
-        "errand: the release": ONE_LINE,
+        "deferred: polled": ONE_LINE,
+        "deferred: the release": ONE_LINE,
         "away, transfer: fence_stream": OF_HEAP,
         "away, put_signal: fence_stream": OF_HEAP,
         "away, stores: fence_all": "what has not begun after 200 us is taken back: both would have "

@@ -67,11 +67,11 @@ int main(int argc, char **argv) {
     Team team{};
     team.n = nodes, team.nodes = &all;
     exchange_nodes(team, mine.data(), block, of_all.data());
-    printf("%d %d %d %zu %zu %zu %zu ", n, nodes, n > net::max_far_pes,
+    printf("%d %d %d %zu %zu %zu %zu ", n, nodes, n > net::max_remote_pes,
            size_t(n) * sizeof(net::Entry) >> 10, net::met.size() * page >> 10,
            share_bytes(per_node) >> 10, barrier);
     // Larger ones go along the nodes and back, and this PE sends one message of each.
-    if (tune::choose_between(Collective::reduce, nodes, block).way == tune::Way::tree)
+    if (tune::choose_between(Collective::reduce, nodes, block).way == tune::Route::tree)
       printf("%zu %zu ", net::messages, net::sent);
     else
       printf("chain chain ");

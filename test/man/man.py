@@ -381,9 +381,6 @@ TWICE = {
     "Buffer": SAME_THING, "State": SAME_THING, "Team": SAME_THING,
     "Sized": "the element of sized routines, of the host and of kernels",
     "World": "the argument of calls without a context, of the host and of kernels",
-    # Until an operation is one struct for rings, messages and deferred work:
-    "Blocks": "of net and of streams", "Kind": "of a message and of deferred work",
-    "Sum": "an operator; of addresses",
 }
 
 

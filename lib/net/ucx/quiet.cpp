@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What completes all that was begun at other nodes, or orders it.
+// Quiet: completes the operations that this PE has begun at others, or orders them. Transfers by
+// UCX complete with a flush of the endpoint, and stores by message with their receipts.
 #include "../../gpu/heap.hpp"
 #include "ucx.hpp"
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace shmem::net {
 
 namespace {
 
-// All that was begun there so far is done when this is. Under the lock.
+// Completes all transfers by UCX that have begun there. Under the lock.
 void flush(Peer &peer) {
   ucp_request_param_t p{};
   p.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -29,15 +30,15 @@ void flush(Peer &peer) {
   tell_quiet();
 }
 
-// Whether something is not done there of what was begun up to then. One endpoint's flush after the
-// other's, and at most one on its way: what other threads begin meanwhile is not waited for. Under
-// the lock.
+// Whether an operation up to that number is not done there; if so, starts to complete it. At most
+// one flush of an endpoint is on its way, so operations that other threads begin meanwhile do not
+// delay this one. Under the lock.
 bool completes(Peer &peer, uint64_t until) {
   const bool moves = !peer.moved.is_done(until);
   if (moves && !peer.flushing) flush(peer);
   const Course &ordered = peer.stored[in_order];
-  if (!ordered.is_done(until) && peer.pulsed < ordered.last) pulse_in_order(peer);
-  return moves || !peer.answers(until);
+  if (!ordered.is_done(until) && peer.pulsed < ordered.last) send_pulse(peer);
+  return moves || !peer.has_receipts(until);
 }
 bool any_left(uint64_t until) {
   std::lock_guard guard(lock);
@@ -60,11 +61,11 @@ bool any_left(uint64_t until) {
 
 } // namespace
 
-// left(): whether something is not done.
+// left(): whether an operation is not done.
 template <class F> static void wait_until_done(F left) {
   if (begun.n_busy.load(std::memory_order_relaxed) == 0) return;
-  // The lock is asked for only when there is something new: who polls has it for nothing, and keeps
-  // the thread that answers from it.
+  // Takes the lock only when something has become done: a thread that polls would have the lock for
+  // nothing, and keep the progress thread from it.
   wait_for([&, seen = ~uint64_t(0)]() mutable {
     const uint64_t now = begun.news.load(std::memory_order_acquire);
     return std::exchange(seen, now) == now || left();
@@ -74,7 +75,7 @@ void quiet(uint64_t until) {
   wait_until_done([&] { return any_left(until); });
 }
 void quiet() {
-  send_gathered();
+  send_batch();
   quiet(last_begun());
 }
 void quiet_at(const int *pes, size_t n, uint64_t until) {
@@ -86,21 +87,21 @@ void quiet_at(const int *pes, size_t n, uint64_t until) {
   });
 }
 void quiet_at(int pe) {
-  send_gathered();
+  send_batch();
   quiet_at(&pe, 1, last_begun());
 }
 
 void put_in_order(void *dest, int pe, const void *source, size_t bytes) {
-  for (size_t at = 0, n; at < bytes; at += n) { // once, but from one chunk of a heap into another
+  for (size_t at = 0, n; at < bytes; at += n) { // once, unless it spans chunks of a heap
     auto *const p = static_cast<char *>(dest) + at;
     const auto *const from = static_cast<const char *>(source) + at;
-    const Name name = name_of(p, pe);
-    n = std::min(bytes - at, name.room);
-    if (n <= small_block && !registered[name.region].far && !gpu::device_only(from)) {
-      put_message(name, pe, from, n);
+    Operation op = Operation::of_transfer(Operation::put, p, from, one_block(bytes - at));
+    n = op.transfer.bytes = std::min(bytes - at, resolve(op, pe));
+    if (n <= small_block && !registered[op.region].device_only && !gpu::is_device_only(from)) {
+      put_by_message(op, pe);
       continue;
     }
-    put(p, pe, from, {n}, false);
+    put(p, pe, from, one_block(n), false);
     quiet_at(pe);
   }
 }

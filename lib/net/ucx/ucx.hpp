@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT
-// What the files of this folder share: one worker, whose lock is ours, because not every UCX is
-// built for several threads, and the peers, which are in worker.cpp. transfer.cpp puts and gets,
-// quiet.cpp completes, message.cpp asks other PEs, answers them, and passes the messages of
-// collectives. open.cpp brings all that up and down, with a thread that answers.
+// What the files of this folder share. There is one worker, under one lock: not every UCX is built
+// for several threads. One trade, one file:
+//   memory.cpp        the memory that the network knows, and its names
+//   address_table.cpp the addresses of all PEs, and what must be equal on all nodes
+//   open.cpp          brings the worker up and down
+//   worker.cpp        the worker, its endpoints, and progress
+//   progress.cpp      the progress thread
+//   transfer.cpp      puts and gets, by UCX or by messages
+//   quiet.cpp         completes and orders them
+//   wire.cpp          sends messages and hands on those that come, see message.hpp
+//   request.cpp       asks other PEs; reply.cpp does what they ask; batch.cpp packs small stores
+//   keys.cpp          the keys of other PEs' memory
+//   tagged.cpp        the messages of collectives
 #pragma once
 #include "../../log.hpp"
 #include "../../memory/buffer.hpp"
 #include "../../memory/chunks.hpp"
 #include "../../net.hpp"
 #include "../../sync.hpp"
+#include "../../thread.hpp"
 #include <algorithm>
 #include <mutex>
 #include <ucp/api/ucp.h>
@@ -16,41 +26,37 @@
 
 namespace shmem::net {
 
-// Memory of a peer: where it is there, and its key.
-struct Theirs {
+// Memory of a peer: its address there, and its key.
+struct RemoteMemory {
   uint64_t base;
   ucp_rkey_h key;
 };
-struct TheirPart : Theirs {
+struct RemotePart : RemoteMemory {
   std::atomic<bool> known;
 };
 
-// What is registered, and named in messages by its number in `registered`: regions that all PEs
-// have from the start, the heaps without what comes later; behind them the program's own buffers;
-// and then, at the places of their first units, the chunks by which the heap grows and the one in
-// device memory.
-enum : int {
-  heap_region,
-  data_region,
-  device_region,
-  flags_region,
-  regions,
-  chunks = regions + buffer::most,
+// Registered memory by its number, which Operation::region has in messages. First come the regions
+// that all PEs have from the start: of a heap the part that is there from the start. Behind them
+// come the program's own buffers, and then the chunks of the heaps, each at the number of its first
+// unit.
+enum : uint16_t {
+  buffers = Operation::regions,
+  chunks = buffers + buffer::most,
   all_names = chunks + 2 * int(most_units)
 };
-static_assert(all_names <= UINT16_MAX);
+static_assert(int(all_names) < int(Operation::by_address));
 struct Registered {
   const Span *span = nullptr; // null: none
   ucp_mem_h memory = nullptr;
-  // It is for the GPU to read and write, and UCX may not know one: then it goes by messages, and a
-  // copy by the GPU on either side.
-  bool far = false;
-  TheirPart *theirs = nullptr; // of a buffer or a chunk: by PE
+  // UCX may know no GPU. Then operations on device-only memory are messages, and engines copy on
+  // both sides.
+  bool device_only = false;
+  RemotePart *remote = nullptr; // of a buffer or a chunk: by PE
 };
 extern Registered registered[all_names];
 
-// A heap that may grow.
-struct Heap {
+// A heap, as far as the network knows of its growth.
+struct GrowingHeap {
   const Region *region;
   Span kept;                               // is there from the start
   size_t unit;                             // of its chunks
@@ -62,50 +68,55 @@ struct Heap {
   }
   bool grows() const { return region && kept.size != region->size; }
 };
-extern Heap heaps[2]; // the second is in device memory
+extern GrowingHeap heaps[2]; // the second is in device memory
+extern bool ucx_knows_gpu;
 
-struct Name {
-  int region;
-  uint64_t offset;
-  size_t room; // that may be asked for together
-};
-Name name_of(const void *p, int pe); // where PE pe has it, which must be in its buffer's team
+void register_regions();
+// Replaces an address in op by the region and offset that name the object in messages. Ends the
+// program when PE pe is not in the object's team. Returns how many bytes from there on have the
+// same name.
+size_t resolve(Operation &op, int pe);
+inline char *address_of(const Operation &op) { // of the same object in this PE
+  return reinterpret_cast<char *>(registered[op.region].span->base + op.offset);
+}
 
-inline constexpr size_t small_block = 1024; // goes as one fragment, and from a copy
+inline constexpr size_t small_block = 1024; // one fragment, sent from a copy
 
-inline constexpr int max_far_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
+inline constexpr int max_remote_pes = 1 << 20; // a tag has 20 bits for a PE, see coll/nodes.hpp
 
-// The variables by which PEs decide alike what they do together.
+// Variables whose values must be equal on all PEs, because PEs decide by them what they do
+// together.
 inline constexpr const char *common[] = {"P2P",        "HEAP",      "HEAP_GROW", "CHECK",
                                          "COLL_TEAMS", "COLL_SIZE", "TUNE_FILE"};
 
-// What a PE tells all others, once a node in the segment.
 struct Version {
   uint8_t part[3];
   bool operator==(const Version &) const = default;
 };
+// What a PE publishes to all others: its row of the address table.
 struct Entry {
   Version library, ucx;
   uint16_t length;                      // of the address
   uint32_t heap, upto, data;            // pages; of the heap at the start, and what fits
-  uint32_t program;                     // a sum of the executable
-  uint16_t settings[std::size(common)]; // sums of their values
+  uint32_t program;                     // a hash of the executable
+  uint16_t settings[std::size(common)]; // hashes of their values
   int first;                            // PE of its node
-  int node;                             // filled by who reads it
-  char address[208];                    // or its beginning: with many interfaces it is longer
+  int node;                             // the reader fills it in
+  char address[208];                    // its beginning: with many interfaces an address is longer
 };
 static_assert(sizeof(Entry) == 256);
 
-// Stores that are messages are answered in their order among those of the same lane: by the
-// processor, by copies and stores of the GPU, by its atomics. Those of the last lane are not: a
-// processor does them as they come, and they come in their order, so a pulse that follows them is
-// answered for all (p + wait_until over tcp, one way: 21 us with an answer each, and 10 so;
+// Receipts for stores by message come in the order of the stores within a lane: one each for stores
+// by the processor, by the GPU's engines, and by its atomics. Stores of the last lane get no
+// receipt: a processor does them as they come, in their order, so the receipt of a pulse behind
+// them is for all of them (p + wait_until over tcp, one way: 21 us with a receipt each, and 10 so;
 // 2026-11-24).
-enum Lane { by_host, by_copy, by_gpu, in_order, lanes };
+enum Lane : uint32_t { by_host, by_engine, by_gpu, in_order, lanes };
 
-// What is begun at a peer in one way, by the clock of what this PE begins: the last of it, and up
-// to which all of it is done. Where nothing is on its way that is up to the one that begins now: a
-// context's quiet may ask for a number of another way, and would wait for what comes after it.
+// Operations of one kind that this PE has begun at a peer: the number of the last one, and the
+// number up to which all are done. With none on the way, `done` is the number before the next one:
+// a context's quiet may ask for the number of an operation of another kind, and must not wait for
+// later ones.
 struct Course {
   uint64_t last, done;
   void begin(uint64_t now) {
@@ -115,29 +126,29 @@ struct Course {
   bool is_done(uint64_t until = ~uint64_t(0)) const { return done >= std::min(last, until); }
 };
 
-// A peer of another node. Untouched ones take no memory. All but `known` is under the lock.
+// A remote PE. An untouched one takes no memory. All but `known` is under the lock.
 struct Peer {
   ucp_ep_h ep;
-  Theirs region[regions];
+  RemoteMemory region[Operation::regions];
   std::atomic<bool> known; // they are
-  Course moved;            // transfers
-  uint64_t flushing;       // up to which they are done with the flush that is on its way, if any
-  Course stored[lanes];    // stores that are messages, done when they are answered
-  uint64_t pulsed;         // of the last lane: up to which a pulse has been sent
-  bool listed;             // among the busy
-  bool by_card;            // puts and gets are a card's there, not UCX's messages
-  bool answers(uint64_t until) const {
+  Course moved;            // transfers by UCX
+  uint64_t flushing;    // the number up to which the flush that is on its way completes them, or 0
+  Course stored[lanes]; // stores by message, done when their receipt is here
+  uint64_t pulsed;      // of the last lane: the number up to which a pulse has been sent
+  bool listed;          // in Begun::busy
+  bool by_card;         // a card does puts and gets there, rather than UCX's messages
+  bool has_receipts(uint64_t until) const {
     return std::all_of(stored, stored + lanes, [&](const Course &c) { return c.is_done(until); });
   }
-  bool busy() const { return !moved.is_done() || !answers(~uint64_t(0)); }
+  bool busy() const { return !moved.is_done() || !has_receipts(~uint64_t(0)); }
 };
 
-// What quiet is to complete. Under the lock, but for loads of the atomics.
+// What quiet completes. Under the lock, but for loads of the atomics.
 struct Begun {
-  std::atomic<uint64_t> now;  // the clock
-  std::vector<Peer *> busy;   // where something is begun
-  std::atomic<size_t> n_busy; // so that a quiet that has nothing to do takes no lock
-  std::atomic<uint64_t> news; // how often that has changed which quiet waits for
+  std::atomic<uint64_t> now;  // the number of the last operation
+  std::vector<Peer *> busy;   // with operations that are not done
+  std::atomic<size_t> n_busy; // a quiet with nothing to do takes no lock
+  std::atomic<uint64_t> news; // how often something has become done
 };
 extern Begun begun;
 
@@ -145,28 +156,28 @@ extern ucp_context_h context;
 extern ucp_worker_h worker;
 extern std::mutex lock; // of the worker
 extern Peer *peers;
-extern bool ucx_knows_gpu;
 
 inline void must(ucs_status_t status, const char *what) {
   if (status != UCS_OK) fatal("%s: %s", what, ucs_status_string(status));
 }
-// What the thread that answers is to see to.
-struct Answering {
-  int fd = -1;                 // wakes it
-  std::atomic<uint64_t> polls; // of calls, which need no help
-  // The first peer whose connection has failed, and how.
-  std::atomic<Peer *> failed;
+// What the progress thread looks at.
+struct Watched {
+  std::atomic<uint64_t> polls; // of calls, which make progress themselves
+  std::atomic<Peer *> failed;  // the first peer whose connection has failed, and how
   ucs_status_t failure;
-  // Another node has ended the job, with this status.
-  std::atomic<bool> ends;
+  std::atomic<bool> ends; // another node has ended the job, with this status
   int status;
 };
-extern Answering answering;
-void wake();
+extern Watched watched;
+extern Service progress_thread;
 extern std::atomic<bool> leaving; // a connection that ends is no fault
 extern std::atomic<int> unsent;   // messages that are held back
 
-Entry *book(); // of all PEs
+Version ucx_version();
+void exchange_addresses(); // collective
+inline Entry *rows() {     // of the address table, by PE
+  return static_cast<Entry *>(self.address_table);
+}
 // What lines about other nodes say.
 struct Text {
   char text[256];
@@ -178,37 +189,35 @@ Text ways();
 // What may keep a network card from memory.
 Text limit_of_registrations();
 
-// The job ends, or this PE leaves it: peers may be gone, and that is no fault.
+// Whether the job ends, or this PE leaves it: a peer that is gone is no fault then.
 bool over();
 int first_of(int pe); // the first PE of its node
+// Asks whether a PE is there, and sets `replied` once it has replied.
+void ask_alive(int pe, std::atomic<bool> *replied);
+// The keys of a region of another PE, and where it is there. Asks the PE once.
+const RemoteMemory &keys_of(int pe, int region);
+// A put or a get with a resolved name, by messages; and a small put in one message, which memory
+// that a processor reaches takes in its place among the stores of lane in_order.
+void transfer_by_message(const Operation &op, int pe, bool device_only_here);
+void put_by_message(const Operation &op, int pe);
+void drop_copies(); // of small puts, once all are done
+
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
-// Something is begun there, one of those, that quiet is to complete. Gives its number.
+// Numbers an operation that this PE begins at a peer; quiet completes it.
 uint64_t tick(Peer &peer, Course &course);
-void tell_quiet(); // that some of it is done
-// For UCX's calls: counts one more, and one less once it is done. What is begun may be done at
-// once, without a request; then began counts.
+void tell_quiet(); // that something has become done
+// For UCX's calls: one more in the count now, and one less when done is called. A call may be
+// complete at once, without a request: began sees to that.
 ucp_request_param_t counted(std::atomic<int> *count);
-void done(void *request, ucs_status_t status, void *count); // its callback
+void done(void *request, ucs_status_t status, void *count);
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what);
-// Where another PE has that region, and its key. Takes the lock itself.
-const Theirs &reach(int pe, int region);
-// What UCX does not do itself, or not well: see move.
-void move_by_message(Way way, const Name &there, int pe, void *here, const Blocks &blocks);
-// A small put: to memory that the processor there reaches in the order of what is asked of that PE.
-void put_message(const Name &there, int pe, const void *here, size_t bytes);
-void drop_copies(); // of small puts, once all are done
-// Asks for the answer to all that the last lane holds. Under the lock.
-void pulse_in_order(Peer &peer);
-// Asks whether a PE is there; answered is set once it has said so.
-void ask_pulse(int pe, std::atomic<bool> *answered);
-// Makes the worker call what answers messages.
-void listen();
-// Another node has ended the job, with this status; the answer may not be out yet.
-void ended_elsewhere(int status);
+// Asks for the receipt of all stores of lane in_order.
+void send_pulse(Peer &peer);
+void listen(); // makes the worker hand messages to their handlers
 
-// Until f() is false, which others make so. Without the lock. Most of what is small is done when it
-// has been begun: then nothing is asked of the worker, which may cost a system call.
+// Waits until f() is false. Small operations are mostly complete when they have begun, so f is
+// asked before the worker, which may cost a system call.
 template <class F> void wait_for(F &&f) {
   if (!f()) return;
   wait_slow(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The worker, its peers, whose endpoints are made on first use, and progress.
+// The worker: its endpoints, which are made on first use, and progress. Here is also what the lines
+// about other nodes have in common.
 #include "../../bootstrap.hpp"
 #include "ucx.hpp"
 #include <cstdarg>
@@ -7,73 +8,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <vector>
 
 namespace shmem::net {
 
 ucp_context_h context;
 ucp_worker_h worker;
-Heap heaps[2];
-Registered registered[all_names];
 std::mutex lock;
 Peer *peers;
-bool ucx_knows_gpu;
-Answering answering;
+Watched watched;
 std::atomic<bool> leaving;
 std::atomic<int> unsent;
 Begun begun;
 
-// In a chunk of a heap.
-static Name name_in(const Heap &heap, const void *p) {
-  const size_t at = uintptr_t(p) - heap.kept.base - heap.kept.size;
-  const int first = heap.first[at / heap.unit].load(std::memory_order_relaxed);
-  if (!first) fatal("a call for another node: %p is in no block of the symmetric heap", p);
-  const int r = chunks + int(&heap - heaps) * int(most_units) + first - 1;
-  const Span &chunk = *registered[r].span;
-  const uint64_t offset = uintptr_t(p) - chunk.base;
-  return {r, offset, chunk.size - offset};
-}
-Name name_of(const void *p, int pe) {
-  int r = 0;
-  while (r < regions && !registered[r].span->has(p)) r++;
-  for (const Heap &heap : heaps) {
-    if (!heap.grows() || !heap.region->has(p)) continue;
-    if (r == regions) return name_in(heap, p);
-    const uint64_t offset = uintptr_t(p) - heap.kept.base;
-    return {r, offset, heap.kept.size - offset};
-  }
-  if (r == regions) {
-    const int place = buffer::index_of(p);
-    // The place is the buffer's name, which is another buffer's on PEs outside of its team.
-    if (place >= 0)
-      buffer::check_at("a call for another node", "an object", p, buffer::buffers[place].region,
-                       pe);
-    r = place < 0 ? flags_region : regions + place;
-  }
-  return {r, uintptr_t(p) - registered[r].span->base, SIZE_MAX};
-}
-
-Entry *book() {
-  return static_cast<Entry *>(self.address_table);
-}
-
-void wake() {
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t n = write(answering.fd, &one, sizeof one);
-}
-
 bool over() {
-  return leaving || answering.ends || self.exiting || self.job->exit || self.job->dead;
-}
-
-void ended_elsewhere(int status) {
-  answering.status = status;
-  answering.ends = true;
+  return leaving || watched.ends || self.exiting || self.job->exit || self.job->dead;
 }
 
 void done(void *request, ucs_status_t status, void *count) {
-  // Of a peer that is lost nothing is ever done: who waits for it does so until the job ends.
+  // An operation at a lost peer is never done: a call that waits for it does so until the job ends.
   if (count && (status == UCS_OK || over()))
     static_cast<std::atomic<int> *>(count)->fetch_sub(1, std::memory_order_release);
   ucp_request_free(request);
@@ -87,8 +40,8 @@ ucp_request_param_t counted(std::atomic<int> *count) {
   return p;
 }
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
-  if (UCS_PTR_IS_ERR(request) && !over() && !answering.failed) {
-    // What goes from private memory is registered on its way.
+  if (UCS_PTR_IS_ERR(request) && !over() && !watched.failed) {
+    // UCX registers private memory when it sends from it.
     const ucs_status_t status = UCS_PTR_STATUS(request);
     if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
       fatal("%s: %s: %s", what, ucs_status_string(status), limit_of_registrations().text);
@@ -96,6 +49,12 @@ void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) 
   }
   if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
     count->fetch_sub(1, std::memory_order_release);
+}
+
+Version ucx_version() {
+  unsigned a, b, c;
+  ucp_get_version(&a, &b, &c);
+  return {uint8_t(a), uint8_t(b), uint8_t(c)};
 }
 
 Text print(const char *format, ...) {
@@ -118,23 +77,22 @@ Text limit_of_registrations() {
   rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
   if (locked.rlim_cur == RLIM_INFINITY)
-    return print(
-        "memory may be locked without limit (ulimit -l): use less symmetric memory, or ask "
-        "for the card's own limit");
+    return print("memory may be locked without limit (ulimit -l): use less symmetric memory, or "
+                 "ask for the card's own limit");
   return print("at most %zu bytes may be locked: ulimit -l unlimited, on all nodes",
                size_t(locked.rlim_cur));
 }
 
-// A PE that is gone is what its launcher says, too; here it is known at once. UCX calls this under
-// the lock.
+// The launcher reports a PE that is gone, too, but later. UCX calls this under the lock.
 static void lost(void *arg, ucp_ep_h, ucs_status_t status) {
   Peer *none = nullptr;
-  if (over() || answering.failed) return;
-  answering.failure = status;
-  if (answering.failed.compare_exchange_strong(none, static_cast<Peer *>(arg))) wake();
+  if (over() || watched.failed) return;
+  watched.failure = status;
+  if (watched.failed.compare_exchange_strong(none, static_cast<Peer *>(arg)))
+    ucp_worker_signal(worker);
 }
 
-// UCX 1.13 tells what an endpoint goes by in the text of its ucx_info only.
+// UCX 1.13 tells what an endpoint uses only in the text for its ucx_info.
 static bool has_lane(ucp_ep_h ep, const char *use) {
   char *text = nullptr;
   size_t length = 0;
@@ -153,7 +111,7 @@ ucp_ep_h endpoint(int pe) {
   ucp_ep_params_t p{};
   p.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                  UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  const Entry &e = book()[pe];
+  const Entry &e = rows()[pe];
   std::vector<char> whole;
   const char *address = e.address;
   if (e.length > sizeof e.address) {
@@ -163,7 +121,7 @@ ucp_ep_h endpoint(int pe) {
     address = whole.data();
   }
   p.address = reinterpret_cast<const ucp_address_t *>(address);
-  // UCX tells of no lost peer over shared memory; on one machine the launcher does.
+  // UCX reports no lost peer over shared memory; on one machine the launcher does.
   p.err_mode =
       self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   p.err_handler = {lost, &peer};
@@ -197,10 +155,10 @@ uint64_t tick(Peer &peer, Course &course) {
 }
 
 int first_of(int pe) {
-  return book()[pe].first;
+  return rows()[pe].first;
 }
 int node_of(int pe) {
-  return book()[pe].node;
+  return rows()[pe].node;
 }
 int nodes() {
   return int(self.job->nodes.load(std::memory_order_relaxed));
@@ -213,13 +171,13 @@ bool held_back() {
 bool progress(bool often) {
   if (!worker) return false;
   if (often)
-    answering.polls.store(answering.polls.load(std::memory_order_relaxed) + 1,
-                          std::memory_order_relaxed);
+    watched.polls.store(watched.polls.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
   if (!lock.try_lock()) return false;
-  // Once: who waits looks whether it has come before the worker asks the kernel for more. Nothing
-  // once the job ends: of a peer that has gone with a connection half made UCX 1.13 makes an abort
+  // Once: a call that waits looks at its result before the worker asks the kernel for more. Not
+  // once the job ends: UCX 1.13 aborts when a peer has gone with a connection half made
   // (2026-11-22).
-  const bool some = !answering.ends && ucp_worker_progress(worker);
+  const bool some = !watched.ends && ucp_worker_progress(worker);
   lock.unlock();
   return some;
 }
