@@ -158,7 +158,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
 // Blocks go round the nodes, each on its member's rail, straight into dest; then the members copy
 // from each other.
 void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
-                   const NodeBlocks &blocks) {
+                   const MemberBlocks &blocks) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);

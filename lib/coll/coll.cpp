@@ -109,7 +109,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
                      ends[size_t(i)] = end += theirs.bytes;
                      device_only |= theirs.device_only;
                    });
-    const NodeBlocks blocks{ends.data(), 0};
+    const MemberBlocks blocks{ends.data(), 0};
     if (!device_only) return collect_nodes(fn, t, dest, source, blocks);
     push_to_members(fn, t, d + blocks.at(t.me), source, 0, bytes);
     return arrive(t);

@@ -243,8 +243,8 @@ READER = "the kind could come before the rest, by microseconds, and the host loo
 TILES = ("other waves' stores end at the loads of their next tile, and the pool would have to read "
          "the tile before")
 SAME = "the fence of 'channel, tell: the wait', where a test falls; here " + ENDS
-ONE_LINE = ("a request, a reply and a deferred atomic are a line each, what a unit does to one line "
-            "is in order, and loads of it pass by the caches")
+ONE_LINE = ("a request, a reply and a deferred atomic are a line each, what a unit does to one "
+            "line is in order, and loads of it pass by the caches")
 OF_HEAP = "what the host reads lies in the heap, which is fine-grained: no L2 holds it dirty"
 PACKETS = "HIP 5.2 seems to begin and end each kernel of a stream by the system's scope"
 STANDS = {
