@@ -39,7 +39,11 @@ int shmemx_tune(const char *text);
 typedef struct {
   char internal[128];
 } shmemx_uniqueid_t;
-enum { SHMEMX_ERROR_ARGUMENT = -1, SHMEMX_ERROR_START = -2, SHMEMX_ERROR_STATE = -3 };
+typedef enum {
+  SHMEMX_ERROR_ARGUMENT = -1,
+  SHMEMX_ERROR_START = -2,
+  SHMEMX_ERROR_STATE = -3
+} shmemx_error_t;
 typedef struct {
   size_t size; /* of this structure */
   int rank, n; /* this process is PE `rank` of n */

@@ -3,6 +3,7 @@
 #include "init.hpp"
 #include "bind.hpp"
 #include "bootstrap.hpp"
+#include "bootstrap/variables.hpp"
 #include "built.h"
 #include "copy.hpp"
 #include "exit.hpp"
@@ -13,7 +14,6 @@
 #include "memory/segment.hpp"
 #include "net.hpp"
 #include "order.hpp"
-#include "start.hpp"
 #include "state.hpp"
 #include "team.hpp"
 #include "tune.hpp"
@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 namespace shmem {
+
+int device_of_attributes = -1;
 
 namespace {
 
@@ -56,8 +58,8 @@ void join_job() {
   look_for_threads();
   char message[256];
   const bool right = read_env(&self.env, message, sizeof message);
-  if (device_of_attributes) self.env.gpu_choice = Env::gpu(*device_of_attributes);
-  if (right) choose_way();
+  if (device_of_attributes >= 0) self.env.gpu_choice = Env::gpu(device_of_attributes);
+  if (right) bootstrap::choose_means();
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;

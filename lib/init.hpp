@@ -3,6 +3,8 @@
 
 namespace shmem {
 
+extern int device_of_attributes; // the GPU of shmemx_init_attr_t, or -1
+
 namespace api {
 void init(const char *fn);
 int init_thread(const char *fn, int requested, int *provided);

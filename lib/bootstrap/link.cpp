@@ -221,7 +221,7 @@ void Link::close() {
 void Link::send_raw(const void *data, size_t bytes) {
   out_.append(static_cast<const char *>(data), bytes);
 }
-void Link::send(Kind kind, const void *data, size_t bytes) {
+void Link::send(FrameKind kind, const void *data, size_t bytes) {
   const Head head{kind, uint32_t(bytes)};
   send_raw(&head, sizeof head);
   send_raw(data, bytes);
@@ -326,8 +326,8 @@ Met meet(Stranger *stranger, const Secret &secret, Introduction *hello) {
   return Met::right;
 }
 
-void answer(Link *link, const Secret &secret, const Number &number, Kind kind, const void *data,
-            size_t bytes) {
+void answer(Link *link, const Secret &secret, const Number &number, FrameKind kind,
+            const void *data, size_t bytes) {
   const Tag tag = proof(secret, 'S', number, data, bytes);
   std::string all(reinterpret_cast<const char *>(tag.data()), tag.size());
   all.append(static_cast<const char *>(data), bytes);

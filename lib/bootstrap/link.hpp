@@ -42,13 +42,13 @@ struct Introduction {
 };
 
 // Of a frame. Each begins with a Head, which counts the bytes behind it.
-enum class Kind : uint32_t { hello, accepted, parent, again, failed, gather, all, ended, bye };
+enum class FrameKind : uint32_t { hello, accepted, parent, again, failed, gather, all, ended, bye };
 struct Head {
-  Kind kind;
+  FrameKind kind;
   uint32_t bytes;
 };
 struct Frame {
-  Kind kind{};
+  FrameKind kind{};
   std::string data;
 };
 
@@ -72,8 +72,8 @@ public:
   // For poll: what this link waits for.
   short events() const { return short(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
   // Sends what the socket takes and keeps the rest.
-  void send(Kind kind, const void *data, size_t bytes);
-  void send(Kind kind, const std::string &text) { send(kind, text.data(), text.size()); }
+  void send(FrameKind kind, const void *data, size_t bytes);
+  void send(FrameKind kind, const std::string &text) { send(kind, text.data(), text.size()); }
   void send_raw(const void *data, size_t bytes);
   // Sends and takes what there is, up to `most` bytes in all that are not taken yet. False when the
   // other side is gone: what it sent before can still be taken.
@@ -99,8 +99,8 @@ void accept_all(const Listener &listener, std::vector<Stranger> *strangers);
 enum class Met : uint8_t { waits, right, wrong };
 Met meet(Stranger *stranger, const Secret &secret, Introduction *hello);
 // The first answer to a Introduction.
-void answer(Link *link, const Secret &secret, const Number &number, Kind kind, const void *data,
-            size_t bytes);
+void answer(Link *link, const Secret &secret, const Number &number, FrameKind kind,
+            const void *data, size_t bytes);
 
 // The side that connects: to all addresses at once. It greets one at a time, so that the other side
 // meets it once.

@@ -51,11 +51,11 @@ class Root {
     if (!failed_.empty()) return;
     failed_ = why, failed_at_ = now();
     for (auto &[rank, w] : waiting_) {
-      w.link.send(Kind::failed, failed_);
+      w.link.send(FrameKind::failed, failed_);
       leaving_.push_back(std::move(w.link));
     }
     waiting_.clear();
-    if (first_.open()) first_.send(Kind::failed, failed_);
+    if (first_.open()) first_.send(FrameKind::failed, failed_);
   }
   std::string wrong(const Introduction &h) const {
     const std::string name = "rank " + std::to_string(h.rank);
@@ -74,17 +74,17 @@ class Root {
   }
   void tell_parent(int rank, AtRoot *w) {
     const Where &where = pes_[size_t(parent_of(rank))].where;
-    w->link.send(Kind::parent, &where, sizeof where);
+    w->link.send(FrameKind::parent, &where, sizeof where);
     w->told = true;
   }
   void greet(Stranger *s, const Introduction &h) {
     if (failed_.empty())
       if (const std::string why = wrong(h); !why.empty()) fail(why);
-    const auto reply = [&](Kind kind, const std::string &text) {
+    const auto reply = [&](FrameKind kind, const std::string &text) {
       answer(&s->link, id_.secret, h.number, kind, text.data(), text.size());
     };
     if (!failed_.empty()) {
-      reply(Kind::failed, failed_);
+      reply(FrameKind::failed, failed_);
       leaving_.push_back(std::move(s->link));
       return;
     }
@@ -94,14 +94,14 @@ class Root {
     come_ += is_new;
     pe = {true, h.process, h.where};
     if (h.rank == 0) {
-      reply(Kind::accepted, {});
+      reply(FrameKind::accepted, {});
       first_ = std::move(s->link);
       joined_ += is_new;
     } else if (waiting_.size() >= most_waiting) {
-      reply(Kind::again, {});
+      reply(FrameKind::again, {});
       leaving_.push_back(std::move(s->link));
     } else {
-      reply(Kind::accepted, {});
+      reply(FrameKind::accepted, {});
       AtRoot &w = waiting_[h.rank] = {std::move(s->link)};
       if (pes_[size_t(parent_of(h.rank))].come) tell_parent(h.rank, &w);
     }
@@ -116,11 +116,11 @@ class Root {
     const bool there = w->link.move(4096);
     Frame f;
     while (w->link.take(&f, 1024)) {
-      if (f.kind == Kind::accepted) {
+      if (f.kind == FrameKind::accepted) {
         joined_++;
         return false;
       }
-      if (f.kind == Kind::failed) {
+      if (f.kind == FrameKind::failed) {
         fail(f.data);
         return true; // which has dropped it
       }
@@ -190,8 +190,8 @@ public:
         Frame f;
         bool bye = false;
         while (first_.take(&f, 1024)) {
-          if (f.kind == Kind::failed) fail(f.data);
-          bye |= f.kind == Kind::bye;
+          if (f.kind == FrameKind::failed) fail(f.data);
+          bye |= f.kind == FrameKind::bye;
         }
         if (!there || bye) {
           first_.close();
@@ -217,7 +217,7 @@ public:
   }
   // Of a process that ends as it should, by the thread that ends it.
   void say_bye() const {
-    const Head bye{Kind::bye, 0};
+    const Head bye{FrameKind::bye, 0};
     if (first_.open()) send(first_.fd(), &bye, sizeof bye, MSG_NOSIGNAL);
   }
 };

@@ -71,7 +71,7 @@ void Tree::fail(const std::string &why) {
   if (!error_.empty()) return;
   error_ = why;
   const auto tell = [&](Link &l) {
-    if (l.open()) l.send(Kind::failed, error_), l.move();
+    if (l.open()) l.send(FrameKind::failed, error_), l.move();
   };
   tell(root_), tell(parent_);
   for (Below &c : below_) tell(c.link);
@@ -81,9 +81,9 @@ void Tree::hear_root() {
   const bool there = root_.move();
   Frame f;
   while (root_.take(&f, 1024)) {
-    if (f.kind == Kind::failed) fail(f.data);
-    if (f.kind == Kind::bye) return root_.close();
-    if (f.kind == Kind::parent && state_ == waiting && f.data.size() == sizeof(Where)) {
+    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::bye) return root_.close();
+    if (f.kind == FrameKind::parent && state_ == waiting && f.data.size() == sizeof(Where)) {
       memcpy(&parent_where_, f.data.data(), sizeof parent_where_);
       state_ = calling;
       call();
@@ -101,10 +101,10 @@ void Tree::hear_parent() {
   const bool there = parent_.move();
   Frame f;
   while (parent_.take(&f, most_bytes)) {
-    if (f.kind == Kind::failed) fail(f.data);
-    if (f.kind == Kind::all) complete(f.data);
-    if (f.kind == Kind::ended) pass_end(end_in(f), &parent_);
-    if (f.kind == Kind::bye) return parent_.close();
+    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::all) complete(f.data);
+    if (f.kind == FrameKind::ended) pass_end(end_in(f), &parent_);
+    if (f.kind == FrameKind::bye) return parent_.close();
   }
   if (there || !parent_.open()) return;
   parent_.close();
@@ -116,10 +116,10 @@ void Tree::hear_child(size_t i) {
   const bool there = l.move();
   Frame f;
   while (l.take(&f, most_bytes)) {
-    if (f.kind == Kind::failed) fail(f.data);
-    if (f.kind == Kind::gather) below_[i].gathered = std::move(f.data);
-    if (f.kind == Kind::ended) pass_end(end_in(f), &l);
-    if (f.kind == Kind::bye) return l.close();
+    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::gather) below_[i].gathered = std::move(f.data);
+    if (f.kind == FrameKind::ended) pass_end(end_in(f), &l);
+    if (f.kind == FrameKind::bye) return l.close();
   }
   if (there || !l.open()) return;
   l.close();
@@ -140,7 +140,7 @@ void Tree::greet_children() {
     if (met == Met::right && h.wish == Wish::parent && at >= 0 && at < int(below_.size()) &&
         !below_[size_t(at)].link.open()) {
       Link &l = below_[size_t(at)].link = std::move(s.link);
-      const Kind kind = error_.empty() ? Kind::accepted : Kind::failed;
+      const FrameKind kind = error_.empty() ? FrameKind::accepted : FrameKind::failed;
       answer(&l, id_.secret, h.number, kind, error_.data(), error_.size());
       l.move();
     }
@@ -162,12 +162,12 @@ void Tree::pass_up() {
   for (Below &c : below_) together += *c.gathered, c.gathered.reset();
   sent_up_ = true;
   if (rank_ == 0) return complete(together);
-  parent_.send(Kind::gather, together);
+  parent_.send(FrameKind::gather, together);
   parent_.move();
 }
 
 void Tree::complete(const std::string &everything) {
-  for (Below &c : below_) c.link.send(Kind::all, everything), c.link.move();
+  for (Below &c : below_) c.link.send(FrameKind::all, everything), c.link.move();
   all_.assign(size_t(n_), {});
   for (size_t at = 0; at + sizeof(RankBytes) <= everything.size();) {
     RankBytes e;
@@ -184,7 +184,7 @@ void Tree::pass_end(const JobEnd &end, const Link *from) {
   if (end_ && (end_->said || !end.said)) return;
   end_ = end;
   const auto tell = [&](Link &l) {
-    if (l.open() && &l != from) l.send(Kind::ended, &end, sizeof end), l.move();
+    if (l.open() && &l != from) l.send(FrameKind::ended, &end, sizeof end), l.move();
   };
   tell(parent_);
   for (Below &c : below_) tell(c.link);
@@ -197,7 +197,7 @@ void Tree::gone(int rank) {
 }
 void Tree::report(const JobEnd &end) const {
   std::string frame;
-  const Head head{Kind::ended, sizeof end};
+  const Head head{FrameKind::ended, sizeof end};
   frame.append(reinterpret_cast<const char *>(&head), sizeof head);
   frame.append(reinterpret_cast<const char *>(&end), sizeof end);
   const auto tell = [&](const Link &l) {
@@ -252,18 +252,18 @@ void Tree::turn(int ms) {
            ": " + caller_.reason());
     return;
   }
-  if (first.kind == Kind::failed) {
+  if (first.kind == FrameKind::failed) {
     link.close();
     return fail(first.data);
   }
   if (state_ == calling) {
     parent_ = std::move(link);
     state_ = joined;
-    root_.send(Kind::accepted, {});
+    root_.send(FrameKind::accepted, {});
     while (root_.open() && !root_.empty_out() && root_.move()) {
     }
     root_.close();
-  } else if (first.kind == Kind::again) {
+  } else if (first.kind == FrameKind::again) {
     again_at_ = now() + 100'000'000;
   } else {
     root_ = std::move(link);
@@ -323,7 +323,7 @@ std::optional<JobEnd> Tree::heard() {
 
 void Tree::leave() {
   const auto bye = [](Link &l) {
-    if (l.open()) l.send(Kind::bye, {}), l.move();
+    if (l.open()) l.send(FrameKind::bye, {}), l.move();
     l.close();
   };
   bye(parent_), bye(root_);
