@@ -20,6 +20,8 @@
 
 namespace shmem::bootstrap::pmix {
 
+Host host_of(int pe);
+
 namespace {
 
 pmix_proc_t proc;
