@@ -71,7 +71,7 @@ struct Means {
 };
 extern const Means launcher; // pmix.cpp or single.cpp
 extern const Means group;    // group.cpp
-extern const Means *means;   // of this job
+extern const Means *means;   // of this job, null before init
 
 bool launched(); // is there a launcher to ask?
 inline Place join() {
@@ -99,7 +99,7 @@ inline int ended(bool (*come)(int pe)) {
   return means->ended(come);
 }
 inline void leave() {
-  means->leave();
+  if (means) means->leave();
 }
 
 } // namespace shmem::bootstrap

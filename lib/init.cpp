@@ -59,6 +59,7 @@ void join_job() {
   char message[256];
   const bool right = read_env(&self.env, message, sizeof message);
   if (device_of_attributes >= 0) self.env.gpu_choice = Env::gpu(device_of_attributes);
+  if (!bootstrap::means) bootstrap::means = &bootstrap::launcher;
   if (right) bootstrap::choose_means();
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;

@@ -126,7 +126,7 @@ void flush_together() {
 void end_job(int status) {
   self.exiting = true;
   if (self.job && self.n > 1) {
-    bootstrap::means->report({self.me, status, true});
+    if (bootstrap::means) bootstrap::means->report({self.me, status, true});
     claim_exit(status);
     flush_together();
   } else {

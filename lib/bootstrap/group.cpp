@@ -19,8 +19,6 @@
 
 namespace shmem::bootstrap {
 
-const Means *means = &launcher;
-
 namespace {
 
 // What each process tells of itself first. Processes of one machine that see the same network

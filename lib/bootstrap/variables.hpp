@@ -3,8 +3,8 @@
 
 namespace shmem::bootstrap {
 
-// Joins the job that SHMEM_BOOTSTRAP describes, unless shmemx_init_attr has joined one. Before join,
-// with the environment read.
+// Joins the job that SHMEM_BOOTSTRAP describes, unless shmemx_init_attr has joined one. To be
+// called before join, with the environment read.
 void choose_means();
 
 } // namespace shmem::bootstrap
