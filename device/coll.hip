@@ -60,10 +60,10 @@ struct Grid {
   __device__ unsigned size() const { return gridDim.x * blockDim.x; }
 };
 // Where the blocks start that a kernel stores to, and those that it loads from.
-template <Remote remote> constexpr uint64_t dest_stride(const Blocks &b) {
+template <Remote remote> SHMEM_D_ constexpr uint64_t dest_stride(const Blocks &b) {
   return remote == Remote::dest ? b.remote_stride : b.local_stride;
 }
-template <Remote remote> constexpr uint64_t source_stride(const Blocks &b) {
+template <Remote remote> SHMEM_D_ constexpr uint64_t source_stride(const Blocks &b) {
   return remote == Remote::dest ? b.local_stride : b.remote_stride;
 }
 // Copies blocks that are one word each.

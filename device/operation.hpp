@@ -14,7 +14,7 @@ namespace shmem {
 struct Blocks {
   uint64_t bytes, count, remote_stride, local_stride;
 };
-constexpr Blocks one_block(size_t bytes) {
+SHMEM_HD_ constexpr Blocks one_block(size_t bytes) {
   return {bytes, 1, 0, 0};
 }
 
