@@ -175,10 +175,8 @@ bool place_all(int rank, int n, std::string *error) {
   const Identity &leader = all[size_t(first[size_t(rank)])];
   bool reached = first[size_t(rank)] == rank ? listens : TrialSocket().reaches(leader);
   if (!gather(bytes_of(reached), error)) return false;
-  std::vector<bool> alone;
-  for (const auto &t : told) alone.push_back(t.size() != 1 || !t[0]);
-  for (int i = 0; i < n; i++)
-    if (alone[size_t(i)]) first[size_t(i)] = i;
+  for (size_t i = 0; i < told.size(); i++)
+    if (told[i].size() != 1 || !told[i][0]) first[i] = int(i);
   on_node.clear();
   place = {.me = rank, .n = n};
   place.machine = 0;

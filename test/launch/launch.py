@@ -630,8 +630,8 @@ def same(rows, panels):
             values.append((0, 0))
         on_one_scale(sizes, 0, title)
         # A row has 4 digits at least: what is missing is much where all values are nearly the same.
-        times = any(r[0] == title and r[4] in ("ns", "us") for r in rows)
-        on_one_scale(values, 1e-3 * (1 if times else max(v for v, _ in values)), title)
+        logs = not bar and any(r[0] == title and r[4] in ("ns", "us") for r in rows)
+        on_one_scale(values, 1e-3 * (1 if logs else max(v for v, _ in values)), title)
 
 
 def on_one_scale(pairs, rounding, title):
