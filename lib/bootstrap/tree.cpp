@@ -190,10 +190,9 @@ void Tree::pass_end(const JobEnd &end, const Link *from) {
   for (Below &c : below_) tell(c.link);
 }
 void Tree::gone(int rank) {
-  if (started_)
-    pass_end({rank, 1, false}, nullptr);
-  else
-    fail(name_of(rank) + " has ended while the job started");
+  if (started_) return pass_end({rank, 1, false}, nullptr);
+  // It may have ended because the start has failed, which this PE is about to hear.
+  if (gone_ < 0) gone_ = rank, gone_since_ = now();
 }
 void Tree::report(const JobEnd &end) const {
   std::string frame;
@@ -208,6 +207,8 @@ void Tree::report(const JobEnd &end) const {
 }
 
 void Tree::on_time() {
+  if (gone_ >= 0 && now() - gone_since_ > 500'000'000)
+    fail(name_of(gone_) + " has ended while the job started");
   // The root tells all after the same time, with the ranks that are missing; this is for a root
   // that stands still.
   if (double(now() - since_) < (timeout_ + 5) * 1e9) return;

@@ -34,6 +34,8 @@ class Tree {
   bool sent_up_ = false, complete_ = false, started_ = false;
   std::string error_;
   std::optional<JobEnd> end_;
+  int gone_ = -1; // a PE that has ended in the start
+  int64_t gone_since_ = 0;
 
   int first_child() const { return rank_ * children + 1; }
   Introduction hello(Wish wish) const;
