@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Who this process is, and how the processes of a job first meet. There are two ways: a launcher is
-// asked (pmix.cpp; built without PMIx, a job is one process: single.cpp), or the processes find
-// each other by a unique id or by the program's own functions (group.cpp). Here errors end the
-// program: there is nobody to return them to. Those of a group come before, from join_group.
+// How the processes of a job first meet, and learn their numbers. There are two means. A launcher
+// tells a process its number (pmix.cpp; without PMIx a job is one process: single.cpp). Or the
+// processes find each other by a unique id or by the program's own functions (group.cpp). Errors
+// here end the program, because no caller can take them. join_group returns errors, and is earlier.
 #pragma once
 #include <cstddef>
 #include <cstdint>

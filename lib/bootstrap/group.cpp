@@ -106,8 +106,8 @@ Identity identity(int rank, int n) {
   return me;
 }
 
-// A name that the first PE of a node listens at for a moment, so that the others try whether they
-// reach it: what is in the way of sockets (a security module, say) is so seen.
+// The first PE of a node listens at this name for a moment, and the others try to connect. A
+// security module, say, may forbid such sockets.
 socklen_t door_of(const Identity &first, sockaddr_un *name) {
   name->sun_family = AF_UNIX;
   char hex[33];

@@ -25,7 +25,7 @@ struct Challenge {
   Number number;
 };
 
-// What a side proves, with who proves it in front: a proof of one side is none of the other.
+// The hash that one side sends. It covers the side's letter, so the other side cannot send it back.
 Tag proof(const Secret &secret, char side, const Number &number, const void *bytes, size_t n) {
   std::string all(1, side);
   all.append(reinterpret_cast<const char *>(number.data()), number.size());
@@ -283,8 +283,8 @@ bool Link::take(Frame *frame, size_t most) {
 
 // The side that listens.
 
-// A process of the job says what it wants within a round trip of its connection. So among thousands
-// of others it is heard, and they do not take all descriptors.
+// A process of the job sends its introduction within one round trip. A connection that is silent
+// for longer can be closed, so thousands of them neither hold up the job nor take all descriptors.
 constexpr size_t most_strangers = 512;
 constexpr int64_t patience = 5'000'000'000, short_patience = 100'000'000;
 

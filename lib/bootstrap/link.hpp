@@ -75,8 +75,8 @@ public:
   void send(FrameKind kind, const void *data, size_t bytes);
   void send(FrameKind kind, const std::string &text) { send(kind, text.data(), text.size()); }
   void send_raw(const void *data, size_t bytes);
-  // Sends and takes what there is, up to `most` bytes in all that are not taken yet. False when the
-  // other side is gone: what it sent before can still be taken.
+  // Sends and receives without waiting, and buffers up to `most` received bytes. False when the
+  // other side is gone; bytes that arrived before can still be taken.
   bool move(size_t most = SIZE_MAX);
   // The first bytes that are not taken yet, if so many have come.
   bool take_raw(void *to, size_t bytes);

@@ -114,7 +114,7 @@ uint32_t get_uint32(pmix_rank_t rank, const char *key) {
 }
 
 // Open MPI 4.1.4 with PMIx 4.2.2 tells every node the PMIX_LOCAL_PEERS and PMIX_LOCAL_SIZE of the
-// last one if PMIx keeps what it is told in memory, as oshrun asks it to; in the environment it is
+// last one if PMIx keeps its data in memory, as oshrun asks it to. The number in the environment is
 // right.
 int local_size() {
   const char *theirs = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");

@@ -234,7 +234,7 @@ void *serve(void *root) {
 
 void first_time() {
   roots = new std::list<Root>;
-  // A child has the sockets, and nobody who serves them: a PE that connects would wait for ever.
+  // A child inherits the sockets but not the thread: a PE that connects to it would wait for ever.
   pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
                  [] {
                    for (Root &r : *roots) r.close_all();

@@ -290,7 +290,7 @@ int Tree::gathered(int ms) {
     if (complete_) {
       complete_ = sent_up_ = false;
       mine_.reset();
-      // What goes to the children must leave this process, which may not come here again.
+      // The children's bytes are sent now: this process may never call again.
       for (Below &c : below_)
         while (c.link.open() && !c.link.empty_out()) {
           pollfd p{c.link.fd(), c.link.events(), 0};

@@ -65,7 +65,7 @@ public:
 
   // From now on a connection that ends tells of a death.
   void started() { started_ = true; }
-  // What the watch polls, and what it calls when something has come.
+  // The watch polls these descriptors, and calls heard() when one of them is ready.
   void add_to(std::vector<pollfd> *fds) const;
   std::optional<JobEnd> heard();
   // Tells the others that the job ends. Any thread may call it, once, as the last that this PE

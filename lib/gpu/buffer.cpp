@@ -73,8 +73,8 @@ char *open_memory(const char *fn, int pe, const Exported &theirs) {
       return o.buffers++, o.at;
   const OnDevice on;
   void *p = nullptr;
-  // ROCr cuts allocations of less than 2 MiB from a larger one of its own, which is what it
-  // exports, and a driver may map that once only (ROCm 5.2.3 over a strict one, 2026-11-23).
+  // ROCr cuts allocations of less than 2 MiB from a larger one, and exports the larger one. A
+  // driver may map an allocation once only (ROCm 5.2.3 over a strict one, 2026-11-23).
   MUST(hipIpcOpenMemHandle(&p, handle, hipIpcMemLazyEnablePeerAccess),
        "%s: hipIpcOpenMemHandle of the memory of PE %d, which may have to be 2 MiB at least", fn,
        pe);

@@ -14,7 +14,7 @@ struct Exported {
 };
 // Whether p is such memory; if it is, and cannot be a buffer, the program ends.
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
-// Whether a GPU uses the pages of p as they are: its own memory, and what is pinned for it.
+// Whether a GPU reaches the pages of p in place: its own memory, or pinned host memory.
 bool has_pages(const void *p);
 // Gives the address here of PE pe's allocation, which is mapped until each open has had its close.
 char *open_memory(const char *fn, int pe, const Exported &theirs);

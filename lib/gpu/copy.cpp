@@ -25,8 +25,8 @@ std::atomic<bool> started; // copies that finish() has to wait for
 } // namespace
 
 // If somebody may wait for it, the last aligned word comes after all others, and in one store. An
-// engine stores what it copies in any order, so this word is a copy of its own, by an engine as
-// well, because a waiting kernel may leave no room for another kernel. To memory of the host the
+// engine stores bytes in any order, so this word is a second copy. An engine does the second copy
+// too, because a waiting kernel may leave no room for another kernel. To memory of the host the
 // runtime may copy by memcpy, so there the library stores the word.
 void start_copy(void *dest, const void *source, size_t n) {
   if (n == 0) return;
