@@ -156,7 +156,7 @@ public:
   Root(const Id &id, double timeout, Listener &&listener)
       : id_(id), timeout_(timeout), listener_(std::move(listener)) {}
 
-  void serve() {
+  void serve(std::unique_lock<std::mutex> *held) {
     std::vector<pollfd> fds;
     for (;;) {
       fds.clear();
@@ -166,7 +166,10 @@ public:
       for (const auto &l : leaving_) fds.push_back({l.fd(), l.events(), 0});
       if (first_.open()) fds.push_back({first_.fd(), first_.events(), 0});
       if (fds.empty()) return; // the job is over
-      poll(fds.data(), fds.size(), nap());
+      const int ms = nap();
+      held->unlock();
+      poll(fds.data(), fds.size(), ms);
+      held->lock();
       accept_all(listener_, &strangers_);
       for (size_t i = 0; i < strangers_.size();) {
         Introduction h{};
@@ -222,12 +225,14 @@ public:
   }
 };
 
+// Held by a thread of a root whenever it does not wait, so that a fork finds every root as it is
+// between two events: a child once walked a list that was half changed (2026-11-27).
 std::mutex mutex;
 std::list<Root> *roots; // never destroyed: threads use it to the end of the process
 
 void *serve(void *root) {
-  static_cast<Root *>(root)->serve();
-  const std::lock_guard guard(mutex);
+  std::unique_lock held(mutex);
+  static_cast<Root *>(root)->serve(&held);
   roots->remove_if([root](const Root &r) { return &r == root; });
   return nullptr;
 }
