@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who is here: every PE writes its greeting into the symmetric memory of PE 0, which prints them
-// in order and checks that each came from the PE that should have sent it.
+// Every PE writes a greeting into the symmetric memory of PE 0, which prints the greetings in order
+// and checks that each came from the PE that should have sent it.
 #include "util.h"
 
 #define GREETING_BYTES 96

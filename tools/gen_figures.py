@@ -22,7 +22,7 @@ class Table:
         return self.cells.partition(": ")[0]
 
     def sides(self):
-        """Whose the two values of a cell are; none where a cell has one."""
+        """The names of a cell's two values; none where a cell has one."""
         return self.cells.partition(": ")[2].split(" / ") if ": " in self.cells else []
 
 

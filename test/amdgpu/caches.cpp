@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an L1 and an L2 hold, and who sees it.
+// What an L1 and an L2 hold, and which waves and GPUs see it.
 #include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>

@@ -38,7 +38,7 @@ bool time_asked();
 Rates rates_of(const std::string &gpu);
 const Rates *timed(); // NULL where no time was asked for
 
-// What carries so many bytes in each slice of time, whoever comes when.
+// A thing that carries so many bytes in each slice of time, in whatever order they come.
 class Channel {
 public:
   // From when on to when it carries them.
@@ -139,7 +139,7 @@ struct Timed {
   Spent &spent; // of the kernel
 
 private:
-  struct Queue { // in order: who waits for one has waited for those before
+  struct Queue { // in order: a wait for one is a wait for those before
     Ps done[64] = {};
     uint64_t issued = 0;
     void add(Ps at);

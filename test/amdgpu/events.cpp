@@ -15,7 +15,7 @@ struct Event {
   HsaEvent event = {};
   bool manual = false;
   uint64_t mailbox = 0; // the packet processor writes the id there
-  uint64_t age = 1;     // how often it was set, from 1: who has seen less need not wait
+  uint64_t age = 1;     // how often it was set, from 1: a thread that has seen less need not wait
 };
 // Not destroyed when the process ends: threads of the runtime, and the processor, are still there.
 std::mutex &lock = *new std::mutex;

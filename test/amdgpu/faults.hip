@@ -213,8 +213,8 @@ int freed() {
   return 0;
 }
 
-// The driver shares whole allocations: who wants a part of one is refused, by ROCr and below it,
-// and who maps HIP's handle of an address within has all that is around it.
+// The driver shares whole allocations: a part of one is refused, by ROCr and below it,
+// and HIP's handle of an address within maps all that is around it.
 int whole() {
   constexpr size_t bytes = 4 << 20, in = 1 << 20;
   int from[2], end[2];

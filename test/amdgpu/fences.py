@@ -231,9 +231,9 @@ NO_ROW = {
 FENCE = re.compile(
     r"\b(fence_\w+\(\)|polled\(\)|wait_stores\(\)|settle\(|Order::(release|acquire|acq_rel)[,>])")
 
-# What the machine cannot show, and why it is there all the same, or what the model says of it.
-# There a barrier waits for no stores, and who releases has only its own wave's: what other waves
-# stored is under way until their own next wait, or their end.
+# Fences that no test can show in the machine, and why the code has them, or what the model says of
+# them. There a barrier waits for no stores, and a release waits for its own wave's stores alone:
+# those of other waves are under way until the next wait of these, or their end.
 KERNELS_END = "the end of a kernel waits for its stores, and no L2 of gfx90a holds the heap dirty"
 KERNELS_BEGIN = "nothing is loaded after it before the next kernel's packet, which empties the L1"
 ENDS = ("only the last workgroup's other waves have stores under way, until it ends, and who was "

@@ -185,7 +185,7 @@ int ipc_import(ipc_import_args &a) {
 
 struct Event {
   bool manual = false, set = false;
-  uint64_t age = 1; // how often it was set, from 1: who has seen less need not wait
+  uint64_t age = 1; // how often it was set, from 1: a thread that has seen less need not wait
 };
 std::mutex &event_lock = *new std::mutex;
 auto &changed = *new std::condition_variable;

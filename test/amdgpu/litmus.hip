@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
           empty_l2, never);
   message("coarse-grained: the compiler's fences", true, false, 1, no_release, released, acquired,
           never);
-  // Those of gfx90a are done in the L2 of who asks, where that keeps the line.
+  // Those of gfx90a are done in the L2 of the GPU that asks, where that keeps the line.
   atomics("fine-grained: atomics of two GPUs are lost", true, never);
   atomics("coarse-grained: atomics of two GPUs are lost", false, gfx90a ? seen : never);
   // A barrier of the workgroup does not end what its other waves have stored.

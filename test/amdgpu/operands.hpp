@@ -70,7 +70,7 @@ template <class T> T modified(const Operand &o, T value) {
   return value;
 }
 
-// The bits of a constant depend on who reads them: 1.0 is a float, a double or a half.
+// The bits of a constant depend on the instruction: 1.0 is a float, a double or a half.
 template <class T> u64 constant(const Operand &o) {
   if (o.decimal) {
     if constexpr (sizeof(T) == 8) return std::bit_cast<u64>(o.number);

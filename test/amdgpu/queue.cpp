@@ -70,7 +70,7 @@ template <class T> T field(const uint8_t *from, size_t offset) {
   return value;
 }
 
-// A signal's value becomes change(value), and who waits for it is told.
+// A signal's value becomes change(value), and the threads that wait for it are told.
 template <class F> void change(amd_signal_t *signal, F f) {
   const uint64_t mailbox = signal->event_mailbox_ptr;
   const uint32_t id = signal->event_id; // read before: the signal is gone once its value is there

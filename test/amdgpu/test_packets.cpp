@@ -145,7 +145,7 @@ void test_no_doorbell(void **) {
 }
 
 #ifdef HAS_EVENTS
-// Who waits for an event hears of it, whoever else waits for it and comes first.
+// Each thread that waits for an event hears of it, also when another came first.
 void test_two_waiters(void **) {
   HsaEventDescriptor description = {};
   description.EventType = HSA_EVENTTYPE_SIGNAL;

@@ -60,8 +60,8 @@ static void order(enum order order, shmem_ctx_t c, int pe) {
   }
 }
 
-// Each PE passes messages to its right neighbour: data, an ordering call, a flag. Who sees the flag
-// sees the data.
+// Each PE passes messages to its right neighbour: data, an ordering call, a flag. A PE that sees
+// the flag sees the data.
 static void litmus(shmem_ctx_t own) {
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   long *heap = shmem_calloc(WORDS, sizeof *heap);
@@ -206,7 +206,7 @@ static void barriers(void) {
   shmem_barrier_all();
 }
 
-// sync makes plain stores visible to those who read them through shmem_ptr.
+// sync makes plain stores visible to PEs that read them through shmem_ptr.
 static void sync_stores(void) {
   long *mine = shmem_calloc(1, sizeof *mine);
   const int right = (me + 1) % npes;
@@ -271,7 +271,7 @@ static void first_come(void) {
   for (int round = 0; round < 2; round++) {
     queued = served = 0;
     shmem_barrier_all();
-    const int turn = round ? npes - 1 - me : me; // who comes when
+    const int turn = round ? npes - 1 - me : me; // the order in which PEs come
     const int first = round ? npes - 1 : 0;
     if (turn > 0) {
       while (shmem_long_atomic_fetch(&queued, 0) < turn) nap(1e-3);

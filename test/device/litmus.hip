@@ -13,7 +13,7 @@ __device__ void be_late(unsigned r, int who) {
 
 constexpr int line = 16; // 64-bit words
 
-// Who returns has seen *flag >= r, by each call that looks at one.
+// A thread that returns has seen *flag >= r, by each call that looks at one.
 enum class Look { wait_until, test, all, any, some, fetch };
 __device__ void look(Look how, uint64_t *flag, uint64_t r) {
   size_t at;
@@ -36,8 +36,8 @@ __device__ void look(Look how, uint64_t *flag, uint64_t r) {
   }
 }
 
-// Message passing: data by p, fence, then a flag by p. Who sees the flag sees the data; the answer
-// goes the same way back, so that rounds do not overlap.
+// Message passing: data by p, fence, then a flag by p. A PE that sees the flag sees the data; the
+// answer goes the same way back, so that rounds do not overlap.
 __global__ void __launch_bounds__(1024)
     message_passing(uint64_t *data, uint64_t *flag, int peer, int count, int late, Look how,
                     unsigned *bad) {
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Put, then signal, across three PEs: 0 puts to 2 and quiets, then signals 1, which signals 2. Who
-// sees the second signal sees the put.
+// Put, then signal, across three PEs: 0 puts to 2 and quiets, then signals 1, which signals 2. A PE
+// that sees the second signal sees the put.
 __global__ void __launch_bounds__(1024)
     three_pes(uint64_t *data, uint64_t *sig, int role, int pe0, int pe1, int pe2, int count,
               int late, unsigned *bad) {

@@ -39,7 +39,7 @@ void run(Call c, size_t size, size_t d_at, size_t s_at, unsigned threads,
   const bool strided = c.op >= op_iput && c.op <= op_ibget,
              blocks = c.op == op_ibput || c.op == op_ibget;
   const bool with_signal = c.op == op_put_signal || c.op == op_put_signal_nbi;
-  // PE me works with to; whoever works with me is from.
+  // PE me works with PE to; PE from works with PE me.
   const int shift = 1 + int(sent % unsigned(npes)), to = (me + shift) % npes,
             from = (me + npes - shift % npes) % npes;
   c.pe = c.with_ctx ? npes - 1 - to : to;

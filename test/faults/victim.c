@@ -96,8 +96,8 @@ static void global_exit(int status) {
   }
 }
 
-// A mistake is a row of a table: who makes it and when, its name, and its calls. Those of one PE
-// are PE 1's; the others wait for what does not come.
+// A mistake is a row of a table: which PE makes it and when, its name, and its calls. Those of one
+// PE are PE 1's; the others wait for what does not come.
 enum Moment { early, all, one, end };
 #define IS(name) (strcmp(what, name) == 0)
 #define ROW(when, name, ...)                                                                       \

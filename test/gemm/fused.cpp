@@ -385,10 +385,10 @@ void beside(void) {
   }
 }
 
-// All compute units but one belong to another kernel until the products are there: whoever finds no
-// room waits for those that have it, and nobody among these for one that has none. Where two PEs
+// All compute units but one belong to another kernel until the products are there: a workgroup
+// without room waits for those that have it, and none of these waits for one without. Where two PEs
 // share a GPU, their kernels that take units would take the last one, too: then no PE does this,
-// also not one that has a GPU for itself (3 PEs on 2 GPUs), because what follows takes all.
+// also not one that has a GPU for itself (3 PEs on 2 GPUs), because all PEs take part in the rest.
 void few_units(void) {
   hipDeviceProp_t prop;
   int device;

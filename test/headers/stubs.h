@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The stubs note who was called and with what; expect looks whether that was right.
+// The stubs note which routine was called and with what; expect looks whether that was right.
 #ifndef TEST_HEADERS_STUBS_H
 #define TEST_HEADERS_STUBS_H
 

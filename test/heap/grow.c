@@ -114,7 +114,7 @@ static void resized(void) {
   CHECK(there(start + KEPT, MOST - KEPT) == 0, "something is left");
 }
 
-// What went and comes again is right for who asks for zeros, and on odd boundaries.
+// Memory that went and comes again is zero where zeros are asked for, also on odd boundaries.
 static void again(void) {
   for (int round = 0; round < 3; round++) {
     for (size_t align = 64; align <= 16 * MIB; align *= 4) {

@@ -36,7 +36,7 @@ def case_left():
         one_line(done.stderr, "PE 1 ", "status 3" if status == 3 else f"signal {status - 128} ")
         for r in range(3):
             (TMP / str(r)).unlink()
-    # All that the launcher says, for whoever asks.
+    # All that the launcher says, when it is asked for.
     said = run(OSHRUN, "-n", 2, "sh", "-c", "sleep 0.1; exit 3", status=3, SHMEM_DEBUG="1")
     assert "-----" in said and "oshrun:" not in said, said
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MPI and OpenSHMEM in one program. usage: hybrid FIRST LAST HOW
-//   FIRST  mpi | shmem: who is initialized first
-//   LAST   mpi | shmem: who is finalized last
+//   FIRST  mpi | shmem: the library that is initialized first
+//   LAST   mpi | shmem: the library that is finalized last
 //   HOW    traffic | shmem_global_exit | mpi_abort: run and check, or end the job with status 5
 #include <mpi.h>
 #include <pthread.h>
@@ -44,8 +44,8 @@ static void exchange_map(void) {
   shmem_free(mine);
 }
 
-// A token goes round, by a message and by a put in turn: whoever waits in one library is woken by a
-// PE that has just left the other. Small and large, since large messages need both sides in MPI.
+// A token goes round, by a message and by a put in turn: a PE that waits in one library is woken by
+// a PE that has just left the other. Small and large, since large messages need both sides in MPI.
 static void alternate(size_t n) {
   long *token = shmem_calloc(large, sizeof *token);
   const uint64_t before = arrived;

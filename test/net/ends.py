@@ -43,7 +43,7 @@ if first.returncode == 77:
 if first.returncode != 7:
     sys.exit(f"exit 7: status {first.returncode}\n{out}{err}")
 end("exit 0", job("exit", "0"), lambda s: s == 0, 8)
-for _ in range(3): # with one line, whoever says it: the node of the PE, or oshrun
+for _ in range(3): # with one line, by the PE's node or by oshrun
     process = job("die")
     end("killed", process, lambda s: s not in (0, 77), 5, "signal 9")
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
@@ -76,7 +76,7 @@ trap 'cat "$said" >&2; rm "$said"' EXIT
 "$0" -n 4 "$1" "$2" 2>"$said" & job=$!
 until [ "$(grep -c up "$said")" -eq 4 ]; do kill -0 $job || break; sleep 0.1; done
 """
-# Who dies is a node's launcher, or the job's, or oshrun itself: all PEs go within seconds, of every
+# A node's launcher dies, or the job's, or oshrun itself: all PEs go within seconds, of every
 # node, and the daemons too.
 shot = begin + r"""
 case $3 in
@@ -99,7 +99,7 @@ for who, line in ("daemon", "oshrun: the launcher has lost its daemon on node2")
     done = subprocess.run([nodes, "2", "sh", "-c", shot, oshrun, far, "sleep", who],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     lines = [l for l in done.stderr.splitlines() if l not in ("up", "Killed", "")]
-    # Nobody is left who chooses among what PEs say: one may see its neighbour go before it goes
+    # No oshrun is left to choose among the PEs' lines: one may see its neighbour go before it goes
     # itself
     if who == "oshrun":
         lines = [l for l in lines if "has died without shmem_finalize" not in l]
@@ -144,7 +144,7 @@ if took < 2 or took > 10:
 end("link down for good", process, lambda s: s == 1, 15, "no answer for 4 seconds")
 del os.environ["SHMEM_NET_TIMEOUT"]
 
-# Who connects to what listens, from one of the nodes, and sends garbage.
+# A stranger on one of the nodes connects to all that listens, and sends garbage.
 # Not the launcher's, which is another program.
 stranger = r"""
 import glob, os, socket

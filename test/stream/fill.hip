@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory filled on a stream: every element of every type and at every alignment, and nothing beside
-// them; random numbers against Philox's published vectors, and the same whoever makes them.
+// them; random numbers against Philox's published vectors, and the same on each PE.
 #include "../../device/philox.hpp" // before cmocka.h, which has a macro fail
 
 #include "stream.hpp"

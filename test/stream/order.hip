@@ -346,7 +346,7 @@ void telling(void) {
     shmemx_signal_wait_until_on_stream(sig, SHMEM_CMP_GE, r, stream);
     hipLaunchKernelGGL(compare, dim3(blocks), dim3(64), 0, stream,
                        static_cast<const unsigned *>(dest), r, bad);
-    // Who fills dest has seen that it was looked at.
+    // The PE that fills dest has seen that it was looked at.
     shmemx_signal_set_on_stream(sig + 1, r, left, stream);
     shmemx_signal_wait_until_on_stream(sig + 1, SHMEM_CMP_GE, r, stream);
   }

@@ -44,7 +44,7 @@ inline void to_device(void *to, const void *from, size_t bytes) {
 inline void from_device(void *to, const void *from, size_t bytes) {
   HIP(hipMemcpy(to, from, bytes, hipMemcpyDeviceToHost));
 }
-// A byte that says who wrote it, for what, and where.
+// A byte that says which PE wrote it, for what, and where.
 inline unsigned char sample(int pe, int salt, size_t i) {
   return static_cast<unsigned char>(i * 131 + (i >> 8) * 17 + size_t(pe) * 29 + size_t(salt) * 7 +
                                     1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pure parts of the library, without a job: the allocator, the size grammar, who does what in
+// Pure parts of the library, without a job: the allocator, the size grammar, which PE does what in
 // collectives.
 #include "../../device/pattern.hpp"
 #include "env.hpp"

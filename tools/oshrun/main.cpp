@@ -308,7 +308,7 @@ void set(const char *name, const std::string &value) {
   setenv(name, value.c_str(), 0); // a setting of the user wins
 }
 
-// Whether the user, or whoever started this, leaves it all cores of the machine. Launchers bind by
+// Whether the process that started this leaves it all cores of the machine. Launchers bind by
 // the machine's topology and would hand out those too that taskset took away.
 bool has_all_cores() {
   cpu_set_t cores;

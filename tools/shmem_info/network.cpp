@@ -26,7 +26,7 @@ std::string version(unsigned major, unsigned minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-// Who has this address.
+// The interface that has this address.
 std::string interface_of(const sockaddr *address) {
   ifaddrs *all = nullptr;
   std::string name;

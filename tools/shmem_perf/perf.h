@@ -109,7 +109,7 @@ static inline size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-// A pattern that depends on who wrote it, for which, and where.
+// A pattern that depends on the PE that wrote it, the test's salt, and the place.
 static inline void fill_pattern(char *to, size_t bytes, int pe, int salt) {
   for (size_t i = 0; i < bytes; ++i)
     to[i] = (char)((i * 131 + (i >> 8) * 17 + (size_t)pe * 29 + (size_t)salt * 7 + 1) & 0xff);

@@ -53,7 +53,7 @@ class Kernels {
   bool started = false;
   Ask asked = Ask::nothing;
 
-  // Of the thread alone, or of those who wait for it. No other calls HIP, so nobody waits for a
+  // Of the thread alone, or of those that wait for it. No other calls HIP, so no thread waits for a
   // lock that is held in a call of the driver: it may wait for kernels.
   bool recording = false;
   int device = 0;

@@ -160,7 +160,7 @@ Streams &streams() {
   static Streams *const s = new Streams; // never destroyed: threads may end after it
   return *s;
 }
-// Those who let go of a clock have the lock.
+// A thread that lets go of a clock has the lock.
 Clock::~Clock() {
   streams().spare.push_back(event);
 }

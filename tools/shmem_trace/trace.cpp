@@ -397,7 +397,7 @@ void shmem_finalize() {
       if (file().fd >= 0) file().append(out.text);
     }
     if (file().fd >= 0) drop_events();
-    pshmem_barrier_all(); // all have written before PE 0 leaves, who ends the file
+    pshmem_barrier_all(); // all have written before PE 0 leaves, which ends the file
     file().whole = true;
   }
   pshmem_finalize();
@@ -449,7 +449,7 @@ void shmemx_trace_event(unsigned id) {
 }
 #pragma GCC visibility pop
 
-// The list needs no end; whoever reads it as strictly as JSON has it finds one.
+// Viewers need no end of the list; a strict reader of JSON does.
 [[gnu::destructor]] static void at_exit() {
   suspend();
   if (file().fd < 0) return;

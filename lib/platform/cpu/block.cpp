@@ -174,7 +174,7 @@ HIP_CPU_NO_TSAN void begin(RunningBlock &b, Fiber *l) {
   l->index = {n % d.x, n / d.x % d.y, n / d.x / d.y};
 }
 
-// Who runs next, when the current one cannot.
+// The fiber that runs next, when the current one cannot.
 HIP_CPU_NO_TSAN Fiber *pick(RunningBlock &b) {
   if (Fiber *l = b.ready.pop()) {
     goes_on(b);
