@@ -169,11 +169,14 @@ def names(ours, rows):
 
 def with_context(name, _):
     """A cooperative form with a context: its PE is numbered in the world, and a collective has a
-    team."""
+    team, on the host and on a stream as well."""
     f = name.function
     args = ["shmem::device::world_pe(ctx, pe)" if a == "pe" else a for a in f.args()]
-    params = ", ".join(["shmem_ctx_t ctx" if "pe" in f.args() else "shmem_ctx_t", *f.params])
-    return (f"template <int = 0> SHMEM_D_ {f.result} {name.theirs}({params}) "
+    params = ["shmem_ctx_t ctx" if "pe" in f.args() else "shmem_ctx_t", *f.params]
+    if name.form == "s":
+        params, args = [*params, "shmemx_stream_t stream"], [*args, "stream"]
+    side = "inline" if name.form in "hs" else "SHMEM_D_"
+    return (f"template <int = 0> {side} {f.result} {name.theirs}({', '.join(params)}) "
             f"{{ {f.calls(name.by, args)} }}")
 
 

@@ -102,11 +102,11 @@ SHMEM_REFUSED_(NVSHMEMX_TEAM_SAME_MYPE_NODE_, "split the world by the stride of 
 #define NVSHMEM_VENDOR_STRING SHMEM_VENDOR_STRING
 #define NVSHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
 #define NVSHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
-// A program asks for the names of a version by these, and these are the names of 3.5.
+// A program asks for the names of a version by these, and these are the names of 3.8.
 #define NVSHMEM_VENDOR_MAJOR_VERSION 3
-#define NVSHMEM_VENDOR_MINOR_VERSION 5
+#define NVSHMEM_VENDOR_MINOR_VERSION 8
 #define NVSHMEM_VENDOR_PATCH_VERSION 0
-#define NVSHMEM_VENDOR_VERSION 30500
+#define NVSHMEM_VENDOR_VERSION 30800
 #define NVSHMEM_VENDOR_LIBSHMEM 1
 
 #include <shmem/nvshmem_names.hpp>
@@ -115,37 +115,11 @@ inline void *nvshmem_malloc(size_t size) {
   return shmem_compat::device_malloc(size);
 }
 
-namespace shmem_compat {
-// What nvshmem_align gave, and the block that it lies in. A heap's first byte is at a page.
-struct Aligned {
-  void *given, *block;
-  Aligned *next;
-};
-inline Aligned *aligned_blocks;
-inline constexpr size_t page = 4096;
-} // namespace shmem_compat
-
-// All PEs come to the same address in the block, because the heaps of all begin at a page.
 inline void *nvshmem_align(size_t alignment, size_t size) {
-  using namespace shmem_compat;
-  if (!alignment || alignment & (alignment - 1) || alignment > page || size > SIZE_MAX - alignment)
-    return nullptr;
-  char *block = static_cast<char *>(device_malloc(size ? size + alignment : 0));
-  if (!block) return nullptr;
-  char *given = block + (alignment - uintptr_t(block) % alignment) % alignment;
-  if (given != block) aligned_blocks = new Aligned{given, block, aligned_blocks};
-  return given;
+  return shmem_compat::device_align(alignment, size);
 }
 inline void nvshmem_free(void *p) {
-  using namespace shmem_compat;
-  for (Aligned **at = &aligned_blocks; *at; at = &(*at)->next)
-    if ((*at)->given == p) {
-      Aligned *found = *at;
-      *at = found->next, p = found->block;
-      delete found;
-      break;
-    }
-  shmem_free(p);
+  shmem_compat::device_free(p);
 }
 
 inline void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config) {
@@ -179,14 +153,8 @@ template <int = 0> SHMEM_HD_ inline int nvshmem_barrier(nvshmem_team_t team) {
 }
 
 #if SHMEM_KERNELS_
-// The program has HIP's names in these sources, by the platform's header or its own.
 inline void *nvshmem_calloc(size_t count, size_t size) {
-  if (size && count > SIZE_MAX / size) return nullptr;
-  void *p = nvshmem_malloc(count * size);
-  // A peer may store there once all have it, so all wait for the zeros of all.
-  if (p) (void)hipMemset(p, 0, count * size), (void)hipDeviceSynchronize();
-  shmem_barrier_all();
-  return p;
+  return shmem_compat::device_calloc(count, size);
 }
 #else
 SHMEM_REFUSED_(nvshmem_calloc, "only in sources that a compiler of kernels compiles")

@@ -4,7 +4,7 @@
 #include "non_abi/nvshmemx_error.h"
 #include "nvshmem.h"
 
-// How a program starts that has MPI or a channel of its own. The PEs are those of the launcher.
+// How a program starts that has MPI or a channel of its own.
 #define NVSHMEMX_INIT_THREAD_PES 1
 #define NVSHMEMX_INIT_WITH_MPI_COMM (1 << 1)
 #define NVSHMEMX_INIT_WITH_SHMEM (1 << 2)
@@ -39,6 +39,7 @@ typedef struct {
 typedef nvshmemx_uniqueid_args_t nvshmemx_uniqueid_args_v1;
 typedef struct {
   nvshmemx_uniqueid_args_t uid_args;
+  int cuda_device_id; // -1: as SHMEM_DEVICE says
 } nvshmemx_init_args_t;
 typedef nvshmemx_init_args_t nvshmemx_init_args_v1;
 typedef struct {
@@ -56,7 +57,7 @@ typedef nvshmemx_init_attr_t nvshmemx_init_attr_v1;
 #define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
   {                                                                                                \
     0, 0, {                                                                                        \
-      { 0, 0, 0 }                                                                                  \
+      {0, 0, 0}, -1                                                                                \
     }                                                                                              \
   }
 
@@ -75,7 +76,9 @@ inline int nvshmemx_set_attr_mpi_comm_args(void *comm, nvshmemx_init_attr_t *att
 inline int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t *attr) {
   if (flags & NVSHMEMX_INIT_WITH_UNIQUEID && attr)
     return shmem_compat::init_as(attr->args.uid_args.myrank, attr->args.uid_args.nranks,
-                                 attr->args.uid_args.id);
+                                 attr->args.uid_args.id, attr->args.cuda_device_id);
+  if (flags & NVSHMEMX_INIT_WITH_MPI_COMM && attr && attr->mpi_comm)
+    return shmem_compat::init_with_mpi(attr->mpi_comm);
   shmem_init();
   return 0;
 }
@@ -109,21 +112,8 @@ inline int nvshmemx_buffer_unregister(void *) {
 }
 inline void nvshmemx_buffer_unregister_all() {}
 
-namespace shmem_compat {
-// Buffers have their own addresses here, and a handle each.
-struct Registered {
-  void *at;
-  uint64_t handle;
-  Registered *next;
-};
-inline Registered *registered;
-} // namespace shmem_compat
-
 inline void *nvshmemx_buffer_register_symmetric(void *p, size_t bytes, int) {
-  using namespace shmem_compat;
-  uint64_t handle = 0;
-  shmemx_buffer_register(p, bytes, &handle);
-  registered = new Registered{p, handle, registered};
+  shmem_compat::register_symmetric(p, bytes);
   return p;
 }
 inline void *nvshmemx_buffer_register_symmetric_at_preferred_address(void *p, size_t bytes, void *,
@@ -131,16 +121,47 @@ inline void *nvshmemx_buffer_register_symmetric_at_preferred_address(void *p, si
   return nvshmemx_buffer_register_symmetric(p, bytes, flags);
 }
 inline int nvshmemx_buffer_unregister_symmetric(void *p, size_t) {
-  using namespace shmem_compat;
-  for (Registered **at = &registered; *at; at = &(*at)->next) {
-    if ((*at)->at != p) continue;
-    Registered *const found = *at;
-    *at = found->next;
-    shmemx_buffer_unregister(found->handle);
-    delete found;
-    return 0;
+  return shmem_compat::unregister_symmetric(p);
+}
+
+// A region is a hint that several transfers belong together.
+typedef uint64_t nvshmemx_region_handle_t;
+enum { NVSHMEMX_REGION_HINT_NONE = 0, NVSHMEMX_REGION_HINT_BATCH_RMA = 1 };
+typedef struct {
+  uint32_t hints;
+  char reserved[60];
+} nvshmemx_region_attrs_t;
+#define NVSHMEMX_REGION_ATTRS_INITIALIZER                                                          \
+  {                                                                                                \
+    NVSHMEMX_REGION_HINT_NONE, {                                                                   \
+      0                                                                                            \
+    }                                                                                              \
   }
-  return 1;
+inline int nvshmemx_region_start(nvshmemx_region_handle_t *handle,
+                                 const nvshmemx_region_attrs_t *) {
+  *handle = 0;
+  return 0;
+}
+inline int nvshmemx_region_stop(nvshmemx_region_handle_t) {
+  return 0;
+}
+SHMEM_HD_ inline int nvshmemx_region_is_active(uint32_t, int *active) {
+  *active = 0;
+  return 0;
+}
+
+// Transfers need none of a kernel's shared memory.
+typedef enum {
+  NVSHMEMX_SMEM_RECOMMENDED,
+  NVSHMEMX_SMEM_MINIMUM,
+  NVSHMEMX_SMEM_BARRIERS_ONLY
+} nvshmemx_smem_amount_t;
+SHMEM_HD_ inline int nvshmemx_ask_smem(nvshmemx_smem_amount_t) {
+  return 0;
+}
+
+SHMEM_HD_ inline void nvshmemx_signal_counted_reset(uint64_t *sig) {
+  *static_cast<volatile uint64_t *>(sig) = 0;
 }
 
 SHMEM_HD_ inline void nvshmemx_vendor_get_version_info(int *major, int *minor, int *patch) {
@@ -169,6 +190,16 @@ inline int nvshmemx_barrier_on_stream(nvshmem_team_t team, shmemx_stream_t strea
 
 #if SHMEM_KERNELS_
 
+SHMEM_D_ int nvshmemx_region_start_block(nvshmemx_region_handle_t *handle,
+                                         const nvshmemx_region_attrs_t *) {
+  *handle = 0;
+  return 0;
+}
+SHMEM_D_ int nvshmemx_region_stop_block(nvshmemx_region_handle_t) {
+  return 0;
+}
+SHMEM_D_ void nvshmemx_give_smem(void *, size_t) {}
+SHMEM_D_ void nvshmemx_release_smem() {}
 SHMEM_D_ void nvshmemx_flush_warp() {
   shmem_quiet();
 }

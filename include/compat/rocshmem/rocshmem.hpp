@@ -102,6 +102,14 @@ struct rocshmem_init_attr_t {
   rocshmem_uniqueid_t uid;
   void *mpi_comm;
 };
+#define ROCSHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
+#define ROCSHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
+#define ROCSHMEM_MAX_NAME_LEN SHMEM_MAX_NAME_LEN
+#define ROCSHMEM_VENDOR_STRING SHMEM_VENDOR_STRING
+// A program asks for the names of a version by these, and these are the names of 3.4.
+#define ROCSHMEM_VENDOR_MAJOR_VERSION 3
+#define ROCSHMEM_VENDOR_MINOR_VERSION 4
+#define ROCSHMEM_VENDOR_PATCH_VERSION 0
 constexpr unsigned ROCSHMEM_INIT_WITH_MPI_COMM = 0;
 constexpr unsigned ROCSHMEM_INIT_WITH_UNIQUEID = 1;
 
@@ -136,13 +144,20 @@ SHMEM_HD_ inline int rocshmem_n_pes() {
   return shmem_n_pes();
 }
 
-// With and without a communicator, of whatever type MPI's header gives it.
-template <class... Communicator> void rocshmem_init(Communicator...) {
+inline void rocshmem_init() {
   shmem_init();
 }
-template <class... Communicator>
-int rocshmem_init_thread(int requested, int *provided, Communicator...) {
+inline int rocshmem_init_thread(int requested, int *provided) {
   return shmem_init_thread(requested, provided);
+}
+// With a communicator, of whatever type MPI's header gives it.
+template <class Communicator> void rocshmem_init(Communicator comm) {
+  if (shmem_compat::init_with_mpi(&comm)) exit(1); // after the line that tells why
+}
+template <class Communicator> int rocshmem_init_thread(int, int *provided, Communicator comm) {
+  const int error = shmem_compat::init_with_mpi(&comm);
+  if (!error) shmem_query_thread(provided);
+  return error;
 }
 inline int rocshmem_get_uniqueid(rocshmem_uniqueid_t *id) {
   return shmem_compat::make_id(id->data()) ? ROCSHMEM_ERROR : ROCSHMEM_SUCCESS;
@@ -156,16 +171,67 @@ inline int rocshmem_init_attr(unsigned flags, rocshmem_init_attr_t *attr) {
   if (flags == ROCSHMEM_INIT_WITH_UNIQUEID)
     return shmem_compat::init_as(attr->rank, attr->nranks, attr->uid.data()) ? ROCSHMEM_ERROR
                                                                              : ROCSHMEM_SUCCESS;
+  if (attr && attr->mpi_comm)
+    return shmem_compat::init_with_mpi(attr->mpi_comm) ? ROCSHMEM_ERROR : ROCSHMEM_SUCCESS;
   shmem_init();
   return ROCSHMEM_SUCCESS;
 }
-inline void rocshmem_query_thread(int *provided) {
+SHMEM_HD_ inline void rocshmem_query_thread(int *provided) {
+#ifdef __HIP_DEVICE_COMPILE__
+  *provided = ROCSHMEM_THREAD_MULTIPLE;
+#else
   shmem_query_thread(provided);
+#endif
 }
 inline void rocshmem_dump_stats() {}
 inline void rocshmem_reset_stats() {}
 inline void *rocshmem_malloc(size_t size) {
   return shmem_compat::device_malloc(size);
+}
+inline void *rocshmem_align(size_t alignment, size_t size) {
+  return shmem_compat::device_align(alignment, size);
+}
+inline void rocshmem_free(void *p) {
+  shmem_compat::device_free(p);
+}
+#if SHMEM_KERNELS_
+inline void *rocshmem_calloc(size_t count, size_t size) {
+  return count && size ? shmem_compat::device_calloc(count, size) : nullptr;
+}
+#else
+SHMEM_REFUSED_(rocshmem_calloc, "only in sources that a compiler of kernels compiles")
+#endif
+// Any memory is good for the private side.
+inline int rocshmem_buffer_register(void *, size_t) {
+  return ROCSHMEM_SUCCESS;
+}
+inline int rocshmem_buffer_unregister(void *) {
+  return ROCSHMEM_SUCCESS;
+}
+inline void rocshmem_buffer_unregister_all() {}
+inline void *rocshmem_buffer_register_symmetric(void *p, size_t bytes) {
+  shmem_compat::register_symmetric(p, bytes);
+  return p;
+}
+inline int rocshmem_buffer_unregister_symmetric(void *p) {
+  return shmem_compat::unregister_symmetric(p) ? ROCSHMEM_ERROR : ROCSHMEM_SUCCESS;
+}
+inline int rocshmem_sym_buffer_register(void *p, size_t bytes, int, int, ptrdiff_t) {
+  shmem_compat::register_symmetric(p, bytes);
+  return ROCSHMEM_SUCCESS;
+}
+inline int rocshmem_sym_buffer_unregister(void *p) {
+  return rocshmem_buffer_unregister_symmetric(p);
+}
+template <class Module, class Stream = shmemx_stream_t>
+int rocshmem_hipmodule_init(Module module, Stream = nullptr) {
+  shmemx_module_init(module);
+  return 0;
+}
+inline void rocshmem_vendor_get_version_info(int *major, int *minor, int *patch) {
+  *major = SHMEM_VENDOR_MAJOR_VERSION;
+  *minor = SHMEM_VENDOR_MINOR_VERSION;
+  *patch = SHMEM_VENDOR_PATCH_VERSION;
 }
 
 SHMEM_HD_ inline void rocshmem_fence() {
@@ -212,6 +278,19 @@ SHMEM_D_ int rocshmem_ctx_my_pe(rocshmem_ctx_t ctx) {
 }
 SHMEM_D_ int rocshmem_ctx_n_pes(rocshmem_ctx_t ctx) {
   return shmem::device::team_of(shmem::device::team_id(ctx)).n;
+}
+// A barrier is a quiet before the meeting.
+template <int = 0> SHMEM_D_ void rocshmem_ctx_barrier(rocshmem_ctx_t, rocshmem_team_t team) {
+  shmem_quiet();
+  shmem_team_sync(team);
+}
+template <int = 0> SHMEM_D_ void rocshmem_ctx_barrier_wave(rocshmem_ctx_t, rocshmem_team_t team) {
+  shmem_quiet();
+  shmemx_team_sync_wave(team);
+}
+template <int = 0> SHMEM_D_ void rocshmem_ctx_barrier_wg(rocshmem_ctx_t, rocshmem_team_t team) {
+  shmem_quiet();
+  shmemx_team_sync_wg(team);
 }
 SHMEM_D_ uint64_t rocshmem_signal_fetch_wave(const uint64_t *sig) {
   return shmem_signal_fetch(sig);
