@@ -191,6 +191,7 @@ def case_doctor():
     assert "FAIL" not in text and text.endswith("all is well\n"), text
     for line in ("GPU 1: another process maps its memory for GPU 0",
                  "a job of two PEs: starts, puts, meets and ends",
+                 "unique id: two processes without a launcher become a job",
                  "buffers: memory of the program's own becomes symmetric",
                  "SHMEM_HEAP_GROW: both heaps grow",
                  "SHMEM_TRACE: a job of two PEs writes a trace"):
@@ -208,6 +209,13 @@ def case_doctor():
     for most, told in ("4096t", True), ("1m", False):
         text = doctor(0, SHMEM_CPU_DEVICES="2", SHMEM_HEAP_GROW="1", SHMEM_SYMMETRIC_MAX=most)
         assert ("SHMEM_SYMMETRIC_MAX is" in text) == told, text
+    # How a program would start, by what is in the environment.
+    assert "ok    start: oshrun starts a job; " in text, text
+    text = doctor(0, RANK="1", WORLD_SIZE="4", SHMEM_CPU_DEVICES="0")
+    assert "warn  start: a program is PE 0 of 1: " in text and "WORLD_SIZE = 4" in text, text
+    text = doctor(1, SHMEM_BOOTSTRAP_INTERFACE="nosuch0", SHMEM_CPU_DEVICES="0")
+    assert "FAIL  unique id: " in text and "no interface of this name" in text, text
+    assert "ok    a job" in text, text
     text = doctor(0, SHMEM_CPU_DEVICES="0")
     assert "warn  GPUs: none" in text and "FAIL" not in text, text
     # The memory of a GPU that another process may not open.

@@ -280,10 +280,9 @@ void check_gpus() {
   }
 }
 
-// What jobs of two PEs run.
-int be_pe() {
+// What jobs of two PEs run. Whether both saw what the other has put.
+bool exchange() {
   static long box;
-  shmem_init();
   const int me = shmem_my_pe(), n = shmem_n_pes();
   shmem_long_p(&box, me + 1, (me + 1) % n);
   shmem_barrier_all();
@@ -294,8 +293,32 @@ int be_pe() {
     good &= shmem_long_g(far, me) == (me + n - 1) % n + 1;
     shmem_free(far);
   }
+  return good && n == 2;
+}
+int be_pe() {
+  shmem_init();
+  const bool good = exchange();
   shmem_finalize();
-  return n != 2 || !good;
+  return !good;
+}
+// Two PEs that no launcher starts: this process makes the unique id, and a fork of it is PE 1.
+int be_pes_by_id() {
+  shmemx_uniqueid_t id;
+  int failed = shmemx_get_uniqueid(&id), status = 0;
+  const pid_t other = failed ? -1 : fork();
+  if (!failed) {
+    shmemx_init_attr_t attr = SHMEMX_INIT_ATTR_INITIALIZER;
+    attr.rank = other == 0, attr.n = 2, attr.uniqueid = &id;
+    failed = shmemx_init_attr(0, &attr);
+  }
+  if (failed) {
+    fprintf(stderr, "shmem: %s\n", shmemx_error_string());
+  } else {
+    failed = !exchange();
+    shmem_finalize();
+  }
+  if (other > 0) waitpid(other, &status, 0);
+  return failed || status;
 }
 // Whether the other PE's put is seen in memory that is registered for it.
 bool takes(long *p) {
@@ -336,6 +359,34 @@ int be_pe_that_grows() {
   const bool good = shmem_n_pes() == 2;
   shmem_finalize();
   return !good;
+}
+
+// How a program that is started like this one would find its peers.
+void check_start() {
+  const char *mode = shmem::env_text("BOOTSTRAP"), *rank = getenv("PMIX_RANK");
+  const char *size = getenv("WORLD_SIZE");
+  if (mode && *mode)
+    return GOOD("start: SHMEM_BOOTSTRAP=%s: a program joins the job that its variables describe",
+                mode);
+  if (getenv("PMIX_NAMESPACE"))
+    return GOOD("start: a launcher has started this process, as PE %s: a program asks it by PMIx",
+                rank ? rank : "?");
+  if (size && atoi(size) > 1) {
+    WARN("start: a program is PE 0 of 1: no launcher has started this process, though RANK and "
+         "WORLD_SIZE = %s are set",
+         size);
+    return mend("SHMEM_BOOTSTRAP=torchrun takes them; or the program calls shmemx_init_attr");
+  }
+  GOOD("start: oshrun starts a job; a program that nothing starts is PE 0 of 1, unless it calls "
+       "shmemx_init_attr or SHMEM_BOOTSTRAP is set");
+}
+void check_id() {
+  std::string output;
+  const int status = run({beside("shmem_info"), "doctor", "--pe", "id"}, &output, 60);
+  if (status == 0) return GOOD("unique id: two processes without a launcher become a job");
+  FAIL("unique id: status %d:%s", status, gist(output).c_str());
+  mend("SHMEM_BOOTSTRAP_INTERFACE names the interfaces that processes listen on; a firewall may "
+       "close their ports");
 }
 
 int run_job(const char *what, std::string *output) {
@@ -466,6 +517,7 @@ int doctor(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[0], "--open")) return open_exported(argv[1], atoi(argv[2]));
   if (argc > 0 && !strcmp(argv[0], "--pe"))
     return argc == 1                     ? be_pe()
+           : !strcmp(argv[1], "id")      ? be_pes_by_id()
            : !strcmp(argv[1], "buffers") ? be_pe_with_buffers()
                                          : be_pe_that_grows();
   if (argc > 0 && !strcmp(argv[0], "--amd")) {
@@ -486,6 +538,7 @@ int doctor(int argc, char **argv) {
   check_environment();
   check_launcher();
   check_pmix();
+  check_start();
   check_shared_memory();
   check_gpus();
   check_network();
@@ -493,6 +546,7 @@ int doctor(int argc, char **argv) {
   check_job("", "a job of two PEs", "starts, puts, meets and ends",
             "SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another "
             "PMIx");
+  check_id();
   if (failures == before) { // or each would say the same
     check_job("buffers", "buffers", "memory of the program's own becomes symmetric",
               "programs that do without shmemx_buffer_register run");
