@@ -92,8 +92,7 @@ void streams(int me, int n) {
   rocshmem_barrier_all_on_stream(stream);
   EXPECT(hipStreamSynchronize(stream) == hipSuccess);
   EXPECT(hipMemcpy(host, from, sizeof host, hipMemcpyDeviceToHost) == hipSuccess);
-  for (int i = 0; i < n; i++)
-    EXPECT(host[most + i] == 100 * i + me && host[2 * most + i] == i);
+  for (int i = 0; i < n; i++) EXPECT(host[most + i] == 100 * i + me && host[2 * most + i] == i);
   EXPECT(host[3 * most] == 50 * n * (n - 1));
   rocshmem_free(from);
   EXPECT(hipStreamDestroy(stream) == hipSuccess);

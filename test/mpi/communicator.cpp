@@ -46,8 +46,7 @@ int main(int argc, char **argv) {
   auto *ranks = static_cast<int *>(shmem_calloc(size_t(n), sizeof(int)));
   for (int pe = 0; pe < n; pe++) shmem_int_p(ranks + me, rank, pe);
   shmem_barrier_all();
-  for (int pe = 0; pe < n; pe++)
-    wrong |= ranks[pe] != (halves ? rank % 2 + 2 * (n - 1 - pe) : pe);
+  for (int pe = 0; pe < n; pe++) wrong |= ranks[pe] != (halves ? rank % 2 + 2 * (n - 1 - pe) : pe);
   if (wrong) fprintf(stderr, "rank %d of %d: PE %d of %d\n", rank, size, me, shmem_n_pes());
   shmem_finalize();
   MPI_Finalize();
