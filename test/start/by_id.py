@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Starts PEs without a launcher: by_id.py N PROGRAM [ARGUMENT ...], by variables, in any order."""
+"""Starts PEs without a launcher, by variables, in any order: by_id.py HOW N PROGRAM [ARGUMENT ...]
+
+env       by this library's variables
+torchrun  by those that torchrun sets, whose own port is in use
+"""
 import os
 import random
 import socket
@@ -8,19 +12,24 @@ import subprocess
 import sys
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
-
-
 def main():
-    n, command = int(sys.argv[1]), sys.argv[2:]
-    job = {'SHMEM_BOOTSTRAP': 'env', 'SHMEM_SIZE': str(n), 'SHMEM_SECRET': str(random.random()),
-           'SHMEM_ROOT': f'localhost:{free_port()}'}
+    how, n, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    taken = socket.socket()
+    taken.bind(('127.0.0.1', 0))
+    port = str(taken.getsockname()[1])
+    job, rank_is = {'SHMEM_BOOTSTRAP': how}, 'SHMEM_RANK'
+    if how == 'env':
+        taken.close()
+        job.update(SHMEM_SIZE=str(n), SHMEM_SECRET=str(random.random()),
+                   SHMEM_ROOT=f'localhost:{port}')
+    else:
+        taken.listen()
+        rank_is = 'RANK'
+        job.update(WORLD_SIZE=str(n), MASTER_ADDR='localhost', MASTER_PORT=port,
+                   TORCHELASTIC_RUN_ID=str(random.random()), TORCHELASTIC_RESTART_COUNT='0')
     pes = {}
     for rank in random.sample(range(n), n):
-        pes[rank] = subprocess.Popen(command, env={**os.environ, **job, 'SHMEM_RANK': str(rank)})
+        pes[rank] = subprocess.Popen(command, env={**os.environ, **job, rank_is: str(rank)})
     statuses = [pes[rank].wait() for rank in range(n)]
     for rank, status in enumerate(statuses):
         if status:
