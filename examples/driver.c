@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A driver and its workers, as Ray, a notebook or a server has them: no launcher starts the workers,
-// and the driver is no PE. The driver makes a unique id and passes its 128 bytes to the workers,
-// here on their command lines; each worker joins the job with its rank.
+// A driver and its workers, as Ray, a notebook or a server has them: no launcher starts the
+// workers, and the driver is no PE. The driver makes a unique id and passes its 128 bytes to the
+// workers, here on their command lines; each worker joins the job with its rank.
 #include "util.h"
 
 #include <shmemx.h>

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Starts a program N times by a loop of the shell, without a launcher: loop.sh N PROGRAM [ARGUMENT]...
+# Starts a program N times by a loop of the shell, without a launcher:
+#   loop.sh N PROGRAM [ARGUMENT]...
 # The processes find each other by what variables say. With several nodes the loop calls ssh, and
 # SHMEM_ROOT names the node of PE 0.
 set -eu
