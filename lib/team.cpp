@@ -397,7 +397,7 @@ bool create(const char *fn, uint64_t key, const std::vector<int> &meeting, int m
     if (!numbers.empty()) numbers[size_t(net::node_of(theirs.pe))] = uint16_t(theirs.id);
   });
   if (other >= 0)
-    fatal("%s: pes: PE %d of the world lists the same PEs in another order", fn, other);
+    fatal("%s: n = %d: PE %d of the world lists the same PEs in another order", fn, t.n, other);
   if (std::any_of(ids.begin(), ids.end(), [](int theirs) { return theirs >= max_teams; })) {
     leave(t);
     return false;
@@ -425,7 +425,7 @@ int team_create(const char *fn, shmem_team_t parent_team, const int *list, int n
   const Team &parent = need_team(fn, "parent", parent_team);
   if (n < 1 || n > parent.n)
     fatal("%s: n = %d: a team has 1 to %d PEs, those of its parent", fn, n, parent.n);
-  if (!list) fatal("%s: pes = NULL", fn);
+  if (!list) fatal("%s: pes = NULL: no list of %d PEs", fn, n);
   std::vector<int> order, at(size_t(parent.n), -1);
   for (int i = 0; i < n; i++) {
     const int pe = list[i];
@@ -438,8 +438,7 @@ int team_create(const char *fn, shmem_team_t parent_team, const int *list, int n
     order.push_back(parent.pe(pe));
   }
   if (at[size_t(parent.me)] < 0)
-    fatal("%s: pes: this PE, PE %d of the parent, is not one of them, and only they may call", fn,
-          parent.me);
+    fatal("%s: n = %d: PE %d of the parent, the caller, is not in the list", fn, n, parent.me);
   std::vector<int> meeting = order;
   std::sort(meeting.begin(), meeting.end());
   const auto me = std::find(meeting.begin(), meeting.end(), self.me) - meeting.begin();
