@@ -207,6 +207,7 @@ struct State {
   int inits, thread_level;
   int segment_fd, pipe_read, pipe_write;
   int pid;
+  long init_began; // in ns, of the first init of this job
   bool exiting; // this process runs its exit handlers
 
   bool one_node() const { return !net::built || n == n_local; }
@@ -215,6 +216,7 @@ struct State {
 };
 
 extern State self;
+void reset_state(); // all of it, to its beginning
 
 // The number on this node of the PE whose part of r has p, as mapped here, or -1.
 inline int holder(const Region &r, const void *p) {

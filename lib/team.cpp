@@ -159,6 +159,7 @@ void destroy_teams() {
   for (const Team &t : teams) {
     leave_counts(t);
     free_nodes(t.nodes);
+    numbers[t.id] = nullptr;
   }
   teams.clear();
   self.world = self.shared = nullptr;

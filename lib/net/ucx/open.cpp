@@ -97,4 +97,18 @@ void open() {
   heaps[0].open(self.heap, self.heap_kept);
 }
 
+// The worker takes its endpoints with it. Every PE has stopped: nobody misses them.
+void close() {
+  if (!worker) return;
+  destroy_keys();
+  ucp_worker_destroy(worker);
+  unregister_regions();
+  ucp_cleanup(context);
+  free(peers);
+  worker = nullptr, context = nullptr, peers = nullptr;
+  forget_calls();
+  begun.busy.clear();
+  begun.n_busy = 0, unsent = 0, watched.failed = nullptr, watched.ends = false;
+}
+
 } // namespace shmem::net

@@ -157,6 +157,11 @@ void transfer_by_message(const Operation &op, int pe, bool device_only_here) {
     }
 }
 
+void forget_calls() {
+  const std::lock_guard guard(lock);
+  waiting.clear();
+}
+
 // Waits for replies, so that no connection is half made when this process ends: UCX 1.13 aborts the
 // peer of such a connection (2026-11-22).
 void tell_exit(int status) {
