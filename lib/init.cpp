@@ -17,6 +17,7 @@
 #include "state.hpp"
 #include "team.hpp"
 #include "tune.hpp"
+#include <algorithm>
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
@@ -53,6 +54,13 @@ void print_info() {
 
 void finalize_at_exit();
 
+void find_neighbours(const std::vector<int> &on_node) {
+  int *const pes = new int[on_node.size()], *const locals = new int[size_t(self.n)];
+  std::fill_n(locals, self.n, -1);
+  for (size_t i = 0; i < on_node.size(); i++) locals[pes[i] = on_node[i]] = int(i);
+  self.pes = pes, self.locals = locals;
+}
+
 // Done once in a job. Under a launcher, which starts a job once, a process stays joined and mapped
 // from then on: shmem_init after shmem_finalize brings the library up again in the same job.
 void join_job() {
@@ -73,9 +81,8 @@ void join_job() {
   if (self.env.p2p == Env::network) place = bootstrap::alone(place);
   self.local = place.local;
   self.n_local = place.n_local;
-  self.node_first = place.first;
-  self.node_stride = place.stride;
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
+  find_neighbours(place.pes);
   net::check(place);
   segment::join(place);
   net::open();
@@ -142,6 +149,8 @@ void leave_job() {
   stop_watching();
   net::close();
   segment::leave();
+  delete[] self.pes;
+  delete[] self.locals;
   by_attributes = !*self.env.bootstrap;
   by_start_pes = false;
   bootstrap::means = nullptr;

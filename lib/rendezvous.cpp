@@ -62,7 +62,7 @@ int own_process() {
 socklen_t name_of(const bootstrap::Place &place, sockaddr_un *name) {
   name->sun_family = AF_UNIX;
   const int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "shmem-%016" PRIx64 "-%d",
-                         bootstrap::job_number(), place.first);
+                         bootstrap::job_number(), place.pes[0]);
   return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + size_t(n));
 }
 

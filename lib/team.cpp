@@ -151,8 +151,8 @@ void make_teams() {
     return &t;
   };
   self.world = predefined(self.me, self.n, 0, 1, 0);
-  self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride,
-                           int(device::shared_id));
+  const int stride = self.n_local > 1 ? self.pe_of(1) - self.pe_of(0) : 1; // see net::check
+  self.shared = predefined(self.local, self.n_local, self.pe_of(0), stride, int(device::shared_id));
 }
 
 void destroy_teams() {

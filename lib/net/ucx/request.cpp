@@ -171,7 +171,7 @@ void tell_exit(int status) {
   {
     const std::lock_guard guard(lock);
     for (int pe = 0; pe < self.n; pe++)
-      if (first_of(pe) == pe && pe != self.node_first) {
+      if (first_of(pe) == pe && pe != self.pe_of(0)) {
         start_call(pe, EndOfJob{0, status}, new Waiting{.done = &replied[size_t(pe)]});
         told.push_back(pe);
       }
