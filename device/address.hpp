@@ -29,11 +29,14 @@ SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
 }
 SHMEM_D_ Team team_of(unsigned id) {
   return id ? arch::load_global(&state.teams[id])
-            : Team{state.me, state.n, 0, 1, nullptr, 0, state.ring.requests != nullptr};
+            : Team{state.me, state.n, 0, 1, 0, state.ring.requests != nullptr};
 }
 
 SHMEM_D_ int pe_of(const Team &t, int member) {
-  return t.list ? arch::load_global(&t.list[member]) : t.start + member * t.stride;
+  if (t.stride) return t.start + member * t.stride;
+  // A load of the scalar unit's: stores to the PE do not wait for it.
+  return arch::load_constant(
+      reinterpret_cast<const int *>(arch::load_anew(state.teams) + max_teams) + t.start + member);
 }
 
 SHMEM_D_ int world_pe(World, int pe) {

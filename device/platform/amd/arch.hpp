@@ -97,8 +97,8 @@ template <class T> SHMEM_D_ T load_global(const T *p) {
   return v;
 }
 // By the scalar unit where the address is the same in all lanes.
-SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
-  return *(const __attribute__((address_space(4))) uintptr_t *)(p);
+template <class T> SHMEM_D_ T load_constant(const T *p) {
+  return *(const __attribute__((address_space(4))) T *)(p);
 }
 // Compilers load what constant memory has before all loops, and keep it in scalar registers to the
 // kernel's end. What rare code needs is loaded there instead: alltoall on a stream, with kernels

@@ -73,7 +73,7 @@ template <class W> SHMEM_D_ W load_global(const W *p) {
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
-SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
+template <class T> SHMEM_D_ T load_constant(const T *p) {
   return *p;
 }
 SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool first, unsigned row,

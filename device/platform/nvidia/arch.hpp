@@ -129,8 +129,8 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *p;
 }
-SHMEM_D_ uintptr_t load_constant(const uintptr_t *p) {
-  return __ldg(reinterpret_cast<const unsigned long long *>(p));
+template <class T> SHMEM_D_ T load_constant(const T *p) {
+  return __ldg(p);
 }
 SHMEM_D_ uintptr_t load_one_of(const uintptr_t *a, const uintptr_t *b, bool first, unsigned row,
                                unsigned i) {
