@@ -134,7 +134,7 @@ struct Job {
 };
 
 // PEs in an order of their own: at equal distances, or as a list has them.
-struct Members {
+struct PeOrder {
   int n, start, stride;
   const int *list = nullptr; // null: member i is PE start + i * stride
   int pe(int i) const { return list ? list[i] : start + i * stride; }
@@ -153,13 +153,13 @@ struct Members {
 // A communication context. On mapped PEs there is nothing to it but its team.
 struct Context {
   Team *team;
-  Members members; // of the team, for the data path
+  PeOrder members; // of the team, for the data path
   long options;
   uint64_t begun; // the last of what it has asked of another node, see net::quiet
 };
 
 // A team, as this process sees it. Its members have numbers of the world.
-struct Team : Members {
+struct Team : PeOrder {
   int me;
   int id;              // which share
   std::byte *share;    // see team.hpp

@@ -60,11 +60,11 @@ void give_share(int id) {
 }
 
 // tag: the same on all members of the team, and of no other team that lives.
-Team &make_team(const Members &members, int me, int id, int num_contexts, uint64_t tag,
+Team &make_team(const PeOrder &members, int me, int id, int num_contexts, uint64_t tag,
                 uint64_t set = 0) {
   std::lock_guard guard(lists);
   Team &t = teams.emplace_front();
-  static_cast<Members &>(t) = members;
+  static_cast<PeOrder &>(t) = members;
   t.me = me, t.id = id;
   t.share = reinterpret_cast<std::byte *>(share(id));
   t.num_contexts = num_contexts;
@@ -159,7 +159,7 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
 void make_teams() {
   // Their shares are never given back, so when the library is brought up again, barriers go on from
   // the last one. Nobody passes the first barrier before this PE has been here.
-  auto predefined = [](const Members &members, int me, int id) {
+  auto predefined = [](const PeOrder &members, int me, int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
     Team &t = make_team(members, me, id, 0, uint64_t(id));
     here(t).barriers = arrival(t)->released;
@@ -187,9 +187,9 @@ void forget_shares() {
   for (auto &key : self.job->key) key = 0;
 }
 
-Members members_of(const std::vector<int> &pes) {
+PeOrder members_of(const std::vector<int> &pes) {
   const int n = int(pes.size());
-  Members even{n, pes[0], n > 1 ? pes[1] - pes[0] : 1};
+  PeOrder even{n, pes[0], n > 1 ? pes[1] - pes[0] : 1};
   for (int i = 0; i < n; i++)
     if (even.pe(i) != pes[size_t(i)]) {
       int *const list = new int[size_t(n)];
@@ -223,6 +223,12 @@ int share_by_key(const char *fn, uint64_t key, int members) {
 
 } // namespace
 
+void show_late_teams() {
+  std::lock_guard guard(lists);
+  for (const Team &t : teams)
+    if (&t != self.world && &t != self.shared && !t.active_set) gpu::show_late_team(t);
+}
+
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
@@ -241,7 +247,7 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
     for (Team &t : teams)
       if (t.active_set == set) return &t;
   }
-  const Members members{size, start, stride};
+  const PeOrder members{size, start, stride};
   const int me = members.find(self.me);
   if (me < 0) {
     if (self.check)
@@ -283,13 +289,13 @@ namespace {
 
 // The first member of a child on this PE's node: it takes the share there. A child of a split has
 // the parent's numbers.
-int leader_of(const Members &child, const Team &parent) {
+int leader_of(const PeOrder &child, const Team &parent) {
   for (int i = 0; i < child.n; i++)
     if (local_of(parent.pe(child.pe(i))) >= 0) return child.pe(i);
   return -1;
 }
 // The same PEs by their numbers in the world.
-Members in_world(const Members &child, const Team &parent) {
+PeOrder in_world(const PeOrder &child, const Team &parent) {
   if (!parent.list) return {child.n, parent.pe(child.start), child.stride * parent.stride};
   std::vector<int> pes;
   for (int i = 0; i < child.n; i++) pes.push_back(parent.pe(child.pe(i)));
@@ -303,7 +309,7 @@ int contexts_of(const shmem_team_config_t *config, long mask) {
 // Makes this PE's team among the children of one split; all members of the parent call it with the
 // same children. The leader of each child takes a share and shows it to all, so that all agree
 // whether it worked.
-bool make_children(Team &parent, const std::vector<Members> &children,
+bool make_children(Team &parent, const std::vector<PeOrder> &children,
                    const shmem_team_config_t *config, long mask, shmem_team_t *team) {
   int mine = -1, me = -1;
   for (int i = 0; i < int(children.size()); i++) {
@@ -322,13 +328,13 @@ bool make_children(Team &parent, const std::vector<Members> &children,
   } shown{leader == parent.me, -1, 0};
   if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
   std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
-  if (self.device.size && parent.on_nodes()) numbers.resize(size_t(net::nodes()));
+  if (parent.on_nodes()) numbers.resize(size_t(net::nodes()));
   exchange_value(parent, shown, [&](int i, const ShownChild &theirs) {
     if (!theirs.leads) return;
     ok &= theirs.id >= 0;
     if (i == leader) id = theirs.id;
     if (mine < 0) return;
-    const Members &c = children[mine];
+    const PeOrder &c = children[mine];
     if (i == c.start) first_id = theirs.id;
     if (c.find(i) < 0) return;
     generation = std::max(generation, theirs.generation);
@@ -343,7 +349,7 @@ bool make_children(Team &parent, const std::vector<Members> &children,
   full_fence(); // as in take_share: a neighbour may have taken it
   // The same on all nodes, and so is where the epochs of the team's collectives begin.
   share(id)->generation = generation;
-  const Members &c = children[mine];
+  const PeOrder &c = children[mine];
   const Team &made = make_team(in_world(c, parent), me, id, contexts_of(config, mask),
                                team_tag(parent.pe(c.start), first_id));
   gpu::show_team(made, std::move(numbers));
@@ -388,7 +394,7 @@ bool create(const char *fn, uint64_t key, const std::vector<int> &meeting, int m
   } shown{self.me, id, t.generation, mine};
   std::vector<int> pes;          // in the order of the exchange
   std::vector<uint16_t> numbers; // of the team's shares, by node, for kernels
-  if (self.device.size && t.on_nodes()) numbers.resize(size_t(net::nodes()));
+  if (t.on_nodes()) numbers.resize(size_t(net::nodes()));
   std::vector<int> ids;
   int other = -1;
   exchange_value(t, shown, [&](int, const Shown &theirs) {
@@ -410,7 +416,7 @@ bool create(const char *fn, uint64_t key, const std::vector<int> &meeting, int m
   t.rounds = here(t).rounds;
   free_nodes(std::exchange(t.nodes, nullptr));
   delete[] t.list;
-  static_cast<Members &>(t) = members_of(order);
+  static_cast<PeOrder &>(t) = members_of(order);
   t.me = t.find(self.me);
   if (!self.one_node()) t.nodes = make_nodes(t, team_tag(order[0], ids[first]));
   gpu::show_team(t, std::move(numbers));
@@ -487,7 +493,7 @@ int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
   const int n = parent.n;
   if (xrange > n) xrange = n;
   const int rows = (n + xrange - 1) / xrange;
-  std::vector<Members> children;
+  std::vector<PeOrder> children;
   children.reserve(size_t(std::max(rows, xrange)));
   for (int y = 0; y < rows; y++)
     children.push_back({y < rows - 1 ? xrange : n - y * xrange, y * xrange, 1});
@@ -560,3 +566,16 @@ void ctx_session_stop(const char *fn, shmem_ctx_t ctx) {
 
 } // namespace api
 } // namespace shmem
+
+extern "C" [[gnu::visibility("default")]] int shmemx_team_create(shmem_team_t parent,
+                                                                 const int *pes, int n,
+                                                                 const shmem_team_config_t *config,
+                                                                 long mask, shmem_team_t *team) {
+  return shmem::api::team_create(__func__, parent, pes, n, config, mask, team);
+}
+// For the names of NVSHMEM.
+extern "C" [[gnu::visibility("default")]] int shmemx_team_join(uint64_t uniqueid, int n, int me,
+                                                               const shmem_team_config_t *config,
+                                                               long mask, shmem_team_t *team) {
+  return shmem::api::team_join(__func__, uniqueid, n, me, config, mask, team);
+}

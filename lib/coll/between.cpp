@@ -213,7 +213,7 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
     if (elsewhere(after)) c.to(t.pe(after), from + size_t(after) * bytes, bytes);
     if (k % at_once == 0) c.wait();
   }
-  const Members &at = t.nodes->parts[size_t(t.nodes->me)].at;
+  const PeOrder &at = t.nodes->parts[size_t(t.nodes->me)].at;
   push_to_members(fn, h, to + size_t(t.me) * bytes, bytes,
                   [&](int i) { return from + size_t(at.pe(i)) * bytes; });
   c.wait();

@@ -33,14 +33,14 @@ Nodes *make_nodes(const Team &t, uint64_t tag) {
     return nullptr;
   }
   for (std::vector<int> &part : at) {
-    const Members here = members_of(part);
+    const PeOrder here = members_of(part);
     for (int &i : part) i = t.pe(i);
     nodes->parts.push_back({members_of(part), here});
   }
   const Part &mine = nodes->parts[size_t(nodes->me)];
   const int me = nodes->here.me;
   nodes->here = t;
-  static_cast<Members &>(nodes->here) = mine;
+  static_cast<PeOrder &>(nodes->here) = mine;
   nodes->here.me = me;
   nodes->tag = tag << (tag_way_bits + tag_pe_bits);
   nodes->rails = mine.n;

@@ -13,8 +13,8 @@
 namespace shmem {
 
 // The members on one node.
-struct Part : Members {
-  Members at; // which members of the team
+struct Part : PeOrder {
+  PeOrder at; // which members of the team
   int first() const { return pe(0); }
 };
 // Members that follow each other in the team and are on one node: n of that part, from one on.
