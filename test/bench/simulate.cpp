@@ -54,7 +54,11 @@ int main(int argc, char **argv) {
     const int nodes = n / per_node;
     if (nodes < 2) continue;
     Nodes all{};
-    for (int i = 0; i < nodes; i++) all.parts.push_back({i, 1, 1}), all.runs.push_back({i, 1, 0});
+    for (int i = 0; i < nodes; i++) {
+      const PeOrder one{1, i, 1};
+      all.parts.push_back({one, one});
+      all.runs.push_back({i, 1, 0});
+    }
     const std::unique_ptr<std::byte[]> share(new std::byte[share_bytes(1) + line]{});
     all.here.n = 1;
     all.here.share = reinterpret_cast<std::byte *>(round_up(uintptr_t(share.get()), line));
