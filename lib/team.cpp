@@ -11,6 +11,7 @@
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -187,19 +188,6 @@ void forget_shares() {
   for (auto &key : self.job->key) key = 0;
 }
 
-PeOrder members_of(const std::vector<int> &pes) {
-  const int n = int(pes.size());
-  PeOrder even{n, pes[0], n > 1 ? pes[1] - pes[0] : 1};
-  for (int i = 0; i < n; i++)
-    if (even.pe(i) != pes[size_t(i)]) {
-      int *const list = new int[size_t(n)];
-      std::copy(pes.begin(), pes.end(), list);
-      even.list = list;
-      break;
-    }
-  return even;
-}
-
 namespace {
 
 // The share that has this key on this node. The first PE that asks takes one. When `members` PEs
@@ -297,8 +285,8 @@ int leader_of(const PeOrder &child, const Team &parent) {
 // The same PEs by their numbers in the world.
 PeOrder in_world(const PeOrder &child, const Team &parent) {
   if (!parent.list) return {child.n, parent.pe(child.start), child.stride * parent.stride};
-  std::vector<int> pes;
-  for (int i = 0; i < child.n; i++) pes.push_back(parent.pe(child.pe(i)));
+  auto pes = std::vector<int>(size_t(child.n));
+  for (int i = 0; i < child.n; i++) pes[size_t(i)] = parent.pe(child.pe(i));
   return members_of(pes);
 }
 
@@ -465,8 +453,8 @@ int team_join(const char *fn, uint64_t uniqueid, int n, int me, const shmem_team
     fatal("%s: the job is on several nodes, and the members find each other on one node only: call "
           "shmemx_team_create",
           fn);
-  std::vector<int> meeting;
-  for (int i = 0; i < n; i++) meeting.push_back(i);
+  auto meeting = std::vector<int>(size_t(n));
+  std::iota(meeting.begin(), meeting.end(), 0);
   const uint64_t key = hash({int(uniqueid >> 32), int(uniqueid)}, 2) >> 1 | 1;
   return !create(fn, key, meeting, me, n, {}, config, mask, team);
 }
