@@ -355,16 +355,16 @@ uint64_t hash(const std::vector<int> &numbers, uint64_t seed) {
 
 // Makes a team whose members call alone, so the parent cannot help them to agree.
 //
-// On a node a member finds the share by a key, which all members know and other teams do not have.
-// No member waits for another one to find it. Then the members show each other what they know, by
-// an exchange on the new share, in an order that all know. So teams whose creations overlap in time
-// share nothing but the lock of the look-up, a PE that is in no team does nothing, and collectives
-// of the parent may run. A creation waits for its own members only, as a collective of the new team
-// would: calls in any order in which those collectives would end do end.
+// On a node a member finds the share by a key. All members know the key, and no other team has it.
+// The look-up waits for no other member. Then the members exchange their numbers and shares on the
+// new share, in an order that all members know. Teams whose creations overlap in time have only the
+// lock of the look-up in common. A PE in no team does nothing, and collectives of the parent may
+// run. A creation waits for its own members only, as a collective of the new team does: creations
+// end in any order of calls in which such collectives end.
 //
-// The exchange ends after all members of this node have found the share, and the last of them takes
+// The exchange ends after all members of this node have found the share, and the last member takes
 // the key away. So the next creation with the same key finds another share. Where no share is free,
-// one of the spare ones serves for the exchange, so that all members come to know.
+// a spare one serves for the exchange, so that all members learn of the lack.
 //
 // meeting: the members in the order of the exchange, this one the me-th; n_here of them are on this
 // node. order: the members in the team's order; empty: the order of the exchange, in which their

@@ -49,7 +49,8 @@ inline void arrive(Team &t) {
   sync(t);
 }
 
-// Stores what is at source(i) into dest at each member i, by the time that all arrive.
+// Stores the bytes at source(i) into dest of member i, for each i. They are there when all members
+// have arrived.
 template <class Source>
 inline void push_to_members(const char *fn, const Team &t, void *dest, size_t bytes,
                             Source source) {
