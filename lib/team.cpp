@@ -211,6 +211,12 @@ int share_by_key(const char *fn, uint64_t key, int members) {
 
 } // namespace
 
+void show_late_teams() {
+  std::lock_guard guard(lists);
+  for (const Team &t : teams)
+    if (&t != self.world && &t != self.shared && !t.active_set) gpu::show_late_team(t);
+}
+
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {
@@ -310,7 +316,7 @@ bool make_children(Team &parent, const std::vector<PeOrder> &children,
   } shown{leader == parent.me, -1, 0};
   if (shown.leads && (shown.id = take_share()) >= 0) shown.generation = share(shown.id)->generation;
   std::vector<uint16_t> numbers; // of the shares of mine, by node, for kernels
-  if (self.device.size && parent.on_nodes()) numbers.resize(size_t(net::nodes()));
+  if (parent.on_nodes()) numbers.resize(size_t(net::nodes()));
   exchange_value(parent, shown, [&](int i, const ShownChild &theirs) {
     if (!theirs.leads) return;
     ok &= theirs.id >= 0;
@@ -376,7 +382,7 @@ bool create(const char *fn, uint64_t key, const std::vector<int> &meeting, int m
   } shown{self.me, id, t.generation, mine};
   std::vector<int> pes;          // in the order of the exchange
   std::vector<uint16_t> numbers; // of the team's shares, by node, for kernels
-  if (self.device.size && t.on_nodes()) numbers.resize(size_t(net::nodes()));
+  if (t.on_nodes()) numbers.resize(size_t(net::nodes()));
   std::vector<int> ids;
   int other = -1;
   exchange_value(t, shown, [&](int, const Shown &theirs) {

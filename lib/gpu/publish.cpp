@@ -153,6 +153,13 @@ size_t flag_bytes() {
   return round_up(trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t), page);
 }
 
+bool has_kernels() {
+  std::lock_guard guard(known.mutex);
+  for (auto *module = known.modules; module; module = module->next)
+    if (!module->library) return true;
+  return false;
+}
+
 void publish(const FlagMemory &flags) {
   void *p = nullptr;
   // Behind it the lists of the members of each team.
@@ -293,11 +300,15 @@ const device::Channels &channels() {
 }
 
 void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
-  if (!self.device.size) return;
   known.numbers[t.id] = std::move(of_nodes);
+  if (!self.device.size) return;
   if (t.list) copy(lists() + size_t(t.id) * size_t(self.n), t.list, size_t(t.n) * sizeof *t.list);
   const device::Team shown = kernel_team(t);
   copy(known.teams + t.id, &shown, sizeof shown);
+}
+
+void show_late_team(const Team &t) {
+  show_team(t, std::move(known.numbers[t.id]));
 }
 
 // The next team with this number starts from 0. The others have written a member's flags by the
@@ -308,7 +319,7 @@ void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
 // its members meet once more when all that they have sent is there: a flag that came later would be
 // stored over one of the next team.
 void forget_team(Team &t) {
-  if (!self.device.size) return;
+  if (!self.device.size) return known.numbers[t.id].clear();
   if (t.on_nodes()) finish_ring(), sync(t);
   const int id = t.id;
   zero(known.state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));
@@ -341,7 +352,9 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
   using namespace shmem::gpu;
   std::lock_guard guard(known.mutex);
   if (chosen < 0 || !known.state.size)
-    fatal("shmemx_module_init: there is no device heap, or no shmem_init before");
+    fatal(
+        "shmemx_module_init: there is no symmetric heap in device memory: no shmem_init before, no "
+        "GPU, or no PE has asked for one (shmem_malloc_with_hints, SHMEMX_MALLOC_DEVICE)");
   OnDevice on;
   void *there = nullptr;
   size_t bytes = 0;

@@ -18,6 +18,7 @@ struct FlagMemory {
 };
 void publish(const FlagMemory &flags);
 void unpublish();
+bool has_kernels(); // the program, beside those of the library
 size_t flag_bytes();
 // Publishes the buffers in device memory to kernels: their indices, ascending by address. come: the
 // new one, or -1.
