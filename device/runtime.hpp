@@ -22,6 +22,12 @@ struct Driver {
 };
 inline constexpr Driver driver{};
 
+// Whether this process has used the runtime. The question does not start it. Where nothing answers
+// it, it has not.
+inline bool in_use() {
+  return false;
+}
+
 // Ticks a second of arch::clock.
 inline constexpr double clock_rate = 1e9;
 

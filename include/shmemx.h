@@ -44,6 +44,9 @@ typedef enum {
   SHMEMX_ERROR_START = -2,
   SHMEMX_ERROR_STATE = -3
 } shmemx_error_t;
+/* The GPU as SHMEM_DEVICE says; the one that the process has made current, as SHMEM_DEVICE=current. */
+#define SHMEMX_DEVICE_ANY (-1)
+#define SHMEMX_DEVICE_CURRENT (-2)
 typedef struct {
   size_t size; /* of this structure */
   int rank, n; /* this process is PE `rank` of n */
@@ -52,12 +55,12 @@ typedef struct {
   int (*barrier)(void *context);
   void *context;    /* of these functions */
   int thread_level; /* as shmem_init_thread's */
-  int device;       /* -1: as SHMEM_DEVICE says; or the number of a GPU */
+  int device;       /* the number of a GPU, or one of these */
   void *reserved[6];
 } shmemx_init_attr_t;
 #define SHMEMX_INIT_ATTR_INITIALIZER                                                               \
   {                                                                                                \
-    sizeof(shmemx_init_attr_t), 0, 1, 0, 0, 0, 0, SHMEM_THREAD_SINGLE, -1, {                       \
+    sizeof(shmemx_init_attr_t), 0, 1, 0, 0, 0, 0, SHMEM_THREAD_SINGLE, SHMEMX_DEVICE_ANY, {        \
       0, 0, 0, 0, 0, 0                                                                             \
     }                                                                                              \
   }

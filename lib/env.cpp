@@ -87,11 +87,12 @@ bool parse(const char *text, int *out, const char *, const char **reason) {
   return *text >= '0' && *text <= '9' && !*end && value <= INT_MAX;
 }
 bool parse(const char *text, Env::gpu *out, const char *kind, const char **reason) {
-  const bool none = !strcmp(text, "none");
-  int number = int(Env::gpu::none);
-  const bool right = none || parse(text, &number, kind, reason);
-  *reason = "expected a number from 0, or none";
+  int number;
+  const bool right = parse(text, &number, kind, reason);
   *out = Env::gpu(number);
+  if (!strcmp(text, "none")) return *out = Env::gpu::none, true;
+  if (!strcmp(text, "current")) return *out = Env::gpu::current, true;
+  *reason = "expected a number from 0, none, or current";
   return right;
 }
 bool parse(const char *text, double *out, const char *, const char **reason) {

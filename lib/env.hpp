@@ -11,7 +11,7 @@ struct Env {
   using size = size_t;
   using text = const char *;
   using number = int;                           // -1 when not set
-  enum class gpu : int { any = -1, none = -2 }; // or its number
+  enum class gpu : int { any = -1, none = -2, current = -3 }; // or its number
   using seconds = double;                       // 0 when not set
   enum place { anywhere, host, device };        // of the symmetric heap
   enum reach { network, mapped };               // how a peer on this node is reached

@@ -7,6 +7,7 @@
 #include "built.h"
 #include "copy.hpp"
 #include "exit.hpp"
+#include "gpu/choice.hpp"
 #include "gpu/heap.hpp"
 #include "log.hpp"
 #include "memory/buffer.hpp"
@@ -28,7 +29,7 @@
 
 namespace shmem {
 
-int device_of_attributes = -1;
+Env::gpu device_of_attributes = Env::gpu::any;
 
 namespace {
 
@@ -66,9 +67,10 @@ void find_neighbours(const std::vector<int> &on_node) {
 void join_job() {
   self.init_began = now_ns();
   look_for_threads();
+  gpu::look(); // before a network, which may start the GPU's runtime, too
   char message[256];
   const bool right = read_env(&self.env, message, sizeof message);
-  if (device_of_attributes >= 0) self.env.gpu_choice = Env::gpu(device_of_attributes);
+  if (device_of_attributes != Env::gpu::any) self.env.gpu_choice = device_of_attributes;
   if (!bootstrap::means) bootstrap::means = &bootstrap::launcher;
   if (right) bootstrap::choose_means();
   if (by_attributes && bootstrap::means == &bootstrap::launcher)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "env.hpp"
 
 namespace shmem {
 
-extern int device_of_attributes; // the GPU of shmemx_init_attr_t, or -1
+extern Env::gpu device_of_attributes; // the GPU of shmemx_init_attr_t, or any
 
 namespace api {
 void init(const char *fn);

@@ -49,9 +49,11 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
   if (attr->thread_level < SHMEM_THREAD_SINGLE || attr->thread_level > SHMEM_THREAD_MULTIPLE)
     return failed(SHMEMX_ERROR_ARGUMENT, "%s: thread_level = %d: not a thread level", fn,
                   attr->thread_level);
-  if (attr->device < -1)
-    return failed(SHMEMX_ERROR_ARGUMENT, "%s: device = %d: expected -1 or the number of a GPU", fn,
-                  attr->device);
+  if (attr->device < SHMEMX_DEVICE_CURRENT)
+    return failed(SHMEMX_ERROR_ARGUMENT,
+                  "%s: device = %d: expected the number of a GPU, SHMEMX_DEVICE_ANY or "
+                  "SHMEMX_DEVICE_CURRENT",
+                  fn, attr->device);
   if (!attr->uniqueid == !attr->allgather || !attr->allgather != !attr->barrier)
     return failed(SHMEMX_ERROR_ARGUMENT,
                   "%s: expected either uniqueid, or both allgather and barrier", fn);
@@ -76,7 +78,8 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
                     attr->uniqueid ? nullptr : &own, &error))
       return failed(SHMEMX_ERROR_START, "%s: rank = %d of n = %d: %s", fn, attr->rank, attr->n,
                     error.c_str());
-    device_of_attributes = attr->device;
+    device_of_attributes =
+        attr->device == SHMEMX_DEVICE_CURRENT ? Env::gpu::current : Env::gpu(attr->device);
   }
   int provided;
   return api::init_thread(fn, attr->thread_level, &provided) ? SHMEMX_ERROR_START : 0;

@@ -16,7 +16,7 @@ namespace shmem::stream {
 void check_ready(const char *fn) {
   shmem::check_ready(fn);
   if (!self.device.size)
-    fatal("%s: there is no symmetric heap in device memory: no GPU, or SHMEM_DEVICE_SIZE=0", fn);
+    fatal("%s: there is no symmetric heap in device memory: %s", fn, gpu::missing());
   gpu::serve_kernels();
 }
 

@@ -26,6 +26,12 @@ std::vector<Opened> opened;
 
 } // namespace
 
+bool is_foreign(const void *p) {
+  hipPointerAttribute_t a{};
+  return chosen < 0 && runtime::in_use() && tried(hipPointerGetAttributes(&a, p)) &&
+         !a.hostPointer && (a.devicePointer || a.device >= 0);
+}
+
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported) {
   if (chosen < 0) return false;
   const OnDevice on;

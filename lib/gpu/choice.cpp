@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Which GPU a PE takes: the next in turn of those nearest to its cores, so that the PEs of a node
-// spread evenly. The runtime has already applied the variables that hide devices
+// spread evenly; or the one that the program has made current. The runtime has already applied the variables that hide devices
 // (ROCR_VISIBLE_DEVICES and its like); where a launcher shows each PE one device, there is nothing
 // to choose.
 #include "choice.hpp"
 #include "../../device/runtime.hpp"
 #include "../team.hpp"
 #include "hip.hpp"
+#include "publish.hpp"
 #include "topology.hpp"
 #include <algorithm>
 #include <bit>
@@ -70,6 +71,30 @@ hipError_t identify(int device, Gpu &g) {
   return hipDeviceGetPCIBusId(g.bus, sizeof g.bus, device);
 }
 
+bool was_in_use; // the process had used the runtime before shmem_init
+
+// Whether PE pe shares this machine's GPUs. With SHMEM_P2P=0 PEs of one machine are nodes of their
+// own.
+bool shares_machine(int pe) {
+  return self.env.p2p == Env::network || local_of(pe) >= 0;
+}
+
+// The device that the program has made current, or -1. Every process starts with device 0, so 0
+// says nothing where several PEs of the machine all have it.
+int current_device(bool any) {
+  int device = -1, others = 0;
+  bool known = self.env.gpu_choice == Env::gpu::current;
+  if (any && (known || (was_in_use && self.env.gpu_choice == Env::gpu::any)) &&
+      !tried(hipGetDevice(&device)))
+    device = -1;
+  exchange_value(*self.world, device, [&](int pe, int theirs) {
+    if (!shares_machine(pe)) return;
+    others += pe != self.me;
+    known |= theirs > 0;
+  });
+  return known || others == 0 ? device : -1;
+}
+
 std::vector<double> rates; // from this PE's GPU to each of `gpus` in MB/s, once somebody has asked
 double usual_rate;         // where the driver knows none; 0: a switch joins the GPUs
 
@@ -79,20 +104,35 @@ bool Gpu::operator==(const Gpu &other) const {
   return !strcmp(bus, other.bus) && !memcmp(uuid, other.uuid, sizeof uuid);
 }
 
-// The first call of HIP opens every GPU, which takes a
-// second and a GiB of memory of each (2 H100s, 2026-11-25).
+void look() {
+  was_in_use = runtime::in_use();
+}
+
+// A job without kernels that has no use for device memory pays for none: the first call of HIP opens
+// every GPU, which takes a second and a GiB of memory of each (2 H100s, 2026-11-25).
+bool asked() {
+  using Choice = Env::gpu;
+  const Choice choice = self.env.gpu_choice;
+  const bool mine = has_kernels() || was_in_use || self.env.heap == Env::device ||
+                    env_text("DEVICE_SIZE") || (choice != Choice::any && choice != Choice::none);
+  bool all = false;
+  exchange_value(*self.world, mine, [&](int, bool theirs) { all |= theirs; });
+  return all;
+}
+
 bool choose() {
   const bool none = self.env.gpu_choice == Env::gpu::none;
   int count = 0;
   hipError_t error = none ? hipSuccess : hipGetDeviceCount(&count);
   if (!tried(error) || count < 0) count = 0;
-  const uint64_t mine = count ? nearest_devices(count) : 0;
+  const int current = current_device(count > 0);
+  const uint64_t mine = count == 0     ? 0
+                        : current >= 0 ? uint64_t(1) << current
+                                       : nearest_devices(count);
   int without = -1, turn = 0; // among the PEs to which the same devices are nearest
   exchange_value(*self.world, mine, [&](int pe, uint64_t theirs) {
     if (!theirs && without < 0) without = pe;
-    // With SHMEM_P2P=0 PEs of one machine are nodes of their own, and share its GPUs all the same.
-    const bool here = self.env.p2p == Env::network || local_of(pe) >= 0;
-    turn += pe < self.me && theirs == mine && here;
+    turn += pe < self.me && theirs == mine && shares_machine(pe);
   });
   if (without >= 0) {
     if (self.env.heap == Env::device)

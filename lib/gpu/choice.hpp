@@ -19,7 +19,11 @@ struct Gpu {
 // device heap.
 extern std::vector<Gpu> gpus;
 
-// Chooses this PE's; false when some PE sees none. Collective, as exchange_gpus is.
+// Before anything starts the GPU's runtime: whether the program has.
+void look();
+// Whether some PE asks for a GPU. Collective, as the next two are.
+bool asked();
+// Chooses this PE's; false when some PE sees none.
 bool choose();
 void exchange_gpus();
 // Another PE's device by its number here, or -1: this PE may not see it.

@@ -41,7 +41,7 @@ struct {
   // and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an
   // atomic is two transfers.
   bool near;
-  bool given_up; // a later init does not try again
+  bool given_up; // nothing is tried again
   bool is_main;  // shmem_malloc takes from this heap
   Region region; // the heap
 } memory;
@@ -57,8 +57,10 @@ size_t heap_bytes(size_t &upto) {
   const Gpu &mine = gpus[size_t(self.local)];
   memory.near = true;
   exchange_value(*self.world, mine.near, [&](int, bool theirs) { memory.near &= theirs; });
-  self.device_main = self.env.heap == Env::device ||
-                     (self.env.heap == Env::anywhere && runtime::heap_on_device(memory.near));
+  // After init shmem_malloc may have given host memory.
+  self.device_main =
+      self.env.heap == Env::device ||
+      (self.env.heap == Env::anywhere && !self.ready && runtime::heap_on_device(memory.near));
   const char *name = self.device_main ? "SYMMETRIC_SIZE" : "DEVICE_SIZE", *text = env_text(name);
   const size_t want = self.device_main ? self.env.symmetric_size : self.env.device_size;
   struct Share {
@@ -241,7 +243,8 @@ void open_tuning() {
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device
 // heap.
 bool map(Region &device) {
-  if (!choose()) return false;
+  memory.given_up = !choose();
+  if (memory.given_up) return false;
   exchange_gpus();
   size_t upto;
   const size_t bytes = heap_bytes(upto);
@@ -266,13 +269,12 @@ bool map(Region &device) {
 // The heap and the mappings live as long as the process is in the job, and shmem_init after
 // shmem_finalize finds them again. Memory that was exported stays pinned after hipFree (ROCm 7.2),
 // so that a PE that inits again would have it twice.
-void open() {
-  const bool main = self.env.heap == Env::device;
-  if (memory.given_up || (!main && self.env.device_size == 0)) return;
+void open_late() {
   if (self.n > max_device_pes) {
-    if (main)
+    if (self.env.heap == Env::device)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
                 max_device_pes);
+    memory.given_up = true;
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
   if (!memory.heap.own) {
@@ -291,6 +293,24 @@ void open() {
   publish({memory.flags.own, memory.flags.peer.data()});
   open_tuning();
   if (self.device_main) use();
+}
+
+void open() {
+  if (!may_open()) return;
+  if (memory.heap.own || asked()) return open_late();
+  debug("no device heap: no PE has asked for a GPU%s",
+        self.env.gpu_choice == Env::gpu::none ? ", by SHMEM_DEVICE = none here" : "");
+}
+
+bool may_open() {
+  const bool wanted = self.env.heap == Env::device || self.env.device_size != 0;
+  return !self.device.size && wanted && !memory.given_up;
+}
+
+const char *missing() {
+  return may_open() ? "no PE has asked for a GPU yet, as shmem_malloc_with_hints does with "
+                      "SHMEMX_MALLOC_DEVICE, and SHMEM_DEVICE at init"
+                    : "no GPU, or SHMEM_DEVICE_SIZE=0";
 }
 
 bool has_threads() {

@@ -10,6 +10,10 @@ namespace shmem::gpu {
 // GPU, or where none is wanted, there is no device heap.
 void open();
 void close();
+// Opens a GPU that no PE had asked for at init, on every PE at once. may_open: this has a chance.
+void open_late();
+bool may_open();
+const char *missing(); // why there is no device heap, for a line
 // Gives the heap's memory and mappings back; after close, on every PE at once.
 void leave();
 // To be called when the device heap hands out a block: from the first one on, host accesses must

@@ -156,6 +156,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
                                                                 const shmemx_matmul_t *shape) {
   const char *const fn = "shmemx_matmul_workspace_create";
   check_ready(fn);
+  open_device_heap();
   const Team *t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
   size_t bytes = 0;
   auto *w = new (std::nothrow) shmemx_matmul_workspace{};
@@ -167,7 +168,8 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     if (t->n > gemm::max_members)
       fatal("%s: team: %d members, and at most %d can share a product", fn, t->n,
             gemm::max_members);
-    if (!self.device.size) fatal("%s: there is no symmetric heap in device memory", fn);
+    if (!self.device.size)
+      fatal("%s: there is no symmetric heap in device memory: %s", fn, gpu::missing());
     w->op = gemm::Fused(op);
     w->shape = *shape;
     gemm::Matmul size{};

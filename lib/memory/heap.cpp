@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "heap.hpp"
+#include "../bind.hpp"
 #include "../copy.hpp"
 #include "../gpu/copy.hpp"
 #include "../gpu/grow.hpp"
@@ -7,6 +8,7 @@
 #include "../log.hpp"
 #include "../net.hpp"
 #include "../order.hpp"
+#include "../team.hpp"
 #include "alloc.hpp"
 #include "chunks.hpp"
 #include "segment.hpp"
@@ -204,6 +206,14 @@ void reset_heaps() {
   dumped = 0;
 }
 
+void open_device_heap() {
+  if (!gpu::may_open()) return;
+  unbind(); // for the threads that the GPU's runtime starts
+  gpu::open_late();
+  show_late_teams();
+  device_heap.alloc.reset(self.device.size);
+}
+
 void close_heaps() {
   for (OwnHeap *heap : {&host_heap, &device_heap})
     heap->chunks.drop(0, SIZE_MAX, [&](size_t from, size_t to) { remove_chunk(*heap, from, to); });
@@ -244,6 +254,8 @@ void *malloc_with_hints(const char *fn, size_t size, long hints) {
                     : "bits that are not known here do not count");
   }
   if (contradict) hints &= ~both;
+  check_ready(fn);
+  if (size && hints & SHMEMX_MALLOC_DEVICE) open_device_heap();
   return allocate_all(fn, size, Alloc::grain, hints);
 }
 

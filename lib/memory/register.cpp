@@ -11,6 +11,7 @@
 #include "../net.hpp"
 #include "../order.hpp"
 #include "buffer.hpp"
+#include "heap.hpp"
 #include "map_lazily.hpp"
 #include "segment.hpp"
 #include <algorithm>
@@ -248,6 +249,9 @@ Seen prepare(const char *fn, void *ptr, const Buffer &b) {
   const size_t bytes = b.region.size;
   Seen seen{bytes, b.region.base, false, {}, registered, {}};
   for (size_t i = 0; i < most; i++) seen.taken[i] = buffers[i].handle;
+  if (gpu::is_foreign(ptr))
+    fatal("%s: ptr = %p: memory of a GPU, and there is no symmetric heap in device memory: %s", fn,
+          ptr, gpu::missing());
   seen.device = gpu::has_memory(fn, ptr, bytes, &seen.memory);
   if (seen.device) return seen;
   // The GPU would go on with pages that nobody else uses.
@@ -341,10 +345,19 @@ int common_index(const char *fn, const Team &t, const std::vector<Seen> &all) {
   return index;
 }
 
+// The GPU is opened for the buffers of all PEs: one of some PEs finds it open.
+void open_gpu_for(Team &t, const void *ptr) {
+  bool any = false;
+  if (t.n != self.n) return;
+  exchange_value(t, gpu::is_foreign(ptr), [&](int, bool theirs) { any |= theirs; });
+  if (any) open_device_heap();
+}
+
 void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
   Team &t = need_team(fn, "team", team);
   if (!handle) fatal("%s: handle = NULL", fn);
   std::lock_guard guard(mutex);
+  if (gpu::may_open()) open_gpu_for(t, ptr);
   check_bytes(fn, ptr, bytes);
   Buffer b{};
   b.region = {{uintptr_t(ptr), bytes}, nullptr};

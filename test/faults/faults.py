@@ -492,7 +492,7 @@ def environment():
     for name in ("SHMEM_SYMMETRIC_SIZE", "SHMEM_VERSION", "SHMEM_INFO", "SHMEM_DEBUG"):
         job.expect(any(name in line for line in job.out), f"no help on {name}")
     none = {"SHMEM_DEVICE": "none", "SHMEM_DEBUG": "1"}
-    job = Job(2, "wrong", "good", env=none)
+    job = Job(2, "wrong", "good", env=none | {"SHMEM_DEVICE_SIZE": "1M"})
     job.expect(job.rc == 0 and any("by SHMEM_DEVICE = none" in line for line in job.lines),
                f"a device: {job.lines}")
     job = Job(2, "wrong", "good", env={"SHMEM_DEVICE": "none", "SHMEM_HEAP": "device"})

@@ -40,7 +40,8 @@ inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
 }
 
-bool kept_by_peers(const void *p, int device); // memory.cpp
+bool kept_by_peers(const void *p, int device); // memory.cpp, as the next
+bool in_use();
 
 inline hipError_t module_global(void **p, size_t *bytes, void *module, const char *name) {
   return hipModuleGetGlobal(p, bytes, static_cast<hipModule_t>(module), name);

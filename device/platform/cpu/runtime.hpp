@@ -6,6 +6,7 @@ namespace shmem::runtime {
 
 inline constexpr const char *fast_link = "xGMI";
 inline constexpr bool hardware = false;
+bool in_use(); // lib/platform/cpu/device.cpp
 
 // Of which p is a part.
 inline hipError_t allocation(void **base, size_t *bytes, const void *p) {

@@ -2,12 +2,24 @@
 // Nothing else differs. See device/runtime.hpp.
 #pragma once
 #include <cuda.h>
+#include <dlfcn.h>
 
 namespace shmem::runtime {
 
 inline constexpr const char *fast_link = "NVLink";
 inline constexpr usual::Driver driver{{"/dev/nvidiactl"},
                                       "start the container with its GPUs, for one --gpus all"};
+
+// The runtime loads the driver's library with its first call that needs a GPU. Programs load it, too.
+inline bool in_use() {
+  void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return false;
+  const auto f = reinterpret_cast<CUresult (*)(CUcontext *)>(dlsym(library, "cuCtxGetCurrent"));
+  CUcontext current;
+  const bool started = f && f(&current) == CUDA_SUCCESS;
+  dlclose(library);
+  return started;
+}
 
 // Found through the runtime, so that nothing has to be linked with the driver's library, whose
 // errors have the runtime's numbers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What HIP does not tell of memory, and the runtime below it does.
+// What HIP does not tell, and the runtime below it does.
 #include "../../../device/runtime.hpp"
 #include <hsa/hsa_ext_amd.h>
 
@@ -17,6 +17,12 @@ bool kept_by_peers(const void *p, int device) {
       hsa_amd_pointer_info(p, &info, nullptr, nullptr, nullptr) == HSA_STATUS_SUCCESS &&
       info.global_flags;
   return !known || info.global_flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+}
+
+// HIP starts ROCr with its first call that needs a GPU.
+bool in_use() {
+  uint16_t major;
+  return hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) == HSA_STATUS_SUCCESS;
 }
 
 } // namespace shmem::runtime

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Devices: how many there are, their properties, and which of them reach each other's memory.
+#include "../../../device/runtime.hpp"
 #include "launch.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -264,3 +265,7 @@ hipError_t hipMemGetInfo(size_t *free, size_t *total) {
 
 } // namespace names
 } // namespace hip_cpu
+
+bool shmem::runtime::in_use() {
+  return hip_cpu::impl::the_runtime.load(std::memory_order_acquire);
+}
