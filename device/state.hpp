@@ -23,8 +23,8 @@ constexpr size_t full_waves(size_t threads) {
   return (threads + max_wave - 1) / max_wave * max_wave;
 }
 
-// Member i of a team is PE start + i * stride of the world; or, where stride is 0, the one of number
-// start + i in the lists of teams.
+// Member i of a team is PE start + i * stride of the world; or, where stride is 0, number start + i
+// in the lists of teams.
 struct Team {
   int me, n, start, stride;
   uint64_t base;   // epochs of its collectives begin here, see Channels

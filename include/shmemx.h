@@ -44,7 +44,7 @@ typedef enum {
   SHMEMX_ERROR_START = -2,
   SHMEMX_ERROR_STATE = -3
 } shmemx_error_t;
-/* The GPU as SHMEM_DEVICE says; the one that the process has made current, as SHMEM_DEVICE=current. */
+/* The GPU that SHMEM_DEVICE says; the one that the process has made current. */
 #define SHMEMX_DEVICE_ANY (-1)
 #define SHMEMX_DEVICE_CURRENT (-2)
 typedef struct {

@@ -10,12 +10,12 @@ struct Env {
   using boolean = bool;
   using size = size_t;
   using text = const char *;
-  using number = int;                           // -1 when not set
+  using number = int;                                         // -1 when not set
   enum class gpu : int { any = -1, none = -2, current = -3 }; // or its number
-  using seconds = double;                       // 0 when not set
-  enum place { anywhere, host, device };        // of the symmetric heap
-  enum reach { network, mapped };               // how a peer on this node is reached
-  enum growth { none, of_device, of_both };     // which heaps grow
+  using seconds = double;                                     // 0 when not set
+  enum place { anywhere, host, device };                      // of the symmetric heap
+  enum reach { network, mapped };                             // how a peer on this node is reached
+  enum growth { none, of_device, of_both };                   // which heaps grow
 #define VAR(NAME, field, kind, def, aliases, help) kind field;
 #include "env.def"
 #undef VAR

@@ -191,8 +191,8 @@ struct State {
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
 
-  // Place in the job. The i-th PE of this node is PE pes[i] of the world, and locals[pe] is i, or -1;
-  // this one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
+  // Place in the job. The i-th PE of this node is PE pes[i] of the world, and locals[pe] is i, or
+  // -1; this one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
   int n, me, local, n_local;
   const int *pes, *locals;
   Job *job;

@@ -223,12 +223,6 @@ int share_by_key(const char *fn, uint64_t key, int members) {
 
 } // namespace
 
-void show_late_teams() {
-  std::lock_guard guard(lists);
-  for (const Team &t : teams)
-    if (&t != self.world && &t != self.shared && !t.active_set) gpu::show_late_team(t);
-}
-
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync) {

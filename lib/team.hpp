@@ -141,8 +141,6 @@ Team *find_team(shmem_team_t team);
 Team &need_team(const char *fn, const char *arg,
                 shmem_team_t team); // ends the program when there is none
 // Null where this PE is outside of the set: such a PE has nothing to do and returns at once.
-// Shows kernels the teams from before there was a device heap.
-void show_late_teams();
 Team *active_set(const char *fn, int start, int log_stride, int size, const long *psync);
 void check_context(const char *fn, shmem_ctx_t ctx); // under SHMEM_CHECK
 int checked_rank(const char *fn, shmem_ctx_t ctx, int pe);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which GPU a PE takes: the next in turn of those nearest to its cores, so that the PEs of a node
-// spread evenly; or the one that the program has made current. The runtime has already applied the variables that hide devices
-// (ROCR_VISIBLE_DEVICES and its like); where a launcher shows each PE one device, there is nothing
-// to choose.
+// Which GPU a PE takes: the one that the program has made current; or the next in turn of those
+// nearest to the PE's cores, so that the PEs of a node spread evenly. The runtime has already
+// applied the variables that hide devices (ROCR_VISIBLE_DEVICES and its like); where a launcher
+// shows each PE one device, there is nothing to choose.
 #include "choice.hpp"
 #include "../../device/runtime.hpp"
 #include "../team.hpp"
@@ -108,8 +108,8 @@ void look() {
   was_in_use = runtime::in_use();
 }
 
-// A job without kernels that has no use for device memory pays for none: the first call of HIP opens
-// every GPU, which takes a second and a GiB of memory of each (2 H100s, 2026-11-25).
+// A job that has no use for a GPU does not pay for one: the first call of HIP opens every GPU,
+// which takes half a second and a GiB of memory of each (2 H100s, 2026-11-27).
 bool asked() {
   using Choice = Env::gpu;
   const Choice choice = self.env.gpu_choice;

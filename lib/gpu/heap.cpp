@@ -326,6 +326,7 @@ void use() {
 // Nobody uses any PE's heap. In exit() the runtime may have taken itself down already; the
 // process's end closes all.
 void close() {
+  forget_teams();
   if (!self.device.delta) return;
   close_ring();
   if (!self.exiting) {

@@ -28,6 +28,7 @@ struct {
   device::State state; // all zero while there is no device heap
   device::Team *teams;
   std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
+  const Team *shown[max_teams];             // also while there is no device heap, which may come
 } known;
 
 // Buffers in device memory, for kernels.
@@ -153,6 +154,8 @@ size_t flag_bytes() {
   return round_up(trial_at() + (size_t(self.n) + 2) * sizeof(uint64_t), page);
 }
 
+static void copy_team(const Team &t); // to the table
+
 bool has_kernels() {
   std::lock_guard guard(known.mutex);
   for (auto *module = known.modules; module; module = module->next)
@@ -174,6 +177,8 @@ void publish(const FlagMemory &flags) {
     fill(flags);
   }
   if (!self.one_node()) show_team(*self.shared, {});
+  for (const Team *t : known.shown)
+    if (t) copy_team(*t);
   std::lock_guard guard(known.mutex);
   publish_to_all();
 }
@@ -299,16 +304,18 @@ const device::Channels &channels() {
   return known.state.channels;
 }
 
-void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
-  known.numbers[t.id] = std::move(of_nodes);
-  if (!self.device.size) return;
+static void copy_team(const Team &t) {
   if (t.list) copy(lists() + size_t(t.id) * size_t(self.n), t.list, size_t(t.n) * sizeof *t.list);
   const device::Team shown = kernel_team(t);
   copy(known.teams + t.id, &shown, sizeof shown);
 }
-
-void show_late_team(const Team &t) {
-  show_team(t, std::move(known.numbers[t.id]));
+void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
+  known.numbers[t.id] = std::move(of_nodes);
+  known.shown[t.id] = &t;
+  if (self.device.size) copy_team(t);
+}
+void forget_teams() {
+  std::fill(std::begin(known.shown), std::end(known.shown), nullptr);
 }
 
 // The next team with this number starts from 0. The others have written a member's flags by the
@@ -319,7 +326,8 @@ void show_late_team(const Team &t) {
 // its members meet once more when all that they have sent is there: a flag that came later would be
 // stored over one of the next team.
 void forget_team(Team &t) {
-  if (!self.device.size) return known.numbers[t.id].clear();
+  known.shown[t.id] = nullptr;
+  if (!self.device.size) return;
   if (t.on_nodes()) finish_ring(), sync(t);
   const int id = t.id;
   zero(known.state.arrived + size_t(id) * size_t(self.n), size_t(self.n) * sizeof(uint64_t));

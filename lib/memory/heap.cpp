@@ -8,7 +8,6 @@
 #include "../log.hpp"
 #include "../net.hpp"
 #include "../order.hpp"
-#include "../team.hpp"
 #include "alloc.hpp"
 #include "chunks.hpp"
 #include "segment.hpp"
@@ -210,7 +209,6 @@ void open_device_heap() {
   if (!gpu::may_open()) return;
   unbind(); // for the threads that the GPU's runtime starts
   gpu::open_late();
-  show_late_teams();
   device_heap.alloc.reset(self.device.size);
 }
 

@@ -95,7 +95,8 @@ static void bad_arguments(void) {
   expect(SHMEMX_ERROR_ARGUMENT, &attr, "shmemx_init_attr: thread_level = 77: not a thread level");
   attr = attr_of(0), attr.device = -7;
   expect(SHMEMX_ERROR_ARGUMENT, &attr,
-         "shmemx_init_attr: device = -7: expected -1 or the number of a GPU");
+         "shmemx_init_attr: device = -7: expected the number of a GPU, SHMEMX_DEVICE_ANY or "
+         "SHMEMX_DEVICE_CURRENT");
   const char *means = "shmemx_init_attr: expected either uniqueid, or both allgather and barrier";
   attr = attr_of(0), attr.uniqueid = NULL;
   expect(SHMEMX_ERROR_ARGUMENT, &attr, means);

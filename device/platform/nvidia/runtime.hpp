@@ -10,7 +10,7 @@ inline constexpr const char *fast_link = "NVLink";
 inline constexpr usual::Driver driver{{"/dev/nvidiactl"},
                                       "start the container with its GPUs, for one --gpus all"};
 
-// The runtime loads the driver's library with its first call that needs a GPU. Programs load it, too.
+// The runtime loads the driver's library with its first call that needs a GPU. Programs do so, too.
 inline bool in_use() {
   void *const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!library) return false;

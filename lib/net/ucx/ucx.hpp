@@ -202,7 +202,7 @@ const RemoteMemory &keys_of(int pe, int region);
 // that a processor reaches takes in its place among the stores of lane in_order.
 void transfer_by_message(const Operation &op, int pe, bool device_only_here);
 void put_by_message(const Operation &op, int pe);
-void drop_copies(); // of small puts, once all are done
+void drop_copies();  // of small puts, once all are done
 void forget_calls(); // whose replies have not come, when this PE leaves the job
 
 // The rest is under the lock.
