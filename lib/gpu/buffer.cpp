@@ -26,10 +26,11 @@ std::vector<Opened> opened;
 
 } // namespace
 
-bool is_foreign(const void *p) {
+int foreign_device(const void *p) {
   hipPointerAttribute_t a{};
-  return chosen < 0 && runtime::in_use() && tried(hipPointerGetAttributes(&a, p)) &&
-         !a.hostPointer && (a.devicePointer || a.device >= 0);
+  const bool known = chosen < 0 && runtime::in_use() && tried(hipPointerGetAttributes(&a, p)) &&
+                     !a.hostPointer && (a.devicePointer || a.device >= 0);
+  return known ? a.device : -1;
 }
 
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported) {

@@ -12,8 +12,8 @@ struct Exported {
   uintptr_t base;
   bool coarse; // see device::coarse
 };
-// Whether p is memory of a GPU, and this PE has none.
-bool is_foreign(const void *p);
+// The GPU whose memory p is, while this PE has none; or -1.
+int foreign_device(const void *p);
 // Whether p is such memory; if it is, and cannot be a buffer, the program ends.
 bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported);
 // Whether a GPU reaches the pages of p in place: its own memory, or pinned host memory.

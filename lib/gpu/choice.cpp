@@ -120,12 +120,13 @@ bool asked() {
   return all;
 }
 
-bool choose() {
+bool choose(int known) {
   const bool none = self.env.gpu_choice == Env::gpu::none;
   int count = 0;
   hipError_t error = none ? hipSuccess : hipGetDeviceCount(&count);
   if (!tried(error) || count < 0) count = 0;
-  const int current = current_device(count > 0);
+  int current = current_device(count > 0);
+  if (known >= 0) current = known;
   const uint64_t mine = count == 0     ? 0
                         : current >= 0 ? uint64_t(1) << current
                                        : nearest_devices(count);

@@ -23,8 +23,8 @@ extern std::vector<Gpu> gpus;
 void look();
 // Whether some PE asks for a GPU. Collective, as the next two are.
 bool asked();
-// Chooses this PE's; false when some PE sees none.
-bool choose();
+// Chooses this PE's, which is `known` unless that is -1; false when some PE sees none.
+bool choose(int known);
 void exchange_gpus();
 // Another PE's device by its number here, or -1: this PE may not see it.
 int device_here(const Gpu &theirs);

@@ -242,8 +242,8 @@ void open_tuning() {
 
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device
 // heap.
-bool map(Region &device) {
-  memory.given_up = !choose();
+bool map(Region &device, int known) {
+  memory.given_up = !choose(known);
   if (memory.given_up) return false;
   exchange_gpus();
   size_t upto;
@@ -269,7 +269,7 @@ bool map(Region &device) {
 // The heap and the mappings live as long as the process is in the job, and shmem_init after
 // shmem_finalize finds them again. Memory that was exported stays pinned after hipFree (ROCm 7.2),
 // so that a PE that inits again would have it twice.
-void open_late() {
+void open_late(int device) {
   if (self.n > max_device_pes) {
     if (self.env.heap == Env::device)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
@@ -278,7 +278,7 @@ void open_late() {
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
   if (!memory.heap.own) {
-    if (!map(memory.region)) return;
+    if (!map(memory.region, device)) return;
     memory.is_main = self.device_main;
     self.device = memory.region;
     self.flags = {{uintptr_t(memory.flags.own), flag_bytes()}, nullptr};
@@ -297,7 +297,7 @@ void open_late() {
 
 void open() {
   if (!may_open()) return;
-  if (memory.heap.own || asked()) return open_late();
+  if (memory.heap.own || asked()) return open_late(-1);
   debug("no device heap: no PE has asked for a GPU%s",
         self.env.gpu_choice == Env::gpu::none ? ", by SHMEM_DEVICE = none here" : "");
 }

@@ -10,8 +10,9 @@ namespace shmem::gpu {
 // GPU, or where none is wanted, there is no device heap.
 void open();
 void close();
-// Opens a GPU that no PE had asked for at init, on every PE at once. may_open: this has a chance.
-void open_late();
+// Opens a GPU that no PE had asked for at init, on every PE at once. device: which one, or -1.
+// may_open: this has a chance.
+void open_late(int device);
 bool may_open();
 const char *missing(); // why there is no device heap, for a line
 // Gives the heap's memory and mappings back; after close, on every PE at once.

@@ -205,10 +205,10 @@ void reset_heaps() {
   dumped = 0;
 }
 
-void open_device_heap() {
+void open_device_heap(int device) {
   if (!gpu::may_open()) return;
   unbind(); // for the threads that the GPU's runtime starts
-  gpu::open_late();
+  gpu::open_late(device);
   device_heap.alloc.reset(self.device.size);
 }
 

@@ -7,8 +7,9 @@
 namespace shmem {
 
 void reset_heaps(); // empty, at init
-// Opens the GPU, unless that has been done or there is none. On every PE at once.
-void open_device_heap();
+// Opens the GPU, unless that has been done or there is none; device: the one where this PE has
+// memory already, or -1. On every PE at once.
+void open_device_heap(int device = -1);
 void close_heaps(); // without what has come behind their start, when this PE leaves the job
 // The bytes from p, on one of this PE's heaps, to the end of the block that it lies in, or 0. For
 // SHMEM_CHECK.

@@ -249,7 +249,7 @@ Seen prepare(const char *fn, void *ptr, const Buffer &b) {
   const size_t bytes = b.region.size;
   Seen seen{bytes, b.region.base, false, {}, registered, {}};
   for (size_t i = 0; i < most; i++) seen.taken[i] = buffers[i].handle;
-  if (gpu::is_foreign(ptr))
+  if (gpu::foreign_device(ptr) >= 0)
     fatal("%s: ptr = %p: memory of a GPU, and there is no symmetric heap in device memory: %s", fn,
           ptr, gpu::missing());
   seen.device = gpu::has_memory(fn, ptr, bytes, &seen.memory);
@@ -347,10 +347,11 @@ int common_index(const char *fn, const Team &t, const std::vector<Seen> &all) {
 
 // The GPU is opened for the buffers of all PEs: one of some PEs finds it open.
 void open_gpu_for(Team &t, const void *ptr) {
-  bool any = false;
   if (t.n != self.n) return;
-  exchange_value(t, gpu::is_foreign(ptr), [&](int, bool theirs) { any |= theirs; });
-  if (any) open_device_heap();
+  const int device = gpu::foreign_device(ptr);
+  bool any = false;
+  exchange_value(t, device, [&](int, int theirs) { any |= theirs >= 0; });
+  if (any) open_device_heap(device);
 }
 
 void add(const char *fn, shmem_team_t team, void *ptr, size_t bytes, shmemx_buffer_t *handle) {
