@@ -65,10 +65,14 @@ bool has_memory(const char *fn, const void *p, size_t bytes, Exported *exported)
 }
 
 bool has_pages(const void *p) {
-  if (chosen < 0) return false;
+  if (chosen < 0 && !runtime::in_use()) return false;
+  const auto known = [&] {
+    hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
+    return tried(hipPointerGetAttributes(&a, p)) && a.devicePointer;
+  };
+  if (chosen < 0) return known(); // the program's HIP, which has a device
   const OnDevice on;
-  hipPointerAttribute_t a{}; // ROCm up to 6 has an error for what it does not know
-  return tried(hipPointerGetAttributes(&a, p)) && a.devicePointer;
+  return known();
 }
 
 char *open_memory(const char *fn, int pe, const Exported &theirs) {
