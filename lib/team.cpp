@@ -11,6 +11,7 @@
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -291,8 +292,8 @@ int leader_of(const PeOrder &child, const Team &parent) {
 // The same PEs by their numbers in the world.
 PeOrder in_world(const PeOrder &child, const Team &parent) {
   if (!parent.list) return {child.n, parent.pe(child.start), child.stride * parent.stride};
-  std::vector<int> pes;
-  for (int i = 0; i < child.n; i++) pes.push_back(parent.pe(child.pe(i)));
+  auto pes = std::vector<int>(size_t(child.n));
+  for (int i = 0; i < child.n; i++) pes[size_t(i)] = parent.pe(child.pe(i));
   return members_of(pes);
 }
 
@@ -459,8 +460,8 @@ int team_join(const char *fn, uint64_t uniqueid, int n, int me, const shmem_team
     fatal("%s: the job is on several nodes, and the members find each other on one node only: call "
           "shmemx_team_create",
           fn);
-  std::vector<int> meeting;
-  for (int i = 0; i < n; i++) meeting.push_back(i);
+  auto meeting = std::vector<int>(size_t(n));
+  std::iota(meeting.begin(), meeting.end(), 0);
   const uint64_t key = hash({int(uniqueid >> 32), int(uniqueid)}, 2) >> 1 | 1;
   return !create(fn, key, meeting, me, n, {}, config, mask, team);
 }

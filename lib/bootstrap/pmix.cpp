@@ -126,8 +126,8 @@ int local_rank(int pe) {
 }
 
 std::vector<int> row(int first, int stride, int n) {
-  std::vector<int> pes;
-  for (int i = 0; i < n; i++) pes.push_back(first + i * stride);
+  std::vector<int> pes(size_t(n), first);
+  for (int i = 0; i < n; i++) pes[size_t(i)] += i * stride;
   return pes;
 }
 
