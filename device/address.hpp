@@ -29,7 +29,11 @@ SHMEM_D_ unsigned team_id(shmem_ctx_t ctx) {
 }
 SHMEM_D_ Team team_of(unsigned id) {
   return id ? arch::load_global(&state.teams[id])
-            : Team{state.me, state.n, 0, 1, 0, state.ring.requests != nullptr};
+            : Team{state.me, state.n, 0, 1, nullptr, 0, state.ring.requests != nullptr};
+}
+
+SHMEM_D_ int pe_of(const Team &t, int member) {
+  return t.list ? arch::load_global(&t.list[member]) : t.start + member * t.stride;
 }
 
 SHMEM_D_ int world_pe(World, int pe) {
@@ -39,7 +43,7 @@ SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
   const unsigned id = team_id(ctx);
   if (!id) return pe;
   const Team t = arch::load_global(&state.teams[id]);
-  return unsigned(pe) < unsigned(t.n) ? t.start + pe * t.stride : max_pes - 1; // which is no PE
+  return unsigned(pe) < unsigned(t.n) ? pe_of(t, pe) : max_pes - 1; // which is no PE
 }
 
 // The end of a kernel thread: tells the host why, and does nothing from then on, see arch::stop.

@@ -30,6 +30,7 @@ struct Channel {
 template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
   c.t.me = anew(scope, c.t.me), c.t.n = anew(scope, c.t.n);
   c.t.start = anew(scope, c.t.start), c.t.stride = anew(scope, c.t.stride);
+  c.t.list = reinterpret_cast<const int *>(anew(scope, reinterpret_cast<uintptr_t>(c.t.list)));
   return c;
 }
 

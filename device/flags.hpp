@@ -8,9 +8,6 @@ namespace shmem::device {
 
 // The two functions below take the members of a team, or those of a product (gemm/members.hpp):
 // each has n, me, pe_of, and flag_at, which gives the address here of a flag at a member.
-SHMEM_D_ int pe_of(const Team &t, int member) {
-  return t.start + member * t.stride;
-}
 template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe_of(t, member)]);
 }

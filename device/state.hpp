@@ -23,9 +23,11 @@ constexpr size_t full_waves(size_t threads) {
   return (threads + max_wave - 1) / max_wave * max_wave;
 }
 
-// Member i of a team is PE start + i * stride of the world.
+// Member i of a team is PE start + i * stride of the world; or list[i], where there is a list, in
+// device memory.
 struct Team {
   int me, n, start, stride;
+  const int *list;
   uint64_t base;   // epochs of its collectives begin here, see Channels
   bool has_remote; // some members are not mapped
 };

@@ -43,14 +43,20 @@ SHMEM_D_ int team_translate_pe(const char *, shmem_team_t src_team, int src_pe,
   if (src_team == SHMEM_TEAM_INVALID || dest_team == SHMEM_TEAM_INVALID) return -1;
   const Team from = team_of(team_id(src_team)), to = team_of(team_id(dest_team));
   if (unsigned(src_pe) >= unsigned(from.n)) return -1;
-  const int d = from.start + src_pe * from.stride - to.start;
+  const int pe = pe_of(from, src_pe);
+  if (to.list) {
+    for (int i = 0; i < to.n; i++)
+      if (pe_of(to, i) == pe) return i;
+    return -1;
+  }
+  const int d = pe - to.start;
   if (to.stride == 0) return d == 0 ? 0 : -1;
   return d % to.stride == 0 && d / to.stride >= 0 && d / to.stride < to.n ? d / to.stride : -1;
 }
 SHMEM_D_ void *team_ptr(const char *fn, shmem_team_t team, const void *dest, int pe, Thread t) {
   if (team == SHMEM_TEAM_INVALID) return nullptr;
   const Team of = team_of(team_id(team));
-  return unsigned(pe) < unsigned(of.n) ? ptr(fn, dest, of.start + pe * of.stride, t) : nullptr;
+  return unsigned(pe) < unsigned(of.n) ? ptr(fn, dest, pe_of(of, pe), t) : nullptr;
 }
 SHMEM_D_ void info_get_version(const char *, int *major, int *minor, Thread) {
   *major = SHMEM_MAJOR_VERSION;

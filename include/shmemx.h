@@ -65,6 +65,11 @@ int shmemx_get_uniqueid(shmemx_uniqueid_t *uniqueid);
 int shmemx_init_attr(unsigned flags, const shmemx_init_attr_t *attr);
 const char *shmemx_error_string(void);
 
+/* A team of n PEs of a parent, in the order of the list. Its members call, all with the same list,
+ * and no other PE. */
+int shmemx_team_create(shmem_team_t parent, const int *pes, int n,
+                       const shmem_team_config_t *config, long config_mask, shmem_team_t *team);
+
 /* Shows the job to a module of kernels that were linked with the bitcode of this library,
  * libshmem_device_ARCH.bc, and loaded at run time: a hipModule_t or a CUmodule. After shmem_init
  * and before the first kernel of each such module. Other modules do it by themselves. */

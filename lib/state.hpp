@@ -95,6 +95,8 @@ struct alignas(line) Outbox {
 };
 
 using device::max_teams; // untouched ones take no memory
+// The last 64 serve the members of teams that there is no room for, until all of them know.
+inline constexpr int n_shares = max_teams + 64;
 
 // What a member of a team shows the others of its source in a small reduction. A few bytes lie in
 // the line of the round that they belong to, so that one transfer brings a peer both; more on lines
@@ -120,32 +122,45 @@ struct Job {
   std::atomic<uint32_t> dead;
   // 1 << 32 | status, once shmem_global_exit or a fatal error was called.
   std::atomic<uint64_t> exit;
-  alignas(line) std::atomic<uint32_t> teams_lock; // for find-or-make of active sets
-  std::atomic<uint64_t> team_used[max_teams / 64];
-  uint32_t heap_pages;            // of each PE, at most, on all nodes
-  std::atomic<uint32_t> nodes;    // how many, once the addresses of their PEs are in the segment
-  uint64_t active_set[max_teams]; // of a team that serves an active set: the set
+  alignas(line) std::atomic<uint32_t> teams_lock; // of find-or-make by a key
+  std::atomic<uint64_t> team_used[n_shares / 64];
+  uint32_t heap_pages;         // of each PE, at most, on all nodes
+  std::atomic<uint32_t> nodes; // how many, once the addresses of their PEs are in the segment
+  // Of a share that members find by a key: the key of an active set, as long as the job lives; the
+  // key of a team that its members are making, until all of this node have come; and how many have.
+  uint64_t key[n_shares];
+  uint32_t came[n_shares];
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
 
-// The member that is `pe`, of n from start on, or -1.
-inline int member(int pe, int start, int stride, int n) {
-  const int d = pe - start;
-  if (stride == 0) return d == 0 ? 0 : -1;
-  return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
-}
+// PEs in an order of their own: at equal distances, or as a list has them.
+struct Members {
+  int n, start, stride;
+  const int *list = nullptr; // null: member i is PE start + i * stride
+  int pe(int i) const { return list ? list[i] : start + i * stride; }
+  int find(int pe) const { // which of them is PE pe, or -1
+    if (list) {
+      for (int i = 0; i < n; i++)
+        if (list[i] == pe) return i;
+      return -1;
+    }
+    const int d = pe - start;
+    if (stride == 0) return d == 0 ? 0 : -1;
+    return d % stride == 0 && d / stride >= 0 && d / stride < n ? d / stride : -1;
+  }
+};
 
 // A communication context. On mapped PEs there is nothing to it but its team.
 struct Context {
   Team *team;
-  int start, stride; // of the team, for the data path
+  Members members; // of the team, for the data path
   long options;
   uint64_t begun; // the last of what it has asked of another node, see net::quiet
 };
 
-// A team, as this process sees it: member i is PE start + i * stride of the world.
-struct Team {
-  int me, n, start, stride;
+// A team, as this process sees it. Its members have numbers of the world.
+struct Team : Members {
+  int me;
   int id;              // which share
   std::byte *share;    // see team.hpp
   uint64_t barriers;   // completed or begun by this member
@@ -161,9 +176,7 @@ struct Team {
   int num_contexts;
   std::list<Context> contexts;
   bool on_nodes() const { return net::built && nodes; } // several
-  int pe(int i) const { return start + i * stride; }
-  int member(int pe) const { return (pe - start) / stride; } // of several
-  bool has(int pe) const { return shmem::member(pe, start, stride, n) >= 0; }
+  bool has(int pe) const { return find(pe) >= 0; }
 };
 
 struct State {

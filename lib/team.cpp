@@ -24,15 +24,16 @@ std::mutex lists;
 // Never destroyed: other threads may be in a barrier while this process runs its exit handlers.
 std::list<Team> &teams = *new std::list<Team>;
 // By their ids, for handles that are numbers.
-std::atomic<Team *> numbers[max_teams];
+std::atomic<Team *> numbers[n_shares];
 
 Arrival *share(int id) {
   return reinterpret_cast<Arrival *>(self.shares + id * share_bytes(self.n_local));
 }
 
-// A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time.
-int take_share() {
-  for (int w = 0; w < max_teams / 64; w++) {
+// A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time. Spare ones
+// come behind those of teams.
+int take_share(bool spare = false) {
+  for (int w = spare ? max_teams / 64 : 0; w < (spare ? n_shares : max_teams) / 64; w++) {
     auto &word = self.job->team_used[w];
     for (uint64_t used = word; ~used;) {
       int bit = std::countr_one(used);
@@ -59,11 +60,12 @@ void give_share(int id) {
 }
 
 // tag: the same on all members of the team, and of no other team that lives.
-Team &make_team(int me, int n, int start, int stride, int id, int num_contexts, uint64_t tag,
+Team &make_team(const Members &members, int me, int id, int num_contexts, uint64_t tag,
                 uint64_t set = 0) {
   std::lock_guard guard(lists);
   Team &t = teams.emplace_front();
-  t.me = me, t.n = n, t.start = start, t.stride = stride, t.id = id;
+  static_cast<Members &>(t) = members;
+  t.me = me, t.id = id;
   t.share = reinterpret_cast<std::byte *>(share(id));
   t.num_contexts = num_contexts;
   t.rounds = arrival(t)->rounds;
@@ -88,7 +90,20 @@ void drop(const Team &t) {
   std::lock_guard guard(lists);
   if (numbers[t.id] == &t) numbers[t.id] = nullptr;
   free_nodes(t.nodes);
+  delete[] t.list;
   teams.remove_if([&](const Team &other) { return &other == &t; });
+}
+
+// Members leave at their own time; the last one gives the share back.
+void leave(const Team &t) {
+  leave_counts(t);
+  const bool last =
+      arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n);
+  // Orders this count and take_share's zeros for ThreadSanitizer, which sees nothing of the last
+  // member, a process of its own, that comes between them.
+  full_fence();
+  if (last) give_share(t.id);
+  drop(t);
 }
 
 bool known(const Team *t) {
@@ -144,14 +159,14 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
 void make_teams() {
   // Their shares are never given back, so when the library is brought up again, barriers go on from
   // the last one. Nobody passes the first barrier before this PE has been here.
-  auto predefined = [](int me, int n, int start, int stride, int id) {
+  auto predefined = [](const Members &members, int me, int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
-    Team &t = make_team(me, n, start, stride, id, 0, uint64_t(id));
+    Team &t = make_team(members, me, id, 0, uint64_t(id));
     here(t).barriers = arrival(t)->released;
     return &t;
   };
-  self.world = predefined(self.me, self.n, 0, 1, 0);
-  self.shared = predefined(self.local, self.n_local, self.node_first, self.node_stride,
+  self.world = predefined({self.n, 0, 1}, self.me, 0);
+  self.shared = predefined({self.n_local, self.node_first, self.node_stride}, self.local,
                            int(device::shared_id));
 }
 
@@ -159,6 +174,7 @@ void destroy_teams() {
   for (const Team &t : teams) {
     leave_counts(t);
     free_nodes(t.nodes);
+    delete[] t.list;
   }
   teams.clear();
   self.world = self.shared = nullptr;
@@ -167,8 +183,44 @@ void destroy_teams() {
 void forget_shares() {
   for (auto &word : self.job->team_used) word = 0;
   self.job->team_used[0] = 3;
-  for (auto &set : self.job->active_set) set = 0;
+  for (auto &key : self.job->key) key = 0;
 }
+
+Members members_of(const std::vector<int> &pes) {
+  const int n = int(pes.size());
+  Members even{n, pes[0], n > 1 ? pes[1] - pes[0] : 1};
+  for (int i = 0; i < n; i++)
+    if (even.pe(i) != pes[size_t(i)]) {
+      int *const list = new int[size_t(n)];
+      std::copy(pes.begin(), pes.end(), list);
+      even.list = list;
+      break;
+    }
+  return even;
+}
+
+namespace {
+
+// The share that has this key on this node. The first PE that asks takes one. When `members` PEs
+// have asked, the key has done its work, and no share has it any more; 0: it stays.
+int share_by_key(const char *fn, uint64_t key, int members) {
+  auto &lock = self.job->teams_lock;
+  wait_while({&lock, true}, [&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
+  uint64_t *const keys = self.job->key;
+  int id = int(std::find(keys, keys + n_shares, key) - keys);
+  if (id == n_shares) {
+    id = take_share();
+    if (id < 0 && members) id = take_share(true);
+    if (id >= 0) keys[id] = key, self.job->came[id] = 0;
+  }
+  if (id >= 0 && members && ++self.job->came[id] == uint32_t(members)) keys[id] = 0;
+  lock.store(0, std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
+  ring({&lock, true});
+  if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
+  return id;
+}
+
+} // namespace
 
 // Active sets have no creation call. The first PE that uses one takes a share for it, the others
 // find it there; it is kept until finalize, and each process keeps its Team.
@@ -188,25 +240,16 @@ Team *active_set(const char *fn, int start, int log_stride, int size, const long
     for (Team &t : teams)
       if (t.active_set == set) return &t;
   }
-  const int me = member(self.me, start, stride, size);
+  const Members members{size, start, stride};
+  const int me = members.find(self.me);
   if (me < 0) {
     if (self.check)
       fatal("%s: PE_start = %d, logPE_stride = %d, PE_size = %d: this PE is not in the active set",
             fn, start, log_stride, size);
     return nullptr;
   }
-  auto &lock = self.job->teams_lock;
-  wait_while({&lock, true}, [&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
-  int id = 0;
-  while (id < max_teams && self.job->active_set[id] != set) id++;
-  if (id == max_teams) {
-    id = take_share();
-    if (id >= 0) self.job->active_set[id] = set;
-  }
-  lock.store(0, std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
-  ring({&lock, true});
-  if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
-  return &make_team(me, size, start, stride, id, 0, set_tag(start, log_stride, size), set);
+  const int id = share_by_key(fn, set, 0);
+  return &make_team(members, me, id, 0, set_tag(start, log_stride, size), set);
 }
 
 namespace api {
@@ -232,34 +275,41 @@ int team_get_config(const char *fn, shmem_team_t team, long mask, shmem_team_con
 int team_translate_pe(const char *, shmem_team_t src_team, int src_pe, shmem_team_t dest_team) {
   const Team *from = find_team(src_team), *to = find_team(dest_team);
   if (!from || !to || unsigned(src_pe) >= unsigned(from->n)) return -1;
-  return member(from->pe(src_pe), to->start, to->stride, to->n);
+  return to->find(from->pe(src_pe));
 }
 
 namespace {
 
-// A child of a split, in the parent's numbering.
-struct Child {
-  int start, stride, size;
-  // The first member on this PE's node: it takes the share there.
-  int leader(const Team &parent) const {
-    for (int i = 0; i < size; i++)
-      if (local_of(parent.pe(start + i * stride)) >= 0) return start + i * stride;
-    return -1;
-  }
-};
+// The first member of a child on this PE's node: it takes the share there. A child of a split has
+// the parent's numbers.
+int leader_of(const Members &child, const Team &parent) {
+  for (int i = 0; i < child.n; i++)
+    if (local_of(parent.pe(child.pe(i))) >= 0) return child.pe(i);
+  return -1;
+}
+// The same PEs by their numbers in the world.
+Members in_world(const Members &child, const Team &parent) {
+  if (!parent.list) return {child.n, parent.pe(child.start), child.stride * parent.stride};
+  std::vector<int> pes;
+  for (int i = 0; i < child.n; i++) pes.push_back(parent.pe(child.pe(i)));
+  return members_of(pes);
+}
+
+int contexts_of(const shmem_team_config_t *config, long mask) {
+  return mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
+}
 
 // Makes this PE's team among the children of one split; all members of the parent call it with the
 // same children. The leader of each child takes a share and shows it to all, so that all agree
 // whether it worked.
-bool make_children(Team &parent, const std::vector<Child> &children,
+bool make_children(Team &parent, const std::vector<Members> &children,
                    const shmem_team_config_t *config, long mask, shmem_team_t *team) {
   int mine = -1, me = -1;
   for (int i = 0; i < int(children.size()); i++) {
-    const Child &c = children[i];
-    const int at = member(parent.me, c.start, c.stride, c.size);
+    const int at = children[i].find(parent.me);
     if (at >= 0) mine = i, me = at;
   }
-  const int leader = mine < 0 ? -1 : children[mine].leader(parent);
+  const int leader = mine < 0 ? -1 : leader_of(children[mine], parent);
   int id = -1, first_id = -1;
   uint32_t generation = 0;
   bool ok = true;
@@ -277,15 +327,14 @@ bool make_children(Team &parent, const std::vector<Child> &children,
     ok &= theirs.id >= 0;
     if (i == leader) id = theirs.id;
     if (mine < 0) return;
-    const Child &c = children[mine];
+    const Members &c = children[mine];
     if (i == c.start) first_id = theirs.id;
-    if (member(i, c.start, c.stride, c.size) < 0) return;
+    if (c.find(i) < 0) return;
     generation = std::max(generation, theirs.generation);
     if (!numbers.empty()) numbers[size_t(net::node_of(parent.pe(i)))] = uint16_t(theirs.id);
   });
   *team = SHMEM_TEAM_INVALID;
   if (mine < 0) return ok;
-  const Child &c = children[mine];
   if (!ok) {
     if (shown.leads && id >= 0) give_share(id);
     return false;
@@ -293,16 +342,127 @@ bool make_children(Team &parent, const std::vector<Child> &children,
   full_fence(); // as in take_share: a neighbour may have taken it
   // The same on all nodes, and so is where the epochs of the team's collectives begin.
   share(id)->generation = generation;
-  const int contexts = mask & SHMEM_TEAM_NUM_CONTEXTS && config ? config->num_contexts : 0;
-  const int start = parent.pe(c.start);
-  const Team &made = make_team(me, c.size, start, c.stride * parent.stride, id, contexts,
-                               team_tag(start, first_id));
+  const Members &c = children[mine];
+  const Team &made = make_team(in_world(c, parent), me, id, contexts_of(config, mask),
+                               team_tag(parent.pe(c.start), first_id));
   gpu::show_team(made, std::move(numbers));
   *team = handle_of(made);
   return true;
 }
 
+uint64_t hash(const std::vector<int> &numbers, uint64_t seed) {
+  for (const int number : numbers) {
+    seed = (seed ^ uint32_t(number)) * 0x9e3779b97f4a7c15;
+    seed ^= seed >> 29;
+  }
+  return seed;
+}
+
+// Makes a team whose members call alone, so the parent cannot help them to agree.
+//
+// On a node a member finds the share by a key, which all members know and other teams do not have.
+// No member waits for another one to find it. Then the members show each other what they know, by
+// an exchange on the new share, in an order that all know. So teams whose creations overlap in time
+// share nothing but the lock of the look-up, a PE that is in no team does nothing, and collectives
+// of the parent may run. A creation waits for its own members only, as a collective of the new team
+// would: calls in any order in which those collectives would end do end.
+//
+// The exchange ends after all members of this node have found the share, and the last of them takes
+// the key away. So the next creation with the same key finds another share. Where no share is free,
+// one of the spare ones serves for the exchange, so that all members come to know.
+//
+// meeting: the members in the order of the exchange, this one the me-th; n_here of them are on this
+// node. order: the members in the team's order; empty: the order of the exchange, in which their
+// numbers in the world are found.
+bool create(const char *fn, uint64_t key, const std::vector<int> &meeting, int me, int n_here,
+            std::vector<int> order, const shmem_team_config_t *config, long mask,
+            shmem_team_t *team) {
+  const int id = share_by_key(fn, key, n_here);
+  Team &t = make_team(members_of(meeting), me, id, contexts_of(config, mask), meeting_tag(key));
+  const uint64_t mine = hash(order, 0);
+  struct Shown {
+    int pe, id;
+    uint32_t generation;
+    uint64_t order;
+  } shown{self.me, id, t.generation, mine};
+  std::vector<int> pes;          // in the order of the exchange
+  std::vector<uint16_t> numbers; // of the team's shares, by node, for kernels
+  if (self.device.size && t.on_nodes()) numbers.resize(size_t(net::nodes()));
+  std::vector<int> ids;
+  int other = -1;
+  exchange_value(t, shown, [&](int, const Shown &theirs) {
+    pes.push_back(theirs.pe), ids.push_back(theirs.id);
+    t.generation = std::max(t.generation, theirs.generation);
+    if (theirs.order != mine && other < 0) other = theirs.pe;
+    if (!numbers.empty()) numbers[size_t(net::node_of(theirs.pe))] = uint16_t(theirs.id);
+  });
+  if (other >= 0)
+    fatal("%s: n = %d: PE %d of the world lists the same PEs in another order", fn, t.n, other);
+  if (std::any_of(ids.begin(), ids.end(), [](int theirs) { return theirs >= max_teams; })) {
+    leave(t);
+    return false;
+  }
+  if (order.empty()) order = pes;
+  const auto first = size_t(std::find(pes.begin(), pes.end(), order[0]) - pes.begin());
+  full_fence(); // as in take_share: a neighbour may have taken it
+  arrival(t)->generation = t.generation;
+  t.rounds = here(t).rounds;
+  free_nodes(std::exchange(t.nodes, nullptr));
+  delete[] t.list;
+  static_cast<Members &>(t) = members_of(order);
+  t.me = t.find(self.me);
+  if (!self.one_node()) t.nodes = make_nodes(t, team_tag(order[0], ids[first]));
+  gpu::show_team(t, std::move(numbers));
+  *team = handle_of(t);
+  return true;
+}
+
 } // namespace
+
+int team_create(const char *fn, shmem_team_t parent_team, const int *list, int n,
+                const shmem_team_config_t *config, long mask, shmem_team_t *team) {
+  *team = SHMEM_TEAM_INVALID;
+  const Team &parent = need_team(fn, "parent", parent_team);
+  if (n < 1 || n > parent.n)
+    fatal("%s: n = %d: a team has 1 to %d PEs, those of its parent", fn, n, parent.n);
+  if (!list) fatal("%s: pes = NULL: no list of %d PEs", fn, n);
+  std::vector<int> order, at(size_t(parent.n), -1);
+  for (int i = 0; i < n; i++) {
+    const int pe = list[i];
+    if (unsigned(pe) >= unsigned(parent.n))
+      fatal("%s: pes[%d] = %d: the parent has PEs 0 to %d", fn, i, pe, parent.n - 1);
+    if (int &before = at[size_t(pe)]; before < 0)
+      before = i;
+    else
+      fatal("%s: pes[%d] = %d: the same PE as pes[%d]", fn, i, pe, before);
+    order.push_back(parent.pe(pe));
+  }
+  if (at[size_t(parent.me)] < 0)
+    fatal("%s: n = %d: PE %d of the parent, the caller, is not in the list", fn, n, parent.me);
+  std::vector<int> meeting = order;
+  std::sort(meeting.begin(), meeting.end());
+  const auto me = std::find(meeting.begin(), meeting.end(), self.me) - meeting.begin();
+  const auto n_here =
+      std::count_if(meeting.begin(), meeting.end(), [](int pe) { return local_of(pe) >= 0; });
+  return !create(fn, hash(meeting, 1) >> 1 | 1, meeting, int(me), int(n_here), std::move(order),
+                 config, mask, team);
+}
+
+int team_join(const char *fn, uint64_t uniqueid, int n, int me, const shmem_team_config_t *config,
+              long mask, shmem_team_t *team) {
+  *team = SHMEM_TEAM_INVALID;
+  check_ready(fn);
+  if (n < 1 || n > self.n) fatal("%s: n = %d: the program has %d PEs", fn, n, self.n);
+  if (unsigned(me) >= unsigned(n)) fatal("%s: me = %d: the team has %d PEs", fn, me, n);
+  if (!self.one_node())
+    fatal("%s: the job is on several nodes, and the members find each other on one node only: call "
+          "shmemx_team_create",
+          fn);
+  std::vector<int> meeting;
+  for (int i = 0; i < n; i++) meeting.push_back(i);
+  const uint64_t key = hash({int(uniqueid >> 32), int(uniqueid)}, 2) >> 1 | 1;
+  return !create(fn, key, meeting, me, n, {}, config, mask, team);
+}
 
 int team_split_strided(const char *fn, shmem_team_t parent_team, int start, int stride, int size,
                        const shmem_team_config_t *config, long mask, shmem_team_t *new_team) {
@@ -313,7 +473,7 @@ int team_split_strided(const char *fn, shmem_team_t parent_team, int start, int 
   if (size < 1 || start < 0 || start >= parent.n || last < 0 || last >= parent.n ||
       (stride == 0 && size != 1))
     return 1;
-  return !make_children(parent, {{start, size == 1 ? 1 : stride, size}}, config, mask, new_team);
+  return !make_children(parent, {{size, start, size == 1 ? 1 : stride}}, config, mask, new_team);
 }
 
 int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
@@ -326,13 +486,13 @@ int team_split_2d(const char *fn, shmem_team_t parent_team, int xrange,
   const int n = parent.n;
   if (xrange > n) xrange = n;
   const int rows = (n + xrange - 1) / xrange;
-  std::vector<Child> children;
+  std::vector<Members> children;
   children.reserve(size_t(std::max(rows, xrange)));
   for (int y = 0; y < rows; y++)
-    children.push_back({y * xrange, 1, y < rows - 1 ? xrange : n - y * xrange});
+    children.push_back({y < rows - 1 ? xrange : n - y * xrange, y * xrange, 1});
   if (!make_children(parent, children, xconfig, xmask, xteam)) return 1;
   children.clear();
-  for (int x = 0; x < xrange; x++) children.push_back({x, xrange, (n - x + xrange - 1) / xrange});
+  for (int x = 0; x < xrange; x++) children.push_back({(n - x + xrange - 1) / xrange, x, xrange});
   if (make_children(parent, children, yconfig, ymask, yteam)) return 0;
   team_destroy(fn, std::exchange(*xteam, SHMEM_TEAM_INVALID));
   return 1;
@@ -345,16 +505,8 @@ void team_destroy(const char *fn, shmem_team_t team) {
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   if (t.buffers)
     fatal("%s: team: %d buffers are registered with it: unregister them first", fn, t.buffers);
-  // Members leave at their own time; the last one gives the share back.
   gpu::forget_team(t);
-  leave_counts(t);
-  const bool last =
-      arrival(t)->left.fetch_add(1, std::memory_order_acq_rel) + 1 == uint64_t(here(t).n);
-  // Orders this count and take_share's zeros for ThreadSanitizer, which sees nothing of the last
-  // member, a process of its own, that comes between them.
-  full_fence();
-  if (last) give_share(t.id);
-  drop(t);
+  leave(t);
 }
 
 int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t *ctx) {
@@ -364,7 +516,7 @@ int team_create_ctx(const char *fn, shmem_team_t team, long options, shmem_ctx_t
   constexpr long all = SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE;
   if (self.check && options & ~all) fatal("%s: options = %ld: unknown option", fn, options);
   std::lock_guard guard(lists);
-  t.contexts.push_front({&t, t.start, t.stride, options, 0});
+  t.contexts.push_front({&t, t, options, 0});
   *ctx = reinterpret_cast<shmem_ctx_t>(with_id(&t.contexts.front(), t.id));
   return 0;
 }

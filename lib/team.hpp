@@ -6,6 +6,7 @@
 #include "state.hpp"
 #include "sync.hpp"
 #include <cstring>
+#include <vector>
 
 namespace shmem {
 
@@ -150,8 +151,7 @@ inline int plain_rank(World, int pe) {
 }
 inline int plain_rank(shmem_ctx_t ctx, int pe) {
   if (ctx == SHMEM_CTX_DEFAULT) return pe;
-  const Context *c = context_of(ctx);
-  return c->start + pe * c->stride;
+  return context_of(ctx)->members.pe(pe);
 }
 inline int rank(const char *, World, int pe) {
   return pe;
@@ -159,6 +159,9 @@ inline int rank(const char *, World, int pe) {
 inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
   return self.check || !self.ready ? checked_rank(fn, ctx, pe) : plain_rank(ctx, pe);
 }
+
+// At equal distances if they are so, or with a list, which the caller frees by delete[].
+Members members_of(const std::vector<int> &pes);
 
 void make_teams();    // the predefined ones, at init
 void destroy_teams(); // all, at finalize
@@ -171,6 +174,10 @@ int team_get_config(const char *fn, shmem_team_t team, long mask, shmem_team_con
 int team_translate_pe(const char *fn, shmem_team_t src_team, int src_pe, shmem_team_t dest_team);
 int team_split_strided(const char *fn, shmem_team_t parent, int start, int stride, int size,
                        const shmem_team_config_t *config, long mask, shmem_team_t *new_team);
+int team_create(const char *fn, shmem_team_t parent, const int *pes, int n,
+                const shmem_team_config_t *config, long mask, shmem_team_t *team);
+int team_join(const char *fn, uint64_t uniqueid, int n, int me, const shmem_team_config_t *config,
+              long mask, shmem_team_t *team);
 int team_split_2d(const char *fn, shmem_team_t parent, int xrange,
                   const shmem_team_config_t *xconfig, long xmask, shmem_team_t *xteam,
                   const shmem_team_config_t *yconfig, long ymask, shmem_team_t *yteam);

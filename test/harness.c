@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "harness.h"
+#include <shmemx.h>
 
 #include <fcntl.h>
 #include <time.h>
@@ -127,6 +128,21 @@ static void add(struct pe_team *teams, size_t *n, size_t max, const char *name, 
   add_child(teams, n, max, name, 0, start, stride, size);
 }
 
+// A list: every second PE from `from` on, then the others backwards. For 3 PEs or more there is no
+// triplet of the order.
+static void add_list(struct pe_team *teams, size_t *n, size_t max, const char *name, int from) {
+  if (*n == max) return;
+  struct pe_team *t = &teams[(*n)++];
+  *t = (struct pe_team){.name = name, .me = -1, .team = SHMEM_TEAM_INVALID};
+  for (int pe = from; pe < npes; pe += 2) t->pe[t->n++] = pe;
+  for (int pe = npes - 1; pe >= from; pe--)
+    if ((pe - from) % 2) t->pe[t->n++] = pe;
+  for (int i = 0; i < t->n; i++)
+    if (t->pe[i] == me) t->me = i;
+  if (t->me < 0) return; // only members call
+  CHECK(shmemx_team_create(SHMEM_TEAM_WORLD, t->pe, t->n, NULL, 0, &t->team) == 0, "%s", name);
+}
+
 size_t pe_teams(struct pe_team *teams, size_t max) {
   size_t n = 0;
   add(teams, &n, max, "world", 0, 1, npes);
@@ -141,6 +157,9 @@ size_t pe_teams(struct pe_team *teams, size_t max) {
     add_child(teams, &n, max, "child of reversed, turned again", 2, npes - 1, -1, npes);
     add_child(teams, &n, max, "every second of reversed", 2, 1, 2, npes / 2);
   }
+  if (npes > 2) add_list(teams, &n, max, "a list", 0);
+  if (npes > 2) add_child(teams, &n, max, "child of a list", n - 1, npes - 1, -1, npes - 1);
+  if (npes > 3) add_list(teams, &n, max, "a list without the first", 1);
   return n;
 }
 

@@ -68,7 +68,12 @@ inline nvshmem_team_t number_of(shmem_team_t team) {
 }
 } // namespace shmem_compat
 
-typedef shmem_team_config_t nvshmem_team_config_t;
+typedef uint64_t nvshmemx_team_uniqueid_t;
+typedef struct {
+  int version, num_contexts;
+  nvshmemx_team_uniqueid_t uniqueid; // of nvshmemx_team_init
+  char padding[48];
+} nvshmem_team_config_t;
 typedef int nvshmemx_cmp_type_t;
 typedef int nvshmemx_signal_op_t;
 typedef int nvshmemx_thread_support_t;
@@ -94,7 +99,11 @@ typedef enum {
 
 #define NVSHMEMX_TEAM_SAME_MYPE_NODE NVSHMEMX_TEAM_SAME_MYPE_NODE_()
 #define NVSHMEM_TEAM_CONFIG_INITIALIZER                                                            \
-  { 0 }
+  {                                                                                                \
+    2, 0, 0, {                                                                                     \
+      0                                                                                            \
+    }                                                                                              \
+  }
 #define NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS SHMEM_TEAM_NUM_CONTEXTS
 SHMEM_REFUSED_(NVSHMEMX_TEAM_SAME_MYPE_NODE_, "split the world by the stride of the node's PEs")
 
@@ -122,15 +131,28 @@ inline void nvshmem_free(void *p) {
   shmem_compat::device_free(p);
 }
 
+namespace shmem_compat {
+// The configuration that ours take.
+struct Config {
+  shmem_team_config_t config;
+  bool given;
+  Config(const nvshmem_team_config_t *from)
+      : config{from ? from->num_contexts : 0}, given(from != nullptr) {}
+  const shmem_team_config_t *get() const { return given ? &config : nullptr; }
+};
+} // namespace shmem_compat
+
 inline void nvshmem_team_get_config(nvshmem_team_t team, nvshmem_team_config_t *config) {
-  shmem_team_get_config(shmem_compat::team_of(team), SHMEM_TEAM_NUM_CONTEXTS, config);
+  shmem_team_config_t ours = {};
+  shmem_team_get_config(shmem_compat::team_of(team), SHMEM_TEAM_NUM_CONTEXTS, &ours);
+  config->num_contexts = ours.num_contexts;
 }
 inline int nvshmem_team_split_strided(nvshmem_team_t parent, int start, int stride, int size,
                                       const nvshmem_team_config_t *config, long mask,
                                       nvshmem_team_t *team) {
   shmem_team_t made;
   const int error = shmem_team_split_strided(shmem_compat::team_of(parent), start, stride, size,
-                                             config, mask, &made);
+                                             shmem_compat::Config(config).get(), mask, &made);
   *team = shmem_compat::number_of(made);
   return error;
 }
@@ -139,8 +161,9 @@ inline int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange,
                                  nvshmem_team_t *xteam, const nvshmem_team_config_t *yconfig,
                                  long ymask, nvshmem_team_t *yteam) {
   shmem_team_t x, y;
-  const int error = shmem_team_split_2d(shmem_compat::team_of(parent), xrange, xconfig, xmask, &x,
-                                        yconfig, ymask, &y);
+  const int error = shmem_team_split_2d(shmem_compat::team_of(parent), xrange,
+                                        shmem_compat::Config(xconfig).get(), xmask, &x,
+                                        shmem_compat::Config(yconfig).get(), ymask, &y);
   *xteam = shmem_compat::number_of(x);
   *yteam = shmem_compat::number_of(y);
   return error;

@@ -3,6 +3,7 @@
 #pragma once
 #include "non_abi/nvshmemx_error.h"
 #include "nvshmem.h"
+#include <sys/random.h>
 
 // How a program starts that has MPI or a channel of its own.
 #define NVSHMEMX_INIT_THREAD_PES 1
@@ -61,6 +62,21 @@ typedef nvshmemx_init_attr_t nvshmemx_init_attr_v1;
     }                                                                                              \
   }
 
+// A team whose members know its id and their numbers in it, and not the other members: its `npes`
+// members call, on one node.
+extern "C" int shmemx_team_join(uint64_t uniqueid, int n, int me, const shmem_team_config_t *config,
+                                long mask, shmem_team_t *team);
+inline int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t *id) {
+  return getrandom(id, sizeof *id, 0) == ssize_t(sizeof *id) ? 0 : -1;
+}
+inline int nvshmemx_team_init(nvshmem_team_t *team, nvshmem_team_config_t *config, long mask,
+                              int npes, int me) {
+  shmem_team_t made;
+  const int error = shmemx_team_join(config->uniqueid, npes, me, shmem_compat::Config(config).get(),
+                                     mask & SHMEM_TEAM_NUM_CONTEXTS, &made);
+  *team = shmem_compat::number_of(made);
+  return error;
+}
 inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t *id) {
   return shmem_compat::make_id(id);
 }

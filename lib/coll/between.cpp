@@ -39,7 +39,7 @@ public:
     std::unique_ptr<TaggedMessages> &last = nodes.taken[size_t(part)];
     if (!last) last = std::make_unique<TaggedMessages>(nodes, Tag::taken);
     last->wait();
-    last->from(nodes.parts[size_t(part)].first, nullptr, 0);
+    last->from(nodes.parts[size_t(part)].first(), nullptr, 0);
   }
   void all_came(int from) {
     if (counts) TaggedMessages(nodes, Tag::taken).to(from, nullptr, 0);
@@ -115,14 +115,14 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
       break;
     }
   const bool root_here = nodes.me == root_part;
-  const int speaker = root_here ? h.member(root_pe) : 0;
+  const int speaker = root_here ? h.find(root_pe) : 0;
   // What it sends may still be on its way while this node's members copy.
   std::optional<Relay> relay;
   if (h.me == speaker) {
     const tune::Between by = tune::choose_between(Collective::broadcast, n, bytes);
     const int me = (nodes.me - root_part + n) % n; // from the root's node on
     auto part = [&](int k) { return (k + root_part) % n; };
-    auto pe = [&](int k) { return k == 0 ? root_pe : nodes.parts[size_t(part(k))].first; };
+    auto pe = [&](int k) { return k == 0 ? root_pe : nodes.parts[size_t(part(k))].first(); };
     Hop hop{-1, {}};
     Taken taken(nodes, bytes, by.segment);
     auto send_to = [&](int k) {
@@ -173,7 +173,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
     auto of_rail = [&](size_t k, auto f) { // the blocks of the k-th node before this one
       const Part &part = nodes.parts[(me + n - k) % n];
       for (int i = h.me; i < part.n; i += nodes.rails)
-        if (const int m = t.member(part.pe(i)); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
+        if (const int m = part.at.pe(i); blocks.size(m)) f(d + blocks.at(m), blocks.size(m));
     };
     const int before = nodes.parts[(me + n - 1) % n].pe(h.me),
               after = nodes.parts[(me + 1) % n].pe(h.me);
@@ -190,7 +190,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
   for (size_t k = 1; k < n; k++) {
     const Part &part = nodes.parts[(me + k) % n];
     for (int i = 0; i < part.n; i++) {
-      const int m = t.member(part.pe(i)), rail = i % nodes.rails;
+      const int m = part.at.pe(i), rail = i % nodes.rails;
       char *const to = d + blocks.at(m);
       const size_t bytes = blocks.size(m);
       if (bytes && rail != h.me) copy(to, at(fn, "dest", to, bytes, h.pe(rail)), bytes);
@@ -213,8 +213,9 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
     if (elsewhere(after)) c.to(t.pe(after), from + size_t(after) * bytes, bytes);
     if (k % at_once == 0) c.wait();
   }
-  push_to_members(fn, h, to + size_t(t.me) * bytes, from + size_t(t.member(h.start)) * bytes,
-                  size_t(h.stride / t.stride) * bytes, bytes);
+  const Members &at = t.nodes->parts[size_t(t.nodes->me)].at;
+  push_to_members(fn, h, to + size_t(t.me) * bytes, bytes,
+                  [&](int i) { return from + size_t(at.pe(i)) * bytes; });
   c.wait();
   sync_here(h); // the neighbours' blocks are here
 }

@@ -49,15 +49,21 @@ inline void arrive(Team &t) {
   sync(t);
 }
 
-// Stores what is at source + i * step into dest at each member i, by the time that all arrive.
-inline void push_to_members(const char *fn, const Team &t, void *dest, const void *source,
-                            size_t step, size_t bytes) {
+// Stores what is at source(i) into dest at each member i, by the time that all arrive.
+template <class Source>
+inline void push_to_members(const char *fn, const Team &t, void *dest, size_t bytes,
+                            Source source) {
   for (int k = 0; k < t.n; k++) {
     const int i = pattern::peer(t.me, k, t.n);
-    const auto *from = static_cast<const std::byte *>(source) + size_t(i) * step;
+    const void *const from = source(i);
     access(fn, "dest", World{}, static_cast<std::byte *>(dest), bytes, t.pe(i), no_other,
-           [=](auto d) { d.push(from, bytes); });
+           [=](auto d) { d.push(static_cast<const std::byte *>(from), bytes); });
   }
+}
+inline void push_to_members(const char *fn, const Team &t, void *dest, const void *source,
+                            size_t step, size_t bytes) {
+  push_to_members(fn, t, dest, bytes,
+                  [=](int i) { return static_cast<const std::byte *>(source) + size_t(i) * step; });
 }
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,

@@ -6,34 +6,42 @@
 namespace shmem {
 
 Nodes::Nodes() = default; // where TaggedMessages is known
-Nodes::~Nodes() = default;
+Nodes::~Nodes() {
+  for (const Part &part : parts) delete[] part.list, delete[] part.at.list;
+}
 
 Nodes *make_nodes(const Team &t, uint64_t tag) {
   auto *nodes = new Nodes{};
   std::vector<int> number(size_t(net::nodes()), -1); // of a node's part
+  std::vector<std::vector<int>> at;                  // its members
   for (int i = 0; i < t.n; i++) {
     const int pe = t.pe(i);
     int &k = number[size_t(net::node_of(pe))];
     if (k < 0) {
-      k = int(nodes->parts.size());
-      nodes->parts.push_back({pe, 1, 0});
+      k = int(at.size());
+      at.emplace_back();
     }
-    Part &part = nodes->parts[size_t(k)];
-    if (part.n == 1) part.stride = pe - part.first;
-    if (pe == self.me) nodes->here.me = part.n, nodes->me = k;
-    if (nodes->runs.empty() || nodes->runs.back().part != k) nodes->runs.push_back({k, part.n, 0});
+    std::vector<int> &part = at[size_t(k)];
+    const int n = int(part.size());
+    if (pe == self.me) nodes->here.me = n, nodes->me = k;
+    if (nodes->runs.empty() || nodes->runs.back().part != k) nodes->runs.push_back({k, n, 0});
     nodes->runs.back().n++;
-    part.n++;
+    part.push_back(i);
   }
-  if (nodes->parts.size() == 1) {
+  if (at.size() == 1) {
     delete nodes;
     return nullptr;
+  }
+  for (std::vector<int> &part : at) {
+    const Members here = members_of(part);
+    for (int &i : part) i = t.pe(i);
+    nodes->parts.push_back({members_of(part), here});
   }
   const Part &mine = nodes->parts[size_t(nodes->me)];
   const int me = nodes->here.me;
   nodes->here = t;
-  nodes->here.me = me, nodes->here.n = mine.n;
-  nodes->here.start = mine.first, nodes->here.stride = mine.stride;
+  static_cast<Members &>(nodes->here) = mine;
+  nodes->here.me = me;
   nodes->tag = tag << (tag_way_bits + tag_pe_bits);
   nodes->rails = mine.n;
   for (const Part &part : nodes->parts) nodes->rails = std::min(nodes->rails, part.n);
@@ -52,8 +60,8 @@ void meet(const Nodes &nodes) {
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
   for (size_t d = 1; d < n; d *= 2) {
     TaggedMessages c(nodes, Tag::meet);
-    c.from(nodes.parts[(me + n - d) % n].first, nullptr, 0);
-    c.to(nodes.parts[(me + d) % n].first, nullptr, 0);
+    c.from(nodes.parts[(me + n - d) % n].first(), nullptr, 0);
+    c.to(nodes.parts[(me + d) % n].first(), nullptr, 0);
   }
 }
 
@@ -86,8 +94,8 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
     for (size_t d = 1; d < n; d *= 2) {
       const size_t more = std::min(d, n - d);
       TaggedMessages c(nodes, Tag::meet);
-      c.from(nodes.parts[(me + d) % n].first, theirs.data() + at[d], at[d + more] - at[d]);
-      c.to(nodes.parts[(me + n - d) % n].first, theirs.data(), at[more]);
+      c.from(nodes.parts[(me + d) % n].first(), theirs.data() + at[d], at[d + more] - at[d]);
+      c.to(nodes.parts[(me + n - d) % n].first(), theirs.data(), at[more]);
     }
     for (size_t i = 0; const Run &run : nodes.runs) {
       const size_t m = size_t(run.n) * bytes;

@@ -12,10 +12,10 @@
 
 namespace shmem {
 
-// The members on one node: PEs at equal distances, as a team's and a node's both are.
-struct Part {
-  int first, stride, n;
-  int pe(int i) const { return first + i * stride; }
+// The members on one node.
+struct Part : Members {
+  Members at; // which members of the team
+  int first() const { return pe(0); }
 };
 // Members that follow each other in the team and are on one node: n of that part, from one on.
 struct Run {
@@ -28,7 +28,7 @@ struct Nodes {
   uint64_t tag;            // of its messages
   int me;                  // which of the parts, which are in the order of their first members
   int rails;               // so many members has every part
-  std::vector<Part> parts; // rail i is the i-th members of all parts
+  std::vector<Part> parts; // owns their lists; rail i is the i-th members of all parts
   std::vector<Run> runs;   // in the order of the team's members
   // Of each part: what says that it has taken the last broadcast that this PE has sent to it.
   std::vector<std::unique_ptr<TaggedMessages>> taken;
@@ -58,6 +58,10 @@ inline uint64_t set_tag(int start, int log_stride, int size) {
   const uint64_t members =
       uint64_t(1) << std::max(0, tag_pe_bits - log_stride) | uint64_t(size - 1);
   return uint64_t(1) << (2 * tag_pe_bits + 1) | uint64_t(start) << (tag_pe_bits + 1) | members;
+}
+// Of a team that its members are making: 40 bits of its key, which others do not have.
+inline uint64_t meeting_tag(uint64_t key) {
+  return uint64_t(1) << (2 * tag_pe_bits) | key % (uint64_t(1) << (2 * tag_pe_bits));
 }
 static_assert(max_teams <= 1 << 10 && max_pes <= 1 << tag_pe_bits &&
               2 * tag_pe_bits + 2 + tag_way_bits + tag_pe_bits <= 64);

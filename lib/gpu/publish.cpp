@@ -155,7 +155,8 @@ size_t flag_bytes() {
 
 void publish(const FlagMemory &flags) {
   void *p = nullptr;
-  const size_t bytes = device::max_teams * sizeof(device::Team);
+  // Behind it the lists of the members of each team.
+  const size_t bytes = device::max_teams * (sizeof(device::Team) + size_t(self.n) * sizeof(int));
   MUST(hipMalloc(&p, bytes), "hipMalloc of %zu bytes for the table of teams", bytes);
   MUST(hipMemset(p, 0, bytes), "hipMemset of the table of teams");
   // hipMemset does not wait, and show_team uses another stream.
@@ -273,8 +274,18 @@ const uintptr_t *row_of(const Region &buffer) {
   return tables.rows + row(buffer.index);
 }
 
+// Where kernels find the members of a team that has a list.
+static int *list_of(int id) {
+  return reinterpret_cast<int *>(known.teams + max_teams) + size_t(id) * size_t(self.n);
+}
 device::Team kernel_team(const Team &t) {
-  return {t.me, t.n, t.start, t.stride, uint64_t(t.generation) << 32, t.nodes != nullptr};
+  return {t.me,
+          t.n,
+          t.start,
+          t.stride,
+          t.list ? list_of(t.id) : nullptr,
+          uint64_t(t.generation) << 32,
+          t.nodes != nullptr};
 }
 const device::Channels &channels() {
   return known.state.channels;
@@ -283,6 +294,7 @@ const device::Channels &channels() {
 void show_team(const Team &t, std::vector<uint16_t> of_nodes) {
   if (!self.device.size) return;
   known.numbers[t.id] = std::move(of_nodes);
+  if (t.list) copy(list_of(t.id), t.list, size_t(t.n) * sizeof *t.list);
   const device::Team shown = kernel_team(t);
   copy(known.teams + t.id, &shown, sizeof shown);
 }

@@ -145,7 +145,7 @@ void join(const bootstrap::Place &place) {
   size_t slots_at = round_up(sizeof(Job), page);
   size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
   // The addresses of the PEs of all nodes, once for each node.
-  const size_t addresses_at = teams_at + round_up(max_teams * share_bytes(n), page);
+  const size_t addresses_at = teams_at + round_up(n_shares * share_bytes(n), page);
   self.part_start = round_up(addresses_at + net::address_table_bytes(), stagger);
   size_t mine_at;
   auto layout = [&](size_t heap) {

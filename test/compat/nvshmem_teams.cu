@@ -50,6 +50,30 @@ int main() {
   nvshmem_init();
   const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
   expect("my_pe", nvshmem_team_my_pe(NVSHMEMX_TEAM_NODE), nvshmem_team_my_pe(NVSHMEM_TEAM_SHARED));
+  // By an id that PE 0 makes: all but PE 1, downwards, and PE 1 does not call.
+  uint64_t *id = static_cast<uint64_t *>(shmem_malloc_with_hints(sizeof *id, 0));
+  if (me == 0) {
+    expect("id", nvshmemx_team_get_uniqueid(id), 0);
+    for (int pe = 1; pe < n; pe++) shmem_uint64_put(id, id, 1, pe);
+  }
+  shmem_barrier_all();
+  if (n < 2 || me != 1) {
+    nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    config.uniqueid = *id, config.num_contexts = 2;
+    const int members = n < 2 ? n : n - 1, mine = members - 1 - (me ? me - 1 : 0);
+    nvshmem_team_t team;
+    expect("init",
+           nvshmemx_team_init(&team, &config, NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS, members, mine),
+           0);
+    expect("my_pe", nvshmem_team_my_pe(team), mine);
+    expect("first", nvshmem_team_translate_pe(team, members - 1, NVSHMEM_TEAM_WORLD), 0);
+    nvshmem_team_config_t got = NVSHMEM_TEAM_CONFIG_INITIALIZER;
+    nvshmem_team_get_config(team, &got);
+    expect("contexts", got.num_contexts, 2);
+    nvshmem_team_sync(team);
+    nvshmem_team_destroy(team);
+  }
+  shmem_free(id);
   // By twos, the last one alone where they are odd; and again, so that ids are taken anew.
   for (int round = 0; round < 3; round++) {
     Client rows{-5}, columns{-5}, all{-5};

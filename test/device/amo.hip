@@ -46,16 +46,20 @@ void run_amo(int op, bool with_ctx, const void *old, long value, long cond, size
   static shmem_ctx_t ctx;
   if (!words) {
     words = static_cast<char *>(device_alloc(256, 0, true));
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0,
-          "split");
+    int order[PE_MAX]; // downwards, but for the first two
+    for (int i = 0; i < npes; i++) order[i] = npes - 1 - (i ^ (i < 2 && npes > 1));
+    CHECK(shmemx_team_create(SHMEM_TEAM_WORLD, order, npes, nullptr, 0, &team) == 0, "create");
     CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
   }
   const int right = (me + 1) % npes;
   HIP(hipMemsetAsync(words, 0x77, 256, stream));
   to_device(words, old, size);
   finish_all();
-  AmoCall c = {op,          with_ctx, ctx,  words,
-               words + 128, value,    cond, with_ctx ? npes - 1 - right : right};
+  AmoCall c = {
+      op,          with_ctx,
+      ctx,         words,
+      words + 128, value,
+      cond,        with_ctx ? shmem_team_translate_pe(SHMEM_TEAM_WORLD, right, team) : right};
   launch(c);
   HIP(hipGetLastError());
   finish_all();

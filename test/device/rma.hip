@@ -10,7 +10,7 @@ constexpr int canary = 0xa5;
 unsigned char *source, *dest; // symmetric, device
 uint64_t *sig;
 unsigned char *model, *seen;
-shmem_ctx_t ctx; // of a team with all PEs, in reverse
+shmem_ctx_t ctx; // of a team with all PEs, in an order of their own
 shmem_team_t team;
 uint64_t sent;
 
@@ -27,8 +27,9 @@ void make_buffers() {
   seen = static_cast<unsigned char *>(malloc(room));
   for (size_t i = 0; i < room; i++) model[i] = byte_of(me, i);
   to_device(source, model, room);
-  CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, nullptr, 0, &team) == 0,
-        "split");
+  int order[PE_MAX]; // downwards, but for the first two
+  for (int i = 0; i < npes; i++) order[i] = npes - 1 - (i ^ (i < 2 && npes > 1));
+  CHECK(shmemx_team_create(SHMEM_TEAM_WORLD, order, npes, nullptr, 0, &team) == 0, "create");
   CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0, "ctx");
 }
 
@@ -42,7 +43,7 @@ void run(Call c, size_t size, size_t d_at, size_t s_at, unsigned threads,
   // PE me works with PE to; PE from works with PE me.
   const int shift = 1 + int(sent % unsigned(npes)), to = (me + shift) % npes,
             from = (me + npes - shift % npes) % npes;
-  c.pe = c.with_ctx ? npes - 1 - to : to;
+  c.pe = c.with_ctx ? shmem_team_translate_pe(SHMEM_TEAM_WORLD, to, team) : to;
   c.dest = dest + d_at;
   c.source = source + s_at;
   c.sig = sig;

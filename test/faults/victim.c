@@ -140,6 +140,16 @@ static void mistakes(enum Moment now, const char *what) {
   ROW(one, "cmp", shmem_int_wait_until(&number, 77, 0))
   ROW(one, "sig-op", shmem_putmem_signal(numbers, stack, 4, &sig, 1, 99, 0))
   ROW(one, "team-invalid", shmem_team_sync(SHMEM_TEAM_INVALID))
+#define LIST(n, ...)                                                                               \
+  shmemx_team_create(SHMEM_TEAM_WORLD, (const int[]){__VA_ARGS__}, n, NULL, 0, &team)
+  ROW(one, "list-empty", LIST(0, 1))
+  ROW(one, "list-long", LIST(npes + 1, 0, 1, 2))
+  ROW(one, "list-null", shmemx_team_create(SHMEM_TEAM_WORLD, NULL, 1, NULL, 0, &team))
+  ROW(one, "list-pe", LIST(2, 1, npes))
+  ROW(one, "list-twice", LIST(2, 1, 1))
+  ROW(one, "list-other", LIST(1, 0))
+  ROW(one, "list-parent", shmemx_team_create(SHMEM_TEAM_INVALID, &me, 1, NULL, 0, &team))
+  ROW(all, "list-order", LIST(2, me, 1 - me))
   // under SHMEM_CHECK
   ROW(one, "null-dest", shmem_int_put(NULL, stack, 4, 0))
   ROW(one, "null-source", shmem_int_get(stack, NULL, 4, 0))
