@@ -20,8 +20,7 @@ struct Place {
   int local = 0, n_local = 1;
   // PEs that share this machine's memory and cores: n_local, or more with SHMEM_P2P=0.
   int machine = 1;
-  // The PEs of this node are first + i * stride; or stride is 0: in no such order.
-  int first = 0, stride = 1;
+  std::vector<int> pes = {0}; // of this node, ascending
   // A PE on another node, or -1.
   int elsewhere = -1;
 };
@@ -30,7 +29,7 @@ struct Place {
 inline Place alone(const Place &p) {
   if (p.n == 1) return p;
   return {
-      .me = p.me, .n = p.n, .machine = p.machine, .first = p.me, .elsewhere = p.me == 0 ? 1 : 0};
+      .me = p.me, .n = p.n, .machine = p.machine, .pes = {p.me}, .elsewhere = p.me == 0 ? 1 : 0};
 }
 // The name of the node that a PE is on.
 struct Host {

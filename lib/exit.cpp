@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace shmem {
@@ -48,6 +49,7 @@ int stop_fd = -1;
 
 constexpr int watched = 2;         // PEs that a PE watches
 int processes[watched] = {-1, -1}; // their pidfds
+bool met;                          // the PEs of the node have
 
 // Whether this PE of the job has come to init.
 bool has_come(int pe) {
@@ -156,8 +158,7 @@ void global_exit(int status) {
 }
 
 void check_started() {
-  static const long since = now_ns();
-  if (past_limit(since))
+  if (past_limit(self.init_began))
     fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in shmem_init",
           self.env.wait_limit);
   int pe = -1;
@@ -175,7 +176,6 @@ void check_started() {
 
 void start_watch() {
   if (self.n == 1) return;
-  static bool met;
   if (!met) rendezvous::end(processes);
   met = true;
   stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -193,6 +193,12 @@ void stop_watch() {
   [[maybe_unused]] ssize_t n = write(stop_fd, &one, sizeof one);
   pthread_join(watcher, nullptr);
   close(stop_fd);
+}
+
+void stop_watching() {
+  for (int &fd : processes)
+    if (fd >= 0) close(std::exchange(fd, -1));
+  met = false;
 }
 
 void catch_exit(void (*finalize_at_exit)()) {

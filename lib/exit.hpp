@@ -15,6 +15,8 @@ void check_started();
 // process. Started when all PEs are there, stopped before this PE leaves.
 void start_watch();
 void stop_watch();
+// Forgets the PEs of the job, which this PE has left for good.
+void stop_watching();
 
 // Has exit() do what shmem_finalize does, or end the job when the status says that something
 // failed.

@@ -17,6 +17,7 @@
 #include "state.hpp"
 #include "team.hpp"
 #include "tune.hpp"
+#include <algorithm>
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
@@ -31,7 +32,8 @@ int device_of_attributes = -1;
 
 namespace {
 
-bool by_start_pes; // the program began with start_pes: it may end without finalize
+bool by_attributes; // this process has left a job that shmemx_init_attr had made
+bool by_start_pes;  // the program began with start_pes: it may end without finalize
 
 void choose_spins() {
   int cores = 0;
@@ -52,15 +54,26 @@ void print_info() {
 
 void finalize_at_exit();
 
-// Done once in a process, which stays joined and mapped from then on, so that a later init needs no
-// launcher.
+void find_neighbours(const std::vector<int> &on_node) {
+  int *const pes = new int[on_node.size()], *const locals = new int[size_t(self.n)];
+  std::fill_n(locals, self.n, -1);
+  for (size_t i = 0; i < on_node.size(); i++) locals[pes[i] = on_node[i]] = int(i);
+  self.pes = pes, self.locals = locals;
+}
+
+// Done once in a job. Under a launcher, which starts a job once, a process stays joined and mapped
+// from then on: shmem_init after shmem_finalize brings the library up again in the same job.
 void join_job() {
+  self.init_began = now_ns();
   look_for_threads();
   char message[256];
   const bool right = read_env(&self.env, message, sizeof message);
   if (device_of_attributes >= 0) self.env.gpu_choice = Env::gpu(device_of_attributes);
   if (!bootstrap::means) bootstrap::means = &bootstrap::launcher;
   if (right) bootstrap::choose_means();
+  if (by_attributes && bootstrap::means == &bootstrap::launcher)
+    fatal("shmem_init: this process has left the job that shmemx_init_attr made: shmemx_init_attr "
+          "makes the next one");
   bootstrap::Place place = bootstrap::join();
   self.me = place.me;
   self.n = place.n;
@@ -68,9 +81,8 @@ void join_job() {
   if (self.env.p2p == Env::network) place = bootstrap::alone(place);
   self.local = place.local;
   self.n_local = place.n_local;
-  self.node_first = place.first;
-  self.node_stride = place.stride;
   if (self.n > max_pes) fatal_all("%d PEs: this build takes at most %d", self.n, max_pes);
+  find_neighbours(place.pes);
   net::check(place);
   segment::join(place);
   net::open();
@@ -132,7 +144,21 @@ void bring_up(int thread_level) {
   debug("up: %d PEs, process %d", self.n, self.pid);
 }
 
+// Without a launcher this PE may be in another job next, of other PEs.
+void leave_job() {
+  stop_watching();
+  net::close();
+  segment::leave();
+  delete[] self.pes;
+  delete[] self.locals;
+  by_attributes = !*self.env.bootstrap;
+  by_start_pes = false;
+  bootstrap::means = nullptr;
+  reset_state();
+}
+
 void tear_down() {
+  const bool for_good = bootstrap::means == &bootstrap::group && !self.exiting;
   Slot &slot = self.slots[self.local];
   if (!self.one_node()) {
     net::quiet();
@@ -149,6 +175,7 @@ void tear_down() {
   uint32_t none = 0;
   self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
   gpu::close();
+  if (for_good) close_heaps(), gpu::leave();
   segment::drop_heap(0, self.heap.size);
   if (self.local == 0) forget_shares();
   net::stop();
@@ -167,6 +194,7 @@ void tear_down() {
     _exit(1);
   }
   debug("down");
+  if (for_good) leave_job();
 }
 
 // What shmem_finalize would have done, called by exit().

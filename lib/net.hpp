@@ -30,6 +30,8 @@ void close_chunk(bool device, size_t from);
 void start();
 void leave();
 void stop();
+// Gives back all that open has made, when this PE leaves the job.
+void close();
 // Ends the PEs of the other nodes as shmem_global_exit does.
 void tell_exit(int status);
 

@@ -50,7 +50,8 @@ struct Door {
   std::unique_ptr<pollfd[]> polled;        // the listener, stop, the connections
   int connections = 0, come = 0;
   std::atomic<int> ended{-1};
-} door;
+};
+std::unique_ptr<Door> door; // while PEs meet
 
 int leader = -1; // another PE's connection to the leader
 
@@ -61,7 +62,7 @@ int own_process() {
 socklen_t name_of(const bootstrap::Place &place, sockaddr_un *name) {
   name->sun_family = AF_UNIX;
   const int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "shmem-%016" PRIx64 "-%d",
-                         bootstrap::job_number(), place.first);
+                         bootstrap::job_number(), place.pes[0]);
   return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + size_t(n));
 }
 
@@ -71,102 +72,102 @@ void refuse(int fd, Verdict::Result what, int number) {
 }
 
 void forget(int i) {
-  close(door.polled[2 + i].fd);
-  const int last = --door.connections;
-  door.polled[2 + i] = door.polled[2 + last];
-  door.local[i] = door.local[last];
-  door.up[i] = door.up[last];
+  close(door->polled[2 + i].fd);
+  const int last = --door->connections;
+  door->polled[2 + i] = door->polled[2 + last];
+  door->local[i] = door->local[last];
+  door->up[i] = door->up[last];
 }
 
 void admit() {
-  const int fd = accept4(door.listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const int fd = accept4(door->listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
     if (errno == EMFILE || errno == ENFILE)
       fatal("shmem_init: this process, the first of %d PEs on its node, has no descriptor left for "
             "another PE: raise the limit of open files (ulimit -n)",
-            door.n);
+            door->n);
     return;
   }
   ucred theirs{};
   socklen_t size = sizeof theirs;
   getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &theirs, &size);
   int waiting = 0;
-  for (int i = 0; i < door.connections; i++) waiting += door.local[i] < 0;
+  for (int i = 0; i < door->connections; i++) waiting += door->local[i] < 0;
   if (theirs.uid != getuid() && theirs.uid != geteuid()) {
     refuse(fd, Verdict::not_this_user, int(getuid()));
     close(fd);
   } else if (waiting == strangers) {
     close(fd);
   } else {
-    const int i = door.connections++;
-    door.polled[2 + i] = {fd, POLLIN, 0};
-    door.local[i] = -1;
-    door.up[i] = false;
+    const int i = door->connections++;
+    door->polled[2 + i] = {fd, POLLIN, 0};
+    door->local[i] = -1;
+    door->up[i] = false;
   }
 }
 
 // Each PE is told of the processes of the next two, which it will watch.
 void introduce() {
-  for (int i = 0; i < door.connections; i++) {
-    if (door.local[i] < 0) continue;
+  for (int i = 0; i < door->connections; i++) {
+    if (door->local[i] < 0) continue;
     int fds[2], n = 0;
     bool there[2] = {};
     for (int k = 0; k < 2; k++) {
-      const int of = door.process[(door.local[i] + 1 + k) % door.n];
+      const int of = door->process[(door->local[i] + 1 + k) % door->n];
       if ((there[k] = of >= 0)) fds[n++] = of;
     }
-    send_descriptors(door.polled[2 + i].fd, there, sizeof there, fds, n);
+    send_descriptors(door->polled[2 + i].fd, there, sizeof there, fds, n);
   }
 }
 
 void greet(int i) {
   Hello hello{};
   int fds[most_passed];
-  const int fd = door.polled[2 + i].fd, local = [&] {
+  const int fd = door->polled[2 + i].fd, local = [&] {
     const ssize_t got = receive_descriptors(fd, &hello, sizeof hello, fds);
     const bool right = got == sizeof hello && hello.magic == magic;
-    return right && hello.local > 0 && hello.local < door.n ? hello.local : -1;
+    return right && hello.local > 0 && hello.local < door->n ? hello.local : -1;
   }();
-  const int taken = local < 0 ? 0 : door.pid[local].load();
+  const int taken = local < 0 ? 0 : door->pid[local].load();
   if (local < 0 || taken) {
     refuse(fd, taken ? Verdict::taken : Verdict::other_version, taken);
     for (int f : fds)
       if (f >= 0) close(f);
     return forget(i);
   }
-  door.local[i] = local;
-  door.process[local] = fds[0];
-  door.pid[local] = hello.pid;
-  send_descriptors(fd, &door.answer, sizeof door.answer, door.fds, shared);
-  if (++door.come == door.n - 1) {
-    close(door.listener);
-    door.polled[0].fd = door.listener = -1;
+  door->local[i] = local;
+  door->process[local] = fds[0];
+  door->pid[local] = hello.pid;
+  send_descriptors(fd, &door->answer, sizeof door->answer, door->fds, shared);
+  if (++door->come == door->n - 1) {
+    close(door->listener);
+    door->polled[0].fd = door->listener = -1;
     introduce();
   }
 }
 
 void *serve(void *) {
-  door.polled[0] = {door.listener, POLLIN, 0};
-  door.polled[1] = {door.stop, POLLIN, 0};
-  while (door.come < door.n - 1 || !door.polled[1].revents) {
-    if (poll(door.polled.get(), 2 + nfds_t(door.connections), -1) < 0) continue;
-    for (int i = door.connections - 1; i >= 0; i--) {
-      if (!door.polled[2 + i].revents) continue;
-      if (door.local[i] < 0) {
+  door->polled[0] = {door->listener, POLLIN, 0};
+  door->polled[1] = {door->stop, POLLIN, 0};
+  while (door->come < door->n - 1 || !door->polled[1].revents) {
+    if (poll(door->polled.get(), 2 + nfds_t(door->connections), -1) < 0) continue;
+    for (int i = door->connections - 1; i >= 0; i--) {
+      if (!door->polled[2 + i].revents) continue;
+      if (door->local[i] < 0) {
         greet(i);
         continue;
       }
       char done;
-      if (recv(door.polled[2 + i].fd, &done, 1, MSG_DONTWAIT) == 1) {
-        door.up[i] = true;
+      if (recv(door->polled[2 + i].fd, &done, 1, MSG_DONTWAIT) == 1) {
+        door->up[i] = true;
         continue;
       }
-      if (!door.up[i]) door.ended = door.local[i];
+      if (!door->up[i]) door->ended = door->local[i];
       forget(i);
     }
-    if (door.polled[0].revents) admit();
+    if (door->polled[0].revents) admit();
   }
-  while (door.connections) forget(0);
+  while (door->connections) forget(0);
   return nullptr;
 }
 
@@ -186,32 +187,33 @@ bool connect_to(const sockaddr_un &name, socklen_t bytes) {
 } // namespace
 
 void lead(const bootstrap::Place &place, const void *welcome, size_t bytes, const int *fds) {
-  const size_t n = size_t(place.n_local);
-  door.n = place.n_local;
-  memcpy(door.answer.text, welcome, std::min(bytes, sizeof door.answer.text));
-  std::copy_n(fds, shared, door.fds);
-  door.pid = std::make_unique<std::atomic<int>[]>(n);
-  door.process = std::make_unique<int[]>(n);
-  door.local = std::make_unique<int[]>(n + strangers);
-  door.up = std::make_unique<bool[]>(n + strangers);
-  door.polled = std::make_unique<pollfd[]>(2 + n + strangers);
-  door.pid[0] = getpid();
-  door.process[0] = own_process();
+  const size_t n = size_t(unsigned(place.n_local)); // gcc 12 warns of negative sizes
+  door = std::make_unique<Door>();
+  door->n = place.n_local;
+  memcpy(door->answer.text, welcome, std::min(bytes, sizeof door->answer.text));
+  std::copy_n(fds, shared, door->fds);
+  door->pid = std::make_unique<std::atomic<int>[]>(n);
+  door->process = std::make_unique<int[]>(n);
+  door->local = std::make_unique<int[]>(n + strangers);
+  door->up = std::make_unique<bool[]>(n + strangers);
+  door->polled = std::make_unique<pollfd[]>(2 + n + strangers);
+  door->pid[0] = getpid();
+  door->process[0] = own_process();
   sockaddr_un name{};
   const socklen_t length = name_of(place, &name);
-  door.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  door.stop = eventfd(0, EFD_CLOEXEC);
-  if (door.listener < 0 || door.stop < 0)
+  door->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  door->stop = eventfd(0, EFD_CLOEXEC);
+  if (door->listener < 0 || door->stop < 0)
     fatal("shmem_init: a socket for the node's PEs: %s", strerror(errno));
-  if (bind(door.listener, reinterpret_cast<sockaddr *>(&name), length) < 0) {
+  if (bind(door->listener, reinterpret_cast<sockaddr *>(&name), length) < 0) {
     if (errno == EADDRINUSE)
       fatal("shmem_init: another process is PE %d of this job: a PE started two programs at once",
             place.me);
     fatal("shmem_init: a socket for the node's PEs: %s", strerror(errno));
   }
-  if (listen(door.listener, std::min(door.n + strangers, 4096)) < 0)
+  if (listen(door->listener, std::min(door->n + strangers, 4096)) < 0)
     fatal("shmem_init: a socket for the node's PEs: %s", strerror(errno));
-  if (const int error = start_thread(&door.thread, serve))
+  if (const int error = start_thread(&door->thread, serve))
     fatal("shmem_init: the thread that meets the node's PEs: %s", strerror(error));
 }
 
@@ -259,11 +261,11 @@ bool follow(const bootstrap::Place &place, void *welcome, size_t bytes, int *fds
 }
 
 bool has_come(int local) {
-  return door.pid && door.pid[local];
+  return door && door->pid[local];
 }
 
 int ended() {
-  if (door.pid) return door.ended;
+  if (door) return door->ended;
   if (leader < 0) return -1;
   char peeked;
   return recv(leader, &peeked, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ? 0 : -1;
@@ -271,17 +273,17 @@ int ended() {
 
 void end(int *next) {
   next[0] = next[1] = -1;
-  if (door.pid) {
+  if (door) {
     const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = write(door.stop, &one, sizeof one);
-    pthread_join(door.thread, nullptr);
-    close(door.stop);
-    for (int i = 0; i < door.n; i++)
+    [[maybe_unused]] const ssize_t n = write(door->stop, &one, sizeof one);
+    pthread_join(door->thread, nullptr);
+    close(door->stop);
+    for (int i = 0; i < door->n; i++)
       if (i == 1 || i == 2)
-        next[i - 1] = door.process[i];
-      else if (door.process[i] >= 0)
-        close(door.process[i]);
-    door.pid.reset();
+        next[i - 1] = door->process[i];
+      else if (door->process[i] >= 0)
+        close(door->process[i]);
+    door.reset();
   } else if (leader >= 0) {
     bool there[2] = {};
     int fds[most_passed];

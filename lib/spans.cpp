@@ -14,8 +14,8 @@ void choose_spans() {
   self.read = self.oversubscribed ? Span{} : self.word;
   self.fast = self.check || self.device_only ? Span{} : all;
   // On several nodes the data path finds those of this one where their numbers are in a row.
-  self.first = self.node_first;
-  self.near = self.node_stride == 1 ? self.n_local : 0;
+  self.first = self.pe_of(0);
+  self.near = self.pe_of(self.n_local - 1) - self.first == self.n_local - 1 ? self.n_local : 0;
   for (int i = 0; i < self.near; i++) heap_delta[self.first + i] = main.delta[i];
   self.stream_bytes = self.device_only ? 0 : stream_threshold();
 }

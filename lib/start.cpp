@@ -60,9 +60,9 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
       return failed(SHMEMX_ERROR_STATE, "%s: rank = %d of n = %d: this process is PE %d of %d", fn,
                     attr->rank, attr->n, self.me, self.n);
   } else if (self.job) {
-    return failed(
-        SHMEMX_ERROR_STATE,
-        "%s: this process has left a job by shmem_finalize: only shmem_init brings it back", fn);
+    return failed(SHMEMX_ERROR_STATE,
+                  "%s: this process was in a job of a launcher: only shmem_init brings it back",
+                  fn);
   } else {
     Id id{};
     if (attr->uniqueid) memcpy(&id, attr->uniqueid, sizeof id);
@@ -76,7 +76,7 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
                     attr->uniqueid ? nullptr : &own, &error))
       return failed(SHMEMX_ERROR_START, "%s: rank = %d of n = %d: %s", fn, attr->rank, attr->n,
                     error.c_str());
-    if (attr->device >= 0) device_of_attributes = attr->device;
+    device_of_attributes = attr->device;
   }
   int provided;
   return api::init_thread(fn, attr->thread_level, &provided) ? SHMEMX_ERROR_START : 0;

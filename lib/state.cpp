@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "state.hpp"
 #include "bootstrap.hpp"
+#include <memory>
 
 namespace shmem {
 
@@ -8,5 +9,10 @@ const bootstrap::Means *bootstrap::means;
 
 State self;
 uintptr_t heap_delta[max_pes];
+
+void reset_state() {
+  std::destroy_at(&self);
+  std::construct_at(&self);
+}
 
 } // namespace shmem

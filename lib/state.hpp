@@ -191,9 +191,10 @@ struct State {
   std::atomic<int> failed; // polls of the program's own since it last yielded
   Span read; // as word, for what a program may poll; empty where polling has to give way
 
-  // Place in the job. The i-th PE of this node is PE node_first + i * node_stride of the world;
+  // Place in the job. The i-th PE of this node is PE pes[i] of the world, and locals[pe] is i, or -1;
   // this one is the `local`-th of n_local. Slots, shares and deltas have these numbers.
-  int n, me, local, n_local, node_first, node_stride;
+  int n, me, local, n_local;
+  const int *pes, *locals;
   Job *job;
   Slot *slots;
   Team *world, *shared;
@@ -220,14 +221,16 @@ struct State {
   int inits, thread_level;
   int segment_fd, pipe_read, pipe_write;
   int pid;
-  bool exiting; // this process runs its exit handlers
+  long init_began; // in ns, of the first init of this job
+  bool exiting;    // this process runs its exit handlers
 
   bool one_node() const { return !net::built || n == n_local; }
-  int pe_of(int local) const { return node_first + local * node_stride; }
+  int pe_of(int local) const { return pes[local]; }
   bool in_segment(const void *p) const { return uintptr_t(p) - uintptr_t(job) < job_bytes; }
 };
 
 extern State self;
+void reset_state(); // all of it, to its beginning
 
 // The number on this node of the PE whose part of r has p, as mapped here, or -1.
 inline int holder(const Region &r, const void *p) {
@@ -236,13 +239,10 @@ inline int holder(const Region &r, const void *p) {
   return -1;
 }
 
-// PE pe's number on this node, or -1 where it is on another.
+// PE pe's number on this node, or -1 where it is on another; 0 of a number that is no PE's.
 inline int local_of(int pe) {
   if constexpr (!net::built) return pe;
-  const int d = pe - self.node_first;
-  return d >= 0 && d % self.node_stride == 0 && d / self.node_stride < self.n_local
-             ? d / self.node_stride
-             : -1;
+  return unsigned(pe) < unsigned(self.n) ? self.locals[pe] : 0;
 }
 
 // The deltas of the default heap again, where the data path finds them with one load less than

@@ -166,7 +166,7 @@ void make_teams() {
     return &t;
   };
   self.world = predefined({self.n, 0, 1}, self.me, 0);
-  self.shared = predefined({self.n_local, self.node_first, self.node_stride}, self.local,
+  self.shared = predefined(members_of({self.pes, self.pes + self.n_local}), self.local,
                            int(device::shared_id));
 }
 
@@ -175,6 +175,7 @@ void destroy_teams() {
     leave_counts(t);
     free_nodes(t.nodes);
     delete[] t.list;
+    numbers[t.id] = nullptr;
   }
   teams.clear();
   self.world = self.shared = nullptr;

@@ -120,14 +120,14 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
   const char *path = self.env.tune_file;
   if (path && *path) {
     FILE *f = fopen(path, "re");
-    if (!f) fatal_team(self.node_first, "SHMEM_TUNE_FILE = \"%s\": %s", path, strerror(errno));
+    if (!f) fatal_team(self.pe_of(0), "SHMEM_TUNE_FILE = \"%s\": %s", path, strerror(errno));
     std::vector<char> text;
     for (int c; (c = getc(f)) != EOF;) text.push_back(char(c));
     fclose(f);
     text.push_back('\0');
     int line = 0;
     if (const char *wrong = parse(text.data(), &tuning.table, &line))
-      fatal_team(self.node_first, "SHMEM_TUNE_FILE = \"%s\": line %d: %s", path, line, wrong);
+      fatal_team(self.pe_of(0), "SHMEM_TUNE_FILE = \"%s\": line %d: %s", path, line, wrong);
   }
   add_built_in(&tuning.table);
 }

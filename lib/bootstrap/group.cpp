@@ -41,7 +41,6 @@ std::unique_ptr<Tree> tree; // null with callbacks
 Callbacks callbacks;
 std::vector<Identity> all;
 Place place;
-std::vector<int> on_node; // the ranks of this node
 std::vector<std::string> told;
 
 bool by_callbacks(const std::string &mine, std::string *error) {
@@ -177,23 +176,17 @@ bool place_all(int rank, int n, std::string *error) {
   if (!gather(bytes_of(reached), error)) return false;
   for (size_t i = 0; i < told.size(); i++)
     if (told[i].size() != 1 || !told[i][0]) first[i] = int(i);
-  on_node.clear();
-  place = {.me = rank, .n = n};
-  place.machine = 0;
+  place = {.me = rank, .n = n, .machine = 0, .pes = {}};
   for (int i = 0; i < n; i++) {
     if (first[size_t(i)] == first[size_t(rank)]) {
-      if (i == rank) place.local = int(on_node.size());
-      on_node.push_back(i);
+      if (i == rank) place.local = int(place.pes.size());
+      place.pes.push_back(i);
     } else if (place.elsewhere < 0) {
       place.elsewhere = i;
     }
     place.machine += all[size_t(i)].on_machine(all[size_t(rank)]);
   }
-  place.n_local = int(on_node.size());
-  place.first = on_node[0];
-  place.stride = on_node.size() > 1 ? on_node[1] - on_node[0] : 1;
-  for (size_t i = 1; i < on_node.size(); i++)
-    if (on_node[i] != place.first + int(i) * place.stride) place.stride = 0;
+  place.n_local = int(place.pes.size());
   if (!net::built && place.n_local < n) {
     const Identity &other = all[size_t(place.elsewhere)];
     *error = "ranks " + std::to_string(rank) + " and " + std::to_string(place.elsewhere) + " are " +

@@ -26,7 +26,6 @@ namespace {
 
 pmix_proc_t proc;
 Place found;              // as join() gives it
-std::vector<int> on_node; // the PEs of this node
 std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 
 // Seconds for a call of PMIx that a PE can do without.
@@ -126,6 +125,12 @@ int local_rank(int pe) {
   return int(get_uint32(pmix_rank_t(pe), PMIX_LOCAL_RANK));
 }
 
+std::vector<int> row(int first, int stride, int n) {
+  std::vector<int> pes;
+  for (int i = 0; i < n; i++) pes.push_back(first + i * stride);
+  return pes;
+}
+
 // Finds which PEs are on this node, by the names of their hosts. Launchers place them by slot or by
 // node: both are tried before every PE is asked for, because each asks for all others then.
 void find_node(Place *place) {
@@ -141,7 +146,7 @@ void find_node(Place *place) {
     if (first < 0 || first + (place->n_local - 1) * stride >= place->n) return false;
     for (int i = 0; i < place->n_local; i++)
       if (!here(first + i * stride)) return false;
-    place->first = first, place->stride = stride;
+    place->pes = row(first, stride, place->n_local);
     return true;
   };
   // Placed by node, the next PE of this node is as far away as there are nodes. Not by local ranks:
@@ -153,20 +158,14 @@ void find_node(Place *place) {
     return 1;
   };
   if (!try_stride(1) && !try_stride(apart())) {
-    int last = -1;
-    bool even = true;
+    place->pes.clear();
     for (int pe = 0; pe < place->n; pe++) {
-      if (!here(pe)) continue;
-      if (on_node.empty()) place->first = pe;
-      if (on_node.size() == 1) place->stride = pe - place->first;
-      if (on_node.size() > 1) even = even && pe - last == place->stride;
-      on_node.push_back(pe);
-      last = pe;
+      if (pe == place->me) place->local = int(place->pes.size());
+      if (here(pe)) place->pes.push_back(pe);
     }
-    if (int(on_node.size()) != place->n_local)
+    if (int(place->pes.size()) != place->n_local)
       fatal("the launcher says that this node has %d PEs, and names %zu", place->n_local,
-            on_node.size());
-    if (!even) place->stride = 0;
+            place->pes.size());
   }
   for (place->elsewhere = 0; here(place->elsewhere);) place->elsewhere++;
   PMIX_VALUE_RELEASE(mine);
@@ -197,9 +196,10 @@ static void ask_place() {
   place.local = local_rank(place.me);
   place.n_local = local_size();
   place.machine = place.n_local;
-  if (place.n_local < place.n) find_node(&place);
-  if (on_node.empty())
-    for (int i = 0; i < place.n_local; i++) on_node.push_back(place.first + i * place.stride);
+  if (place.n_local < place.n)
+    find_node(&place);
+  else
+    place.pes = row(0, 1, place.n);
   found = place;
 }
 
@@ -292,7 +292,7 @@ Host host_of(int pe) {
 }
 
 int ended(bool (*come)(int pe)) {
-  return joined ? missing(on_node.data(), int(on_node.size()), come) : -1;
+  return joined ? missing(found.pes.data(), found.n_local, come) : -1;
 }
 
 // When the job is being ended, the main thread and the watch both come here: the second waits until

@@ -68,9 +68,11 @@ char *open_memory(const char *fn, int pe, const Exported &theirs) {
   hipIpcMemHandle_t handle;
   memcpy(&handle, theirs.handle, sizeof handle);
   for (Opened &o : opened)
-    if (o.pe == pe && o.base == theirs.base &&
-        (o.buffers || !memcmp(&o.handle, &handle, sizeof handle)))
+    if (o.buffers ? o.pe == pe && o.base == theirs.base
+                  : !memcmp(&o.handle, &handle, sizeof handle)) {
+      o.pe = pe, o.base = theirs.base; // it may have been another PE's number in an earlier job
       return o.buffers++, o.at;
+    }
   const OnDevice on;
   void *p = nullptr;
   // ROCr cuts allocations of less than 2 MiB from a larger one, and exports the larger one. A

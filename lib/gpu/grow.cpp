@@ -88,6 +88,8 @@ Outcome add(ptrdiff_t from, ptrdiff_t to) {
   return o;
 }
 
+} // namespace
+
 void close_chunks() {
   for (const Reserved &r : ranges) {
     if (first_bytes)
@@ -97,8 +99,6 @@ void close_chunks() {
   ranges.clear();
   front_bytes = first_bytes = 0;
 }
-
-} // namespace
 
 size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintptr_t> &starts) {
   auto stays = [](const char *why) {

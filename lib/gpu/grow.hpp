@@ -16,5 +16,6 @@ size_t open_chunks(size_t &front, size_t &first, size_t upto, std::vector<uintpt
 // line. remove_chunk takes back one whole chunk.
 bool add_chunk(const char *fn, size_t from, size_t to);
 void remove_chunk(size_t from, size_t to);
+void close_chunks(); // what is there from the start, and the addresses
 
 } // namespace shmem::gpu

@@ -33,7 +33,7 @@ struct Mapped {
   std::vector<uintptr_t> peer; // of each PE of the node: its aligned start
   std::vector<char *> opened;
 };
-// What this process has, until it ends.
+// What this process has, until it leaves the job.
 struct {
   Mapped heap, flags;
   bool grows; // the heap: it is not an allocation
@@ -42,6 +42,8 @@ struct {
   // atomic is two transfers.
   bool near;
   bool given_up; // a later init does not try again
+  bool is_main;  // shmem_malloc takes from this heap
+  Region region; // the heap
 } memory;
 
 struct Export {
@@ -261,12 +263,10 @@ bool map(Region &device) {
 
 } // namespace
 
-// The heap and the mappings live as long as the process. Memory that was exported stays pinned
-// after hipFree (ROCm 7.2), so that a job that inits again would have it twice; and what a peer
-// still has mapped must not be freed at all, nor another heap be mapped in its place.
+// The heap and the mappings live as long as the process is in the job, and shmem_init after
+// shmem_finalize finds them again. Memory that was exported stays pinned after hipFree (ROCm 7.2),
+// so that a PE that inits again would have it twice.
 void open() {
-  static Region mapped;
-  static bool is_main;
   const bool main = self.env.heap == Env::device;
   if (memory.given_up || (!main && self.env.device_size == 0)) return;
   if (self.n > max_device_pes) {
@@ -276,18 +276,18 @@ void open() {
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
   if (!memory.heap.own) {
-    if (!map(mapped)) return;
-    is_main = self.device_main;
-    self.device = mapped;
+    if (!map(memory.region)) return;
+    memory.is_main = self.device_main;
+    self.device = memory.region;
     self.flags = {{uintptr_t(memory.flags.own), flag_bytes()}, nullptr};
     net::open_device(memory.near);
   } else {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     MUST(hipMemset(memory.flags.own, 0, flag_bytes()), "hipMemset of the flags");
     copies_arrive();
-    self.device_main = is_main;
+    self.device_main = memory.is_main;
   }
-  self.device = mapped;
+  self.device = memory.region;
   publish({memory.flags.own, memory.flags.peer.data()});
   open_tuning();
   if (self.device_main) use();
@@ -316,6 +316,20 @@ void close() {
   }
   self.device_only = self.device_main = false;
   self.device = {};
+}
+
+void leave() {
+  if (memory.heap.own) {
+    const OnDevice on;
+    close_peers();
+    sync(*self.world); // memory that a peer has mapped must not be freed
+    close_chunks();
+    for (Mapped *m : {&memory.heap, &memory.flags}) MUST(hipFree(m->raw), "hipFree");
+    delete[] memory.region.delta;
+  }
+  memory = {};
+  gpus.clear();
+  chosen = -1;
 }
 
 } // namespace shmem::gpu

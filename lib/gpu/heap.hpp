@@ -10,6 +10,8 @@ namespace shmem::gpu {
 // GPU, or where none is wanted, there is no device heap.
 void open();
 void close();
+// Gives the heap's memory and mappings back; after close, on every PE at once.
+void leave();
 // To be called when the device heap hands out a block: from the first one on, host accesses must
 // look where they go.
 void use();

@@ -108,6 +108,8 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) int put_there(voi
 }
 
 void before_fork() {
+  moved.snapshot = nullptr;
+  if (!self.data.size) return; // this process is in no job
   moved.snapshot = static_cast<char *>(mmap(nullptr, self.data.size, PROT_READ | PROT_WRITE,
                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (moved.snapshot == MAP_FAILED) {
@@ -192,22 +194,29 @@ void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to) {
 #endif
 }
 
-void move_back(int fd, uintptr_t from, uintptr_t to) {
+void move_back(int fd, off_t at, uintptr_t from, uintptr_t to) {
   const size_t bytes = to - from;
   void *copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) fatal("giving %zu bytes back: %s", bytes, strerror(errno));
-  Move m{fd, off_t(from), reinterpret_cast<char *>(from), static_cast<char *>(copy), bytes, false};
+  Move m{fd, at, reinterpret_cast<char *>(from), static_cast<char *>(copy), bytes, false};
   if (int error = while_alone({fill_copy, put_there, &m}))
     fatal("giving %zu bytes back: %s", bytes, strerror(error));
 }
 
 void move(int fd, size_t offset) {
+  static const int once = pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  (void)once;
   moved.at = off_t(offset);
   fstat(fd, &moved.file);
   for (int i = 0; i < moved.n; i++)
     move_pages(fd, moved.at + off_t(moved.pieces[i].from - self.data.base), moved.pieces[i].from,
                moved.pieces[i].to);
-  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void move_back() {
+  for (int i = 0; i < moved.n; i++)
+    move_back(self.segment_fd, moved.at + off_t(moved.pieces[i].from - self.data.base),
+              moved.pieces[i].from, moved.pieces[i].to);
 }
 
 } // namespace shmem::data

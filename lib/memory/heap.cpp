@@ -201,6 +201,12 @@ void *allocate_all(const char *fn, size_t size, size_t alignment, long hints) {
 
 void reset_heaps() {
   for (OwnHeap *heap : {&host_heap, &device_heap}) heap->alloc.reset(heap->region.size);
+  dumped = 0;
+}
+
+void close_heaps() {
+  for (OwnHeap *heap : {&host_heap, &device_heap})
+    heap->chunks.drop(0, SIZE_MAX, [&](size_t from, size_t to) { remove_chunk(*heap, from, to); });
 }
 
 size_t heap_room(const void *p) {

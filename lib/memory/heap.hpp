@@ -7,6 +7,7 @@
 namespace shmem {
 
 void reset_heaps(); // empty, at init
+void close_heaps(); // without what has come behind their start, when this PE leaves the job
 // The bytes from p, on one of this PE's heaps, to the end of the block that it lies in, or 0. For
 // SHMEM_CHECK.
 size_t heap_room(const void *p);

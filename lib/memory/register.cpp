@@ -162,7 +162,7 @@ void give_back(const Interval &r) {
   each_mapping(r, [&](const Interval &part, const char *, bool ours, const char *) {
     if (ours) left.push_back(part);
   });
-  for (const Interval &part : left) data::move_back(file.fd, part.from, part.to);
+  for (const Interval &part : left) data::move_back(file.fd, off_t(part.from), part.from, part.to);
   fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(r.from),
             off_t(r.to - r.from));
 }

@@ -206,6 +206,14 @@ void join(const bootstrap::Place &place) {
         static_cast<void *>(mine), data.bytes, static_cast<void *>(data.base));
 }
 
+void leave() {
+  data::move_back();
+  munmap(window, self.job_bytes);
+  for (int fd : {self.segment_fd, self.pipe_read, self.pipe_write}) close(fd);
+  delete[] self.heap.delta;
+  delete[] self.data.delta;
+}
+
 void dump_heap(size_t from, size_t to) {
   madvise(reinterpret_cast<void *>(self.heap.base + from), to - from, MADV_DODUMP);
 }

@@ -17,6 +17,8 @@ void join(const bootstrap::Place &place);
 // Gives back these pages of this PE's heap; the addresses stay mapped. Every PE does, after a
 // barrier in which the peers have made their last use of them.
 void drop_heap(size_t offset, size_t bytes);
+// Gives back all that join has made, when no other PE uses this PE's part any more.
+void leave();
 // A dump of this process has these pages of its heap, too.
 void dump_heap(size_t from, size_t to);
 
@@ -32,10 +34,11 @@ struct DataExtent {
 DataExtent extent();
 // Moves them onto the segment, in place, at this offset of it. Other threads may run.
 void move(int fd, size_t offset);
+void move_back(); // to private memory
 
 // The same for any pages of private memory, and back. Pages of zeros stay holes of the file.
 void move_pages(int fd, off_t at, uintptr_t from, uintptr_t to);
-void move_back(int fd, uintptr_t from, uintptr_t to); // which lie in the file at their addresses
+void move_back(int fd, off_t at, uintptr_t from, uintptr_t to);
 // Whether the segment's descriptor is still there: else the program has closed all of them.
 bool has_file();
 // Whether the descriptor is still that of this file.

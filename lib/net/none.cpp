@@ -28,6 +28,7 @@ void open_device(bool) {}
 void start() {}
 void leave() {}
 void stop() {}
+void close() {}
 void tell_exit(int) {}
 void quiet() {}
 void quiet(uint64_t) {}

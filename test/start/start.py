@@ -72,6 +72,10 @@ def main():
         expect(out, failed(r'rank \d+ says that the job has \d+ PEs, rank \d+ that it has \d+') +
                f'{{{N}}}' + ends({rank: 3 for rank in range(N)}))
         expect(err, '')
+    elif CASE == 'then_init':
+        expect(out, ends({rank: 1 for rank in range(N)}))
+        expect(err, '(shmem: shmem_init: this process has left the job that shmemx_init_attr made: '
+                    f'shmemx_init_attr makes the next one\n){{{N}}}')
     else:
         expect(out, ends({}))
         expect(err, '')

@@ -87,7 +87,7 @@ void publish_row() {
   mine.data = uint32_t(self.data.size / page);
   mine.program = hash_of_program();
   for (size_t i = 0; i < std::size(common); i++) mine.settings[i] = hash_of_setting(common[i]);
-  mine.first = self.node_first;
+  mine.first = self.pe_of(0);
   mine.length = uint16_t(attr.address_length);
   const size_t length = std::min(attr.address_length, sizeof mine.address);
   memcpy(mine.address, attr.address, length);

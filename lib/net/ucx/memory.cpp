@@ -82,6 +82,18 @@ void register_regions() {
   heaps[0].open(self.heap, self.heap_kept);
   add_regions();
 }
+void unregister_regions() {
+  for (int i = 0; i < Operation::regions; i++) {
+    if (registered[i].memory) must(ucp_mem_unmap(context, registered[i].memory), "ucp_mem_unmap");
+    registered[i] = {};
+  }
+  for (GrowingHeap &heap : heaps) heap.region = nullptr, heap.kept = {};
+}
+void destroy_keys() {
+  for (int pe = 0; pe < self.n; pe++)
+    for (RemoteMemory &memory : peers[pe].region)
+      if (memory.key) ucp_rkey_destroy(memory.key);
+}
 
 void open_device(bool near) {
   if (!worker) return;

@@ -13,8 +13,9 @@ void check(const bootstrap::Place &place) {
   if (place.elsewhere < 0) return;
   if (place.n > max_remote_pes)
     fatal_all("%d PEs on several nodes: this build takes at most %d", place.n, max_remote_pes);
-  if (place.stride == 0)
-    fatal_all("the PEs of this node are not at equal distances: place them by slot or by node");
+  for (size_t i = 2; i < place.pes.size(); i++) // which make a team, SHMEM_TEAM_SHARED
+    if (place.pes[i] - place.pes[i - 1] != place.pes[1] - place.pes[0])
+      fatal_all("the PEs of this node are not at equal distances: place them by slot or by node");
 }
 
 namespace {
@@ -95,6 +96,20 @@ void open() {
   // A heap grows as far as memory goes on every node.
   self.heap.size = size_t(self.job->heap_pages) * page;
   heaps[0].open(self.heap, self.heap_kept);
+}
+
+// The worker takes its endpoints with it. Every PE has stopped: nobody misses them.
+void close() {
+  if (!worker) return;
+  destroy_keys();
+  ucp_worker_destroy(worker);
+  unregister_regions();
+  ucp_cleanup(context);
+  free(peers);
+  worker = nullptr, context = nullptr, peers = nullptr;
+  forget_calls();
+  begun.busy.clear();
+  begun.n_busy = 0, unsent = 0, watched.failed = nullptr, watched.ends = false;
 }
 
 } // namespace shmem::net

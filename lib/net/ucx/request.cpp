@@ -157,6 +157,11 @@ void transfer_by_message(const Operation &op, int pe, bool device_only_here) {
     }
 }
 
+void forget_calls() {
+  const std::lock_guard guard(lock);
+  waiting.clear();
+}
+
 // Waits for replies, so that no connection is half made when this process ends: UCX 1.13 aborts the
 // peer of such a connection (2026-11-22).
 void tell_exit(int status) {
@@ -166,7 +171,7 @@ void tell_exit(int status) {
   {
     const std::lock_guard guard(lock);
     for (int pe = 0; pe < self.n; pe++)
-      if (first_of(pe) == pe && pe != self.node_first) {
+      if (first_of(pe) == pe && pe != self.pe_of(0)) {
         start_call(pe, EndOfJob{0, status}, new Waiting{.done = &replied[size_t(pe)]});
         told.push_back(pe);
       }

@@ -72,6 +72,8 @@ extern GrowingHeap heaps[2]; // the second is in device memory
 extern bool ucx_knows_gpu;
 
 void register_regions();
+void unregister_regions();
+void destroy_keys(); // of regions
 // Replaces an address in op by the region and offset that name the object in messages. Ends the
 // program when PE pe is not in the object's team. Returns how many bytes from there on have the
 // same name.
@@ -201,6 +203,7 @@ const RemoteMemory &keys_of(int pe, int region);
 void transfer_by_message(const Operation &op, int pe, bool device_only_here);
 void put_by_message(const Operation &op, int pe);
 void drop_copies(); // of small puts, once all are done
+void forget_calls(); // whose replies have not come, when this PE leaves the job
 
 // The rest is under the lock.
 ucp_ep_h endpoint(int pe);
