@@ -41,10 +41,8 @@ elif case == "cyclic":
         job(*SRUN, "-N", "2", "-n", n, "-m", "cyclic", program)
 elif case == "plane":
     job(*SRUN, "-N", "2", "-n", "4", "-m", "plane=1", program)
-    # The PEs of a node are not at equal distances then, which is refused by one line of each.
-    text = job(*SRUN, "-N", "2", "-n", "8", "-m", "plane=2", program, status=None)
-    if "not at equal distances" not in text:
-        sys.exit(f"not refused: {text}")
+    # The PEs of a node are not at equal distances then.
+    job(*SRUN, "-N", "2", "-n", "8", "-m", "plane=2", program)
 elif case == "uneven":
     job(*SRUN, "-N", "2", "-n", "3", program)
     job(*SRUN, "-N", "2", "-n", "5", program)

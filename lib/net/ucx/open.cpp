@@ -13,9 +13,6 @@ void check(const bootstrap::Place &place) {
   if (place.elsewhere < 0) return;
   if (place.n > max_remote_pes)
     fatal_all("%d PEs on several nodes: this build takes at most %d", place.n, max_remote_pes);
-  for (size_t i = 2; i < place.pes.size(); i++) // which make a team, SHMEM_TEAM_SHARED
-    if (place.pes[i] - place.pes[i - 1] != place.pes[1] - place.pes[0])
-      fatal_all("the PEs of this node are not at equal distances: place them by slot or by node");
 }
 
 namespace {
