@@ -71,6 +71,7 @@ inline int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t *id) {
 }
 inline int nvshmemx_team_init(nvshmem_team_t *team, nvshmem_team_config_t *config, long mask,
                               int npes, int me) {
+  if (!config) return NVSHMEMX_ERROR_INVALID_VALUE; // it has the id
   shmem_team_t made;
   const int error = shmemx_team_join(config->uniqueid, npes, me, shmem_compat::Config(config).get(),
                                      mask & SHMEM_TEAM_NUM_CONTEXTS, &made);
