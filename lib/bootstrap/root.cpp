@@ -180,27 +180,26 @@ public:
         else
           strangers_.erase(strangers_.begin() + ptrdiff_t(i));
       }
+      // Before those that wait: when PE 0 has left, all have joined, and their last words are here.
+      bool first_left = false;
+      if (first_.open()) {
+        first_left = !first_.move(4096);
+        Frame f;
+        while (first_.take(&f, 1024)) {
+          if (f.kind == FrameKind::failed) fail(f.data);
+          first_left |= f.kind == FrameKind::bye;
+        }
+        if (first_left) first_.close();
+      }
       for (auto w = waiting_.begin(); w != waiting_.end();) {
         const bool before = failed_.empty();
         const bool waits = still_waits(w->first, &w->second);
         if (before && !failed_.empty()) break; // all are gone
         w = waits ? std::next(w) : waiting_.erase(w);
       }
+      if (first_left && !done()) fail("rank 0 has ended while the job started");
       // The other side closes when it has read its last word.
       std::erase_if(leaving_, [](Link &l) { return !l.move(4096); });
-      if (first_.open()) {
-        const bool there = first_.move(4096);
-        Frame f;
-        bool bye = false;
-        while (first_.take(&f, 1024)) {
-          if (f.kind == FrameKind::failed) fail(f.data);
-          bye |= f.kind == FrameKind::bye;
-        }
-        if (!there || bye) {
-          first_.close();
-          if (!done()) fail("rank 0 has ended while the job started");
-        }
-      }
       if (since_ && failed_.empty() && !done() && double(now() - since_) > timeout_ * 1e9) {
         char limit[64];
         snprintf(limit, sizeof limit, " within %g seconds (SHMEM_BOOTSTRAP_TIMEOUT)", timeout_);
@@ -226,7 +225,7 @@ public:
 };
 
 // Held by a thread of a root whenever it does not wait, so that a fork finds every root as it is
-// between two events: a child once walked a list that was half changed (2026-11-27).
+// between two events. Without it a child could walk a list that is half changed.
 std::mutex mutex;
 std::list<Root> *roots; // never destroyed: threads use it to the end of the process
 

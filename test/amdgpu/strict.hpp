@@ -10,7 +10,7 @@
 //   waits for it, or before, in the order of the wave's.
 // - Each compute unit has an L1, which stores pass through, and which only its own stores, atomics
 //   and invalidations touch: a line stays as it was when it came.
-// - Each die has an L2. What it holds of which memory, and which GPUs see it, is Keep.
+// - Each die has an L2. Keep says which memory its lines hold, and which GPUs see the lines.
 #pragma once
 #include "machine.hpp"
 #include <array>

@@ -47,7 +47,7 @@ __global__ void all(Ints *to, int *from, int *provided) {
     rocshmem_ctx_barrier_wave(ROCSHMEM_CTX_DEFAULT, world);
   }
   if (threadIdx.x == 0) {
-    // A barrier completes what was put without waiting.
+    // A barrier completes a put that does not wait.
     rocshmem_int_put_nbi(&to->at[9][me], from, 1, (me + 1) % n);
     rocshmem_ctx_barrier(ROCSHMEM_CTX_DEFAULT, world);
     rocshmem_threadfence_system();
