@@ -82,20 +82,25 @@ SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *sourc
   leave<Stored::by_scope>(c, scope);
 }
 
+// Begins the first round of a collective whose members then store into each other's dest.
+template <class Scope> SHMEM_D_ void begin_rounds(Channel &c, const Slice &s, Scope scope) {
+  use_head(c);
+  if (s.stored == Stored::by_stream)
+    begin_round<Stored::by_stream>(c, scope);
+  else
+    begin_round<Stored::by_scope>(c, scope);
+}
+
 // Members tell each other by lines how much they have.
 template <class Scope>
 SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                       Scope scope) {
-  begin_round(c, scope);
-  Pack size;
-  const uint64_t words[2] = {bytes, 0};
-  __builtin_memcpy(&size, words, 16);
-  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size())) send(c, c.peer(k), 0, size);
+  begin_rounds(c, s, scope);
+  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size()))
+    send(c, c.peer(k), 0, pack_of(bytes));
   size_t before = 0;
   receive_all(c, 0, [&](int i, Pack v) {
-    uint64_t theirs[2];
-    __builtin_memcpy(theirs, &v, 16);
-    if (i < c.t.me) before += theirs[0];
+    if (i < c.t.me) before += word_of(v);
   });
   give_all(c, dest + before, source, part(bytes, line, s.index, s.count), scope);
   leave<Stored::by_scope>(c, scope);
