@@ -129,6 +129,71 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   leave<Stored::by_scope>(c, scope);
 }
 
+// The answer to a member whose block has no place in dest.
+inline constexpr uint64_t no_place = ~uint64_t(0);
+
+// In a first round of lines each member tells each other how much it has for it, in a second one it
+// hears where in dest that goes, and then stores it there. place(i, count, mine) is where member
+// i's block goes, or no_place; it is called in the order of the members by all threads, and `mine`
+// is true for one of them.
+template <class Scope, class Place>
+SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
+                        Scope scope, Place place) {
+  begin_rounds(c, s, scope);
+  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size())) {
+    const int i = c.peer(k);
+    send(c, i, 0, pack_of(arch::load_global(u.counts + i)));
+  }
+  // The first round's lines are still there in the second one: the next round after it begins when
+  // all have left this collective.
+  Channel told = c;
+  begin_round(c, scope);
+  int mine = int(scope.rank());
+  receive_all(told, 0, [&](int i, Pack v) {
+    const uint64_t at = place(i, word_of(v), i == mine);
+    if (i != mine) return;
+    send(c, i, 0, pack_of(at));
+    mine += int(scope.size());
+  });
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
+  for (int k = 0; k < c.t.n; k++) {
+    i = c.peer_after(i);
+    Pack v[1];
+    receive(c, i, 0, v);
+    const uint64_t at = anew(scope, word_of(v[0]));
+    if (at == no_place) continue;
+    const Extent e = part(anew(scope, uint64_t(arch::load_global(u.counts + i))) * u.unit, line,
+                          s.index, s.count);
+    const char *from =
+        source + anew(scope, uint64_t(arch::load_global(u.offsets + i))) * u.unit + e.from;
+    char *to = dest + at * u.unit + e.from;
+    if (is_remote(c.pe(i))) {
+      if (scope.rank() == 0) put_remote(c, to, from, e.to - e.from, c.pe(i));
+      continue;
+    }
+    copy<Remote::dest, 1>(dest_at(c, to, c.pe(i)), from, e.to - e.from, scope);
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+// Blocks lie one behind the other, in the order of the members. One that would end behind the
+// capacity is not stored.
+template <class Scope>
+SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
+                        Scope scope) {
+  uint64_t end = 0;
+  const bool tells = s.index == 0;
+  alltoallv(c, s, dest, source, u, scope, [&](int i, uint64_t count, bool mine) {
+    const uint64_t at = end;
+    end = at + count < at ? no_place : at + count;
+    if (tells && mine) {
+      arch::store_global(u.recv_counts + i, size_t(count));
+      arch::store_global(u.recv_offsets + i, size_t(at));
+      if (i == c.t.n - 1) arch::store_global(u.recv_offsets + c.t.n, size_t(end));
+    }
+    return end <= u.capacity ? at : no_place;
+  });
+}
+
 // Elements as `words` words of W: what their size allows, or two words of 8 bytes for 16.
 template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,

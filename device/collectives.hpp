@@ -75,6 +75,31 @@ SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *sour
   });
 }
 
+template <class T, class Scope>
+SHMEM_D_ int uneven(const char *fn, shmem_team_t team, T *dest, const T *source, const Uneven &u,
+                    Scope scope) {
+  return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {
+    check_own(fn, "dest", dest, u.capacity * u.unit, alignof(T));
+    alltoallv(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), u,
+              scope);
+  });
+}
+template <class T, class Scope>
+SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                       size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                       const size_t *offsets, Scope scope) {
+  return uneven(fn, team, dest, source,
+                {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)}, scope);
+}
+template <class Scope>
+SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                       size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                       const size_t *counts, const size_t *offsets, size_t unit_bytes,
+                       Scope scope) {
+  return uneven(fn, team, dest, source,
+                {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, scope);
+}
+
 template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What host and device say to each other of atomics, copies and collectives, each by its name.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 namespace shmem {
@@ -60,10 +61,20 @@ enum class Collective {
   collect,
   fcollect,
   alltoall,
-  alltoalls
+  alltoalls,
+  alltoallv
 };
-inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
-                                              "collect", "fcollect",       "alltoall", "alltoalls"};
+inline constexpr const char *collectives[] = {"reduce",    "reduce_scatter", "scan",
+                                              "broadcast", "collect",        "fcollect",
+                                              "alltoall",  "alltoalls",      "alltoallv"};
+
+// What an alltoallv gives and gets beside its data: arrays of a number for each member, in units.
+struct Uneven {
+  const size_t *counts, *offsets;     // of source's blocks
+  size_t *recv_counts, *recv_offsets; // of dest's; the latter has one more, where the last one ends
+  size_t capacity;                    // of dest
+  size_t unit;                        // bytes
+};
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part.

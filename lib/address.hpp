@@ -137,5 +137,7 @@ inline void check_root(const char *fn, const Team &t, int root) {
 }
 // Ends the program when p is NULL though n is not 0. For SHMEM_CHECK.
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
+// Of an alltoallv: the bytes of dest.
+size_t check_uneven(const char *fn, const Uneven &u);
 
 } // namespace shmem

@@ -33,6 +33,8 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
          size_t bytes, size_t align, int root, Stream stream);
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream stream);
+int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source, const Uneven &u,
+              size_t align, Stream stream);
 int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
            void *dest, const void *source, size_t n, size_t unit, size_t align, Stream stream);
 
@@ -158,6 +160,22 @@ template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t n, Stream s) {
   return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), alignof(T), s);
+}
+
+template <class T>
+inline int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                     const size_t *offsets, Stream s) {
+  return stream::alltoallv(fn, team, dest, source,
+                           {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)},
+                           alignof(T), s);
+}
+inline int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                     const size_t *counts, const size_t *offsets, size_t unit_bytes, Stream s) {
+  return stream::alltoallv(fn, team, dest, source,
+                           {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, 1,
+                           s);
 }
 
 #define REDUCTION(name, Op, shape)                                                                 \

@@ -76,6 +76,9 @@ void collect(const char *fn, Team &t, void *dest, const void *source,
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 
+void alltoallv(const char *fn, Team &t, void *dest, const void *source, const Uneven &u,
+               size_t align);
+
 template <class T>
 inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dst,
                       ptrdiff_t sst, size_t n) {
@@ -125,6 +128,22 @@ template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t nelems) {
   coll::alltoalls(fn, need_team(fn, "team", team), dest, source, dst, sst, nelems);
+  return 0;
+}
+
+template <class T>
+inline int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                     const size_t *offsets) {
+  coll::alltoallv(fn, need_team(fn, "team", team), dest, source,
+                  {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)}, alignof(T));
+  return 0;
+}
+inline int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                     const size_t *counts, const size_t *offsets, size_t unit_bytes) {
+  coll::alltoallv(fn, need_team(fn, "team", team), dest, source,
+                  {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, 1);
   return 0;
 }
 
