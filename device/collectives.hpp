@@ -100,6 +100,21 @@ SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, s
                 {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, scope);
 }
 
+// For a receiver that knows what comes and says where it goes: room[i] units at places[i].
+template <class T, class Scope>
+SHMEM_D_ int alltoallv_to(const char *fn, shmem_team_t team, T *dest, const size_t *room,
+                          const size_t *places, const T *source, const size_t *counts,
+                          const size_t *offsets, Scope scope) {
+  const Uneven u{counts, offsets, nullptr, nullptr, 0, sizeof(T)};
+  return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {
+    alltoallv(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), u,
+              scope, [&](int i, uint64_t count, bool) {
+                return count <= arch::load_global(room + i) ? arch::load_global(places + i)
+                                                            : no_place;
+              });
+  });
+}
+
 template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {
