@@ -56,6 +56,12 @@ __global__ void __launch_bounds__(device::max_threads) alltoallv(Call call, Unev
   });
 }
 
+__global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Block2d b) {
+  run("alltoall2d on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
+  });
+}
+
 template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
   const pattern::Extent e = pattern::part(n, device::line, blockIdx.x, gridDim.x);
   device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
@@ -194,6 +200,9 @@ static hipError_t start(void (*kernel)(Call, More...), const Call &c, const More
 }
 hipError_t alltoallv(const Call &c, const Uneven &u) {
   return start(alltoallv, c, u);
+}
+hipError_t alltoall2d(const Call &c, const Block2d &b) {
+  return start(alltoall2d, c, b);
 }
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements) {
   switch (what) {

@@ -129,6 +129,73 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   leave<Stored::by_scope>(c, scope);
 }
 
+// Threads of a scope that take the same place of different rows.
+struct Column {
+  unsigned row, rows; // the thread's first one, and how many the scope has at a time
+  SHMEM_D_ unsigned rank() const { return row; }
+  SHMEM_D_ unsigned size() const { return rows; }
+};
+// Copies rows by words, side by side in rows that are long enough for that. Each thread has words
+// of several rows in flight.
+template <class W, class Scope>
+SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
+  const size_t words = b.bytes / sizeof(W);
+  const unsigned size = scope.size(), rank = scope.rank();
+  unsigned log = 0;
+  while (2u << log <= size && size_t(1) << log < words) log++;
+  const unsigned across = 1u << log;
+  const Column column{rank >> log, size >> log};
+  if (column.row >= column.rows) return;
+  for (size_t w = rank & (across - 1); w < words; w += across)
+    copy_words<Remote::dest>(reinterpret_cast<W *>(d) + w, reinterpret_cast<const W *>(s) + w,
+                             b.rows, column, size_t(b.dest_row) / sizeof(W),
+                             size_t(b.source_row) / sizeof(W));
+}
+template <class Scope>
+SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
+  const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) | b.bytes |
+                        uintptr_t(b.dest_row) | uintptr_t(b.source_row);
+  if (all % 16 == 0)
+    copy_rows<Pack>(d, s, b, scope);
+  else if (all % 8 == 0)
+    copy_rows<uint64_t>(d, s, b, scope);
+  else if (all % 4 == 0)
+    copy_rows<uint32_t>(d, s, b, scope);
+  else if (all % 2 == 0)
+    copy_rows<uint16_t>(d, s, b, scope);
+  else
+    copy_rows<uint8_t>(d, s, b, scope);
+}
+// A slice is a part of each block's rows, or of each row where there are fewer rows than slices.
+template <class Scope>
+SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *source, Block2d b,
+                         Scope scope) {
+  come(c, s, scope);
+  if (b.rows >= s.count) {
+    const Extent e = part(b.rows, 1, s.index, s.count);
+    dest += ptrdiff_t(e.from) * b.dest_row, source += ptrdiff_t(e.from) * b.source_row;
+    b.rows = e.to - e.from;
+  } else {
+    const Extent e = part(b.bytes, line, s.index, s.count);
+    dest += e.from, source += e.from;
+    b.bytes = e.to - e.from;
+  }
+  dest += c.t.me * b.dest_block;
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
+  for (int k = 0; k < c.t.n; k++) {
+    i = c.peer_after(i);
+    const char *const from = source + i * b.source_block;
+    if (is_remote(c.pe(i))) {
+      if (scope.rank() == 0 && b.bytes && b.rows)
+        ring::transfer(c.fn, Operation::put, dest, from, c.pe(i),
+                       {b.bytes, b.rows, uint64_t(b.dest_row), uint64_t(b.source_row)});
+      continue;
+    }
+    copy_rows(dest_at(c, dest, c.pe(i)), from, b, scope);
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+
 // The answer to a member whose block has no place in dest.
 inline constexpr uint64_t no_place = ~uint64_t(0);
 

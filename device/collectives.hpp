@@ -76,6 +76,22 @@ SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *sour
 }
 
 template <class T, class Scope>
+SHMEM_D_ int alltoall2d(const char *fn, shmem_team_t team, T *dest, const T *source,
+                        ptrdiff_t dest_block, ptrdiff_t dest_row, ptrdiff_t source_block,
+                        ptrdiff_t source_row, size_t nelems, size_t nrows, Scope scope) {
+  const auto bytes = [](ptrdiff_t n) { return n * ptrdiff_t(sizeof(T)); };
+  const Block2d b{nelems * sizeof(T),  nrows,
+                  bytes(dest_block),   bytes(dest_row),
+                  bytes(source_block), bytes(source_row)};
+  return collective(fn, team, dest, source, ~size_t(0), scope, [&](Channel &c, const Slice &s) {
+    const auto n = size_t(c.t.n);
+    check_both(fn, dest, extent(n, b.dest_block, b.dest_row, b), source,
+               extent(n, b.source_block, b.source_row, b), alignof(T));
+    alltoall2d(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), b,
+               scope);
+  });
+}
+template <class T, class Scope>
 SHMEM_D_ int uneven(const char *fn, shmem_team_t team, T *dest, const T *source, const Uneven &u,
                     Scope scope) {
   return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {

@@ -64,6 +64,23 @@ void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
   if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }
 
+void check_block(const char *fn, const Block2d &b, size_t unit) {
+  const struct {
+    const char *name;
+    ptrdiff_t stride;
+    size_t least;
+  } strides[] = {{"dest_block", b.dest_block, 1},
+                 {"dest_row", b.dest_row, b.bytes / unit},
+                 {"source_block", b.source_block, 1},
+                 {"source_row", b.source_row, b.bytes / unit}};
+  for (const auto &[name, stride, least] : strides) {
+    const ptrdiff_t elements = stride / ptrdiff_t(unit);
+    if (elements < 1 || size_t(elements) < least)
+      fatal("%s: %s = %td: a stride is at least %zu here", fn, name, elements,
+            std::max<size_t>(least, 1));
+  }
+}
+
 size_t check_uneven(const char *fn, const Uneven &u) {
   const struct {
     const char *name;

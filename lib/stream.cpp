@@ -272,6 +272,20 @@ int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source,
   return 0;
 }
 
+int alltoall2d(const char *fn, shmem_team_t team, void *dest, const void *source, const Block2d &b,
+               size_t unit, size_t align, Stream s) {
+  const Team *t;
+  kernels::Call c = call(fn, team, &t, dest, source, b.bytes, s);
+  check_block(fn, b, unit);
+  const auto n = size_t(t->n);
+  check_objects(fn, *t, dest, extent(n, b.dest_block, b.dest_row, b), source,
+                extent(n, b.source_block, b.source_row, b), align, false);
+  tuned(&c, Collective::alltoalls, b.bytes * b.rows);
+  OnDevice on;
+  MUST(kernels::alltoall2d(c, b), "%s: %zu rows of %zu bytes", fn, b.rows, b.bytes);
+  return 0;
+}
+
 int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
            void *dest, const void *source, size_t n, size_t unit, size_t align, Stream s) {
   const Team *t;
