@@ -210,6 +210,8 @@ static void mistakes_on_stream(enum Moment now, const char *what) {
   ROW(one, "block", shmemx_int_ibput_on_stream(small, small, 4, 3, 4, 2, 0, NULL))
   ROW(one, "collective-stride",
       shmemx_int_alltoalls_on_stream(SHMEM_TEAM_WORLD, small, small, 1, -1, 1, NULL))
+  ROW(one, "rows",
+      shmemx_int_alltoall2d_on_stream(SHMEM_TEAM_WORLD, small, small, 9, 2, 9, 9, 3, 2, NULL))
   ROW(one, "uneven-dest", UNEVEN(numbers, 4, each))
   ROW(one, "uneven-counts", UNEVEN(small, 4, NULL))
   ROW(one, "uneven-unit",

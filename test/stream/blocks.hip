@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// alltoallv in all its forms, against a model that each PE computes of all PEs.
+// alltoallv and alltoall2d in all their forms, against models that each PE computes of all PEs.
 #include <shmem/device/shmem.hpp> // before cmocka.h, which has a macro fail
 
 #include "poison.hpp"
@@ -195,6 +195,106 @@ void all_forms(void) {
   close();
 }
 
+// A block of rows, by strides of blocks and rows on both sides.
+struct Call2d {
+  shmem_team_t team;
+  unsigned char *dest;
+  const unsigned char *source;
+  ptrdiff_t dest_block, dest_row, source_block, source_row;
+  size_t nelems, nrows;
+  bool floats;
+};
+#define BLOCKS(suffix, ...)                                                                        \
+  c.floats                                                                                         \
+      ? shmemx_float_alltoall2d##suffix(                                                           \
+            c.team, reinterpret_cast<float *>(c.dest), reinterpret_cast<const float *>(c.source),  \
+            c.dest_block, c.dest_row, c.source_block, c.source_row, c.nelems, c.nrows __VA_ARGS__) \
+      : shmemx_alltoall2dmem##suffix(c.team, c.dest, c.source, c.dest_block, c.dest_row,           \
+                                     c.source_block, c.source_row, c.nelems, c.nrows __VA_ARGS__)
+template <int form> __global__ void __launch_bounds__(256) in_kernel_2d(Call2d c) {
+  if constexpr (form == workgroup) BLOCKS(_wg);
+  if constexpr (form == wave) BLOCKS(_wave);
+  if constexpr (form == thread) BLOCKS();
+}
+#define COMMA ,
+int call_2d(int form, const Call2d &c) {
+  const auto launch = [&](auto kernel, unsigned threads) {
+    hipLaunchKernelGGL(kernel, dim3(1), dim3(threads), 0, stream, c);
+    HIP(hipGetLastError());
+    return 0;
+  };
+  switch (form) {
+  case on_stream:
+    return BLOCKS(_on_stream, COMMA stream);
+  case workgroup:
+    return launch(in_kernel_2d<workgroup>, 130);
+  case wave:
+    return launch(in_kernel_2d<wave>, unsigned(shmem::arch::wave_size));
+  case thread:
+    return launch(in_kernel_2d<thread>, 1);
+  default:
+    return BLOCKS();
+  }
+}
+// Heads against sequence: each PE has `rows` rows of all heads and gets all rows of its heads, or
+// the way back. gap: elements between rows.
+void transposed(const struct pe_team &t, int form, bool back, bool floats, size_t nelems,
+                size_t nrows, size_t gap, size_t shift, size_t other, int salt) {
+  for (size_t i = 0; i < room; i++) bytes[i] = byte_of(me, unsigned(salt), i);
+  to_device(source, bytes.data(), room);
+  HIP(hipMemset(dest, 0x55, room));
+  std::fill(want.begin(), want.end(), 0x55);
+  if (t.me >= 0) poison(t.team, 1, stream);
+  finish_all();
+  if (t.me < 0) return finish_all();
+  const auto n = ptrdiff_t(t.n), row = ptrdiff_t(nelems + gap), rows = ptrdiff_t(nrows);
+  const ptrdiff_t of_all = std::max<ptrdiff_t>(n * row, 1), of_one = std::max<ptrdiff_t>(row, 1),
+                  block = std::max<ptrdiff_t>(rows * row, 1);
+  Call2d c{t.team, dest + shift, source + other, block, of_one,
+           of_one, of_all,       nelems,         nrows, floats};
+  if (back) std::swap(c.dest_block, c.source_block), std::swap(c.dest_row, c.source_row);
+  CHECK(call_2d(form, c) == 0, "%s", form_names[form]);
+  HIP(hipStreamSynchronize(stream));
+  const size_t unit = floats ? 4 : 1;
+  for (int m = 0; m < t.n; m++)
+    for (size_t r = 0; r < nrows; r++)
+      for (size_t i = 0; i < nelems * unit; i++)
+        want[shift + (size_t(m * c.dest_block) + r * size_t(c.dest_row)) * unit + i] =
+            byte_of(t.pe[m], unsigned(salt),
+                    other + (size_t(t.me * c.source_block) + r * size_t(c.source_row)) * unit + i);
+  from_device(bytes.data(), dest, room);
+  for (size_t i = 0; i < room; i++)
+    CHECK(bytes[i] == want[i],
+          "%s, team %s, %s, %zu rows of %zu%s, gap %zu, shifts %zu %zu: byte %zu is %u, want %u",
+          form_names[form], t.name, back ? "back" : "there", nrows, nelems,
+          floats ? " floats" : " bytes", gap, shift, other, i, bytes[i], want[i]);
+  finish_all();
+}
+void transpositions(void) {
+  open();
+  struct pe_team teams[16];
+  const size_t count = pe_teams(teams, COUNT(teams));
+  const struct {
+    size_t nelems, nrows, gap;
+    bool floats;
+  } shapes[] = {{0, 5, 0, true},     {1, 1, 0, true},    {3, 7, 1, false},    {4, 33, 0, true},
+                {64, 9, 0, true},    {17, 20, 3, false}, {2000, 1, 0, false}, {5, 0, 0, false},
+                {130, 12, 0, false}, {32, 70, 4, true}};
+  int turn = 0;
+  for (size_t t = 0; t < count; t++)
+    for (int form = 0; form < forms; form++)
+      for (const auto &s : shapes) {
+        turn++;
+        if (t > 0 && turn % 7 != 0) continue; // all of the world, some of the others
+        choose("direct", 1 + unsigned(turn) % 3 / 2, turn % 3 ? 64 : 128);
+        const size_t align = s.floats ? 4 : 1;
+        transposed(teams[t], form, turn % 2, s.floats, s.nelems, s.nrows, s.gap,
+                   size_t(turn % 5) * align, size_t(turn % 7 / 3) * align, turn);
+      }
+  pe_teams_free(teams, count);
+  close();
+}
+
 // A round in kernels, whose number is in device memory: what it sends is different each time.
 constexpr size_t wide = 12, tight = 60; // bytes of a unit; capacity, which some rounds go beyond
 struct Round {
@@ -315,13 +415,14 @@ void replayed(void) {
 
 struct pe_test tests[] = {{"alltoallv in all forms", all_forms},
                           {"alltoallv repeated", repeated},
-                          {"alltoallv in a graph", replayed}};
+                          {"alltoallv in a graph", replayed},
+                          {"alltoall2d in all forms", transpositions}};
 
 } // namespace
 
 extern "C" {
-extern struct pe_list stream_uneven_lists[];
-extern const size_t stream_uneven_count;
-struct pe_list stream_uneven_lists[] = {PE_LIST("", tests)};
-const size_t stream_uneven_count = 1;
+extern struct pe_list stream_blocks_lists[];
+extern const size_t stream_blocks_count;
+struct pe_list stream_blocks_lists[] = {PE_LIST("", tests)};
+const size_t stream_blocks_count = 1;
 }
