@@ -101,8 +101,8 @@ def argument(ptype, name, k, cxx):
     if ptype == "TYPE":
         return str(20 + k)                     # an int that is converted
     return {"shmem_ctx_t": "SHMEM_CTX_DEFAULT", "shmem_team_t": "SHMEM_TEAM_WORLD",
-            "const int *": "status",
-            "size_t *": "indices", "const size_t *": "indices", "uint64_t *": "signal"}.get(ptype, str(20 + k))
+            "const int *": "status", "size_t *": "indices", "const size_t *": "indices",
+            "uint64_t *": "signal"}.get(ptype, str(20 + k))
 
 
 def generics(facts, cxx):
