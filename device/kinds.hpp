@@ -60,10 +60,12 @@ enum class Collective {
   collect,
   fcollect,
   alltoall,
-  alltoalls
+  alltoalls,
+  norm
 };
-inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
-                                              "collect", "fcollect",       "alltoall", "alltoalls"};
+inline constexpr const char *collectives[] = {"reduce",    "reduce_scatter", "scan",
+                                              "broadcast", "collect",        "fcollect",
+                                              "alltoall",  "alltoalls",      "norm"};
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part.
