@@ -30,7 +30,7 @@ struct Finish {
 
 } // namespace
 
-hipError_t norm(const Call &call, hipStream_t stream, const void *finish) {
+hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish) {
   const Finish with{*static_cast<const RmsNorm *>(finish)};
   switch (call.type) {
   case SHMEMX_F32:

@@ -13,7 +13,7 @@ struct Matrix {
   char *at;
   size_t pitch; // bytes from row to row
 };
-struct Call {
+struct RowsCall {
   device::Team team;
   unsigned id;
   CollectiveAlgorithm algorithm;
@@ -39,17 +39,17 @@ constexpr unsigned threads(unsigned packs) {
 // Rows that are longer do not go by lines: a row of 7168 elements of 16 bits does.
 inline constexpr unsigned most_deep_lines = 2;
 
-using Launch = hipError_t (*)(const Call &call, hipStream_t stream, const void *finish);
+using Launch = hipError_t (*)(const RowsCall &call, hipStream_t stream, const void *finish);
 
 // RMSNorm, for which finish is an RmsNorm.
 struct RmsNorm {
   const void *weight; // NULL: 1
   float offset, eps;
 };
-hipError_t norm(const Call &call, hipStream_t stream, const void *finish);
+hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish);
 
 // What of the above the library and a program share.
-inline constexpr size_t shared_bytes = sizeof(Call);
+inline constexpr size_t shared_bytes = sizeof(RowsCall);
 
 } // namespace shmem::rows
 

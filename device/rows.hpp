@@ -28,7 +28,7 @@ template <int K> struct Exchange {
 // A row as a finish has it: an object of
 //   template <class Row> void operator()(size_t row, Row &r) const
 // which all threads of a workgroup call. Each of them has up to K times `lanes` elements.
-template <class T, int K> struct Row {
+template <class T, int K> struct SummedRow {
   static constexpr int lanes = Lanes<T>::n;
   using Element = T;
   float v[K][lanes];
@@ -98,12 +98,15 @@ SHMEM_D_ Extent even_part(Extent of, unsigned i, unsigned n) {
   return {from, from + each + (i < more)};
 }
 
-// What a workgroup does of a call.
-template <class T, int K, class Finish> struct Reducer {
+// What a workgroup does of a call. Each way is a kernel: one for all of them took 40 scalars more
+// than a gfx942 has, and on an H100 128 registers and a stack (2026-11-27).
+template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer {
+  static constexpr bool lines = way == CollectiveAlgorithm::lines,
+                        split = way == CollectiveAlgorithm::phases;
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
   // Of so many members a thread loads so many packs each at once: 8 packs, as in a reduction.
   static constexpr int packs = K < 4 ? K : 4, members = 8 / packs;
-  const Call &call;
+  const RowsCall &call;
   const Finish &finish;
   Channel &c;
   Workgroup scope;
@@ -191,7 +194,7 @@ template <class T, int K, class Finish> struct Reducer {
   }
 
   template <class F8>
-  SHMEM_D_ void store_small(size_t row, const Row<T, K> &r, const float (&scale)[K]) const {
+  SHMEM_D_ void store_small(size_t row, const SummedRow<T, K> &r, const float (&scale)[K]) const {
     struct alignas(lanes) Small {
       F8 at[lanes];
     };
@@ -217,7 +220,7 @@ template <class T, int K, class Finish> struct Reducer {
     const float scale = largest / (call.fnuz ? 240.f : 448.f);
     return scale < 0x1p-100f ? 0x1p-100f : scale;
   }
-  SHMEM_D_ void quantize(size_t row, const Row<T, K> &r) const {
+  SHMEM_D_ void quantize(size_t row, const SummedRow<T, K> &r) const {
     const auto size_of = [](float v, unsigned) { return v < 0 ? -v : v; };
     float scale[K];
     auto *const scales = reinterpret_cast<float *>(call.scales.at + row * call.scales.pitch);
@@ -237,7 +240,7 @@ template <class T, int K, class Finish> struct Reducer {
         if (has(k)) {
           SHMEM_UNROLL_
           for (unsigned e = 0; e < lanes; e++)
-            mine = Row<T, K>::larger(mine, size_of(r.v[k][e], 0));
+            mine = SummedRow<T, K>::larger(mine, size_of(r.v[k][e], 0));
         }
         x.one[k][scope.rank()] = mine;
       }
@@ -245,7 +248,7 @@ template <class T, int K, class Finish> struct Reducer {
       SHMEM_UNROLL_
       for (int k = 0; k < K; k++) {
         float all = 0;
-        for (unsigned i = 0; i < each; i++) all = Row<T, K>::larger(all, x.one[k][first + i]);
+        for (unsigned i = 0; i < each; i++) all = SummedRow<T, K>::larger(all, x.one[k][first + i]);
         scale[k] = scale_of(all);
         if (has(k) && scope.rank() == first)
           arch::store_global(scales + r.column(k) / call.group, scale[k]);
@@ -263,7 +266,7 @@ template <class T, int K, class Finish> struct Reducer {
       if (has(k)) arch::store_global(const_cast<Pack *>(row_at(to, row)) + pack_of(k), v[k]);
   }
   SHMEM_D_ void end(size_t row, const Pack (&h)[K]) const {
-    Row<T, K> r;
+    SummedRow<T, K> r;
     r.columns = call.columns;
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++) {
@@ -303,7 +306,8 @@ template <class T, int K, class Finish> struct Reducer {
     const unsigned bytes = call.columns * unsigned(sizeof(T)),
                    scales = call.group ? (call.columns + call.group - 1) / call.group : 1;
     SHMEM_NO_UNROLL_
-    for (int i = sums ? 3 : 0; i < (sums ? 4 : 3); i++) {
+    for (int i = 0; i < 4; i++) {
+      if (sums != (i == 3)) continue;
       Matrix m = call.sum;
       unsigned row = bytes;
       if (i == 0) m = call.out;
@@ -314,10 +318,8 @@ template <class T, int K, class Finish> struct Reducer {
   }
 
   SHMEM_D_ void run() const {
-    const bool lines = call.algorithm == CollectiveAlgorithm::lines,
-               split = call.algorithm == CollectiveAlgorithm::phases,
-               sums = split && call.sum.at && !call.scattered; // all get them, and finish all rows
-    if (!lines) device::enter<Stored::by_stream>(c, scope);
+    if constexpr (!lines) device::enter<Stored::by_stream>(c, scope);
+    const bool sums = split && call.sum.at && !call.scattered; // all get them, and finish all rows
     for (int turn = 0; turn < (sums ? c.t.n : 1); turn++) {
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
@@ -325,10 +327,10 @@ template <class T, int K, class Finish> struct Reducer {
       for (size_t row = e.from; row < e.to; row++) {
         Pack h[K] = {};
         if (turn == 0) {
-          bool done = false;
-          if constexpr (K <= int(most_deep_lines))
-            if (lines) receive(row, h), done = true;
-          if (!done) load(row, h);
+          if constexpr (lines)
+            receive(row, h);
+          else
+            load(row, h);
           arch::arrive(h);
           if (call.sum.at) store(call.sum, row, h);
         } else {
@@ -337,47 +339,51 @@ template <class T, int K, class Finish> struct Reducer {
         }
         end(row, h);
       }
-      if (turn || lines) continue;
-      if (split) {
+      if constexpr (split) {
+        if (turn) continue;
         scope.sync(); // the other threads' rows are there
         share_all(e, sums);
         device::leave<Stored::by_scope>(c, scope);
         scope.sync(); // the other members' rows are there
-      } else {
-        device::leave<Stored::nothing>(c, scope);
       }
     }
+    if constexpr (!lines && !split) device::leave<Stored::nothing>(c, scope);
   }
 };
 
-template <class T, int K, class Finish>
-__global__ void __launch_bounds__(device::max_threads) all_reduce(Call call, Finish finish) {
+template <CollectiveAlgorithm way, class T, int K, class Finish>
+__global__ void __launch_bounds__(device::max_threads) all_reduce(RowsCall call, Finish finish) {
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
-  const Call &a = arch::argument(call);
+  const RowsCall &a = arch::argument(call);
   Channel c = device::open("an all-reduce by rows", a.id, a.team, arch::block().x, a.input.at,
                            a.input.at, scope);
-  Reducer<T, K, Finish>{a, finish, c, scope}.run();
+  Reducer<way, T, K, Finish>{a, finish, c, scope}.run();
   device::close(c, arch::load_anew(a.team.base), scope);
 }
 
+template <int K, class T, class Finish>
+hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &finish) {
+  using Way = CollectiveAlgorithm;
+  auto *kernel = call.algorithm == Way::phases ? all_reduce<Way::phases, T, K, Finish>
+                                               : all_reduce<Way::direct, T, K, Finish>;
+  if constexpr (K <= int(most_deep_lines))
+    if (call.algorithm == Way::lines) kernel = all_reduce<Way::lines, T, K, Finish>;
+  return shmem::launch(kernel, dim3(call.blocks),
+                       dim3(threads(call.columns / unsigned(Lanes<T>::n))),
+                       arch::launch_bytes<Exchange<K>>, stream, call, finish);
+}
 template <class T, class Finish>
-hipError_t launch(const Call &call, hipStream_t stream, const Finish &finish) {
-  const unsigned packs = call.columns / unsigned(Lanes<T>::n);
-  const auto start = [&](auto k) {
-    constexpr int K = decltype(k)::value;
-    return shmem::launch(all_reduce<T, K, Finish>, dim3(call.blocks), dim3(threads(packs)),
-                         arch::launch_bytes<Exchange<K>>, stream, call, finish);
-  };
-  switch (deep(packs)) {
+hipError_t launch(const RowsCall &call, hipStream_t stream, const Finish &finish) {
+  switch (deep(call.columns / unsigned(Lanes<T>::n))) {
   case 1:
-    return start(std::integral_constant<int, 1>{});
+    return launch_deep<1, T>(call, stream, finish);
   case 2:
-    return start(std::integral_constant<int, 2>{});
+    return launch_deep<2, T>(call, stream, finish);
   case 4:
-    return start(std::integral_constant<int, 4>{});
+    return launch_deep<4, T>(call, stream, finish);
   default:
-    return start(std::integral_constant<int, 8>{});
+    return launch_deep<8, T>(call, stream, finish);
   }
 }
 
@@ -394,7 +400,7 @@ void all_reduce_on_stream(shmem_team_t team, shmemx_norm_t call, const Finish &f
                 : std::is_same_v<T, Half> ? SHMEMX_F16
                                           : SHMEMX_BF16;
     call.weight = nullptr;
-    const Launch start = [](const Call &c, hipStream_t s, const void *f) {
+    const Launch start = [](const RowsCall &c, hipStream_t s, const void *f) {
       return launch<T>(c, s, *static_cast<const Finish *>(f));
     };
     shmemx_all_reduce_rows_launch("shmem::rows::all_reduce_on_stream", shared_bytes, team, &call,

@@ -42,7 +42,7 @@ void check_type(const char *fn, const char *arg, shmemx_type_t type, bool good,
   if (!good) fatal("%s: %s = %d: not %s", fn, arg, int(type), expected);
 }
 
-rows::Call checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
+rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
   if (c.size != sizeof c)
     fatal(
         "%s: size = %zu: this library's shmemx_norm_t has %zu bytes; SHMEMX_NORM_INITIALIZER sets "
@@ -91,7 +91,7 @@ rows::Call checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
       {"weight", c.weight, bytes, bytes, 1, false}};
   const auto &[sum, out, quantized, scale, input, residual, weight] = objects;
   const bool any = c.rows && c.columns;
-  if (any && !c.input) fatal("%s: input = NULL", fn);
+  if (any && !c.input) fatal("%s: input = NULL: there is nothing to add up", fn);
   for (const Object &o : objects) {
     if (!any || !o.at) continue;
     const size_t align = &o == &scale ? alignof(float) : 16;
@@ -105,7 +105,7 @@ rows::Call checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
       const bool in_place =
           &o == &sum && other == &residual && sum.at == residual.at && sum.pitch == residual.pitch;
       if (!in_place && overlap(o, *other))
-        fatal("%s: %s = %p: overlaps %s = %p", fn, o.arg, o.at, other->arg, other->at);
+        fatal("%s: %s = %p: overlaps the call's %s = %p", fn, o.arg, o.at, other->arg, other->at);
     }
   const auto matrix = [](const Object &o) {
     return rows::Matrix{static_cast<char *>(const_cast<void *>(o.at)), o.pitch};
@@ -136,12 +136,12 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
                                           const shmemx_norm_t *norm, shmemx_stream_t stream,
                                           rows::Launch launch, const void *finish) {
   const Team &t = stream::need_channels(fn, team);
-  if (!norm) fatal("%s: norm = NULL", fn);
+  if (!norm) fatal("%s: norm = NULL: expected a shmemx_norm_t", fn);
   if (shared_bytes != rows::shared_bytes)
     fatal("%s: compiled against another version of this library: what they share has %zu bytes, "
           "the library's %zu",
           fn, shared_bytes, rows::shared_bytes);
-  rows::Call call = checked(fn, t, *norm);
+  rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
   const tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes);

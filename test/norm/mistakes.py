@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 HEX = "0x[0-9a-f]+"
 ROUTINE = "shmemx_all_reduce_norm_on_stream: "
 LINES = {
-    "size": r"size = 8: this library's shmemx_norm_t has \d+ bytes; SHMEMX_NORM_INITIALIZER sets it",
+    "size": r"size = 8: this library's shmemx_norm_t has \d+ bytes; SHMEMX_NORM_INITIALIZER sets "
+            "it",
     "type": "type = 3: not SHMEMX_F32, SHMEMX_F16 or SHMEMX_BF16",
     "quantized_type": "quantized_type = 2: not SHMEMX_F8 or SHMEMX_F8_FNUZ",
     "group": "group = 64: not 0 or 128",
@@ -21,14 +22,14 @@ LINES = {
     "scattered": "residual_scattered = 1, but residual and residual_out are NULL",
     "stride": "out_stride = 120: not 0, nor a multiple of 8 from 128",
     "ragged": "quantized_stride = 130: not 0, nor a multiple of 8 from 128",
-    "input": "input = NULL",
+    "input": "input = NULL: there is nothing to add up",
     "misaligned": f"input = {HEX}: not a multiple of 16 bytes",
     "heap": f"out = {HEX}: not on the symmetric heap in device memory .*, nor in a buffer there",
     "end": f"residual_out = {HEX}: \\d+ bytes from there reach past the end of the symmetric heap",
-    "overlap": f"out = {HEX}: overlaps input = {HEX}",
-    "shifted": f"residual_out = {HEX}: overlaps residual = {HEX}",
+    "overlap": f"out = {HEX}: overlaps the call's input = {HEX}",
+    "shifted": f"residual_out = {HEX}: overlaps the call's residual = {HEX}",
     "team": "team = .*",
-    "null": "norm = NULL",
+    "null": "norm = NULL: expected a shmemx_norm_t",
 }
 VERSION = (r"shmem::rows::all_reduce_on_stream: compiled against another version of this library: "
            r"what they share has 1 bytes, the library's \d+")
