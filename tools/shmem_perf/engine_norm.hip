@@ -160,8 +160,7 @@ struct Norms {
     for (int kind = 0; kind < kinds; kind++) check(kind);
     const std::vector<double> us = e.time(kinds, [&](int k, int i) { start(k, size_t(i)); });
     if (e.me != 0) return;
-    const std::string panel =
-        std::to_string(rows) + " x " + std::to_string(columns) + " bf16: time of a call";
+    const std::string panel = std::to_string(rows) + " x " + std::to_string(columns) + " bf16";
     for (int k = 0; k < kinds; k++) {
       if (e.o.json)
         printf("{\"test\": \"norm\", \"kind\": \"%s\", \"rows\": %zu, \"columns\": %zu, \"us\": "
