@@ -104,8 +104,9 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   static constexpr bool lines = way == CollectiveAlgorithm::lines,
                         split = way == CollectiveAlgorithm::phases;
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
-  // Of so many members a thread loads so many packs each at once: 8 packs, as in a reduction.
-  static constexpr int packs = K < 4 ? K : 4, members = 8 / packs;
+  // So many rows go together while a workgroup has as many, so that a link's answers are waited for
+  // once for all of them.
+  static constexpr int most_rows = K <= 2 && !lines ? 2 : 1;
   const RowsCall &call;
   const Finish &finish;
   Channel &c;
@@ -122,50 +123,68 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   static SHMEM_D_ const Pack *row_at(const Matrix &m, size_t row) {
     return reinterpret_cast<const Pack *>(m.at + row * m.pitch);
   }
-  SHMEM_D_ Pack rounded(Lanes<T> &sum, size_t row, int k) const {
-    if (call.residual.at) {
-      const Lanes<T> more =
-          device::unpack<T>(arch::load_global(row_at(call.residual, row) + pack_of(k)));
-      device::combine(sum, more, device::Fixed<Sum>{});
-    }
+  // The residual, if there is one; its load is on the way while others are waited for. Not beyond
+  // the row's end: in place, another thread stores the sum there.
+  SHMEM_D_ Pack residual_of(size_t row, int k) const {
+    return call.residual.at && has(k) ? arch::load_global(row_at(call.residual, row) + pack_of(k))
+                                      : Pack{};
+  }
+  SHMEM_D_ Pack rounded(Lanes<T> &sum, Pack residual) const {
+    if (call.residual.at) device::combine(sum, device::unpack<T>(residual), device::Fixed<Sum>{});
     return device::pack<T>(sum);
   }
+  static SHMEM_D_ void add(Lanes<T> &sum, Pack v, int member) {
+    const Lanes<T> in = device::unpack<T>(v);
+    if (member)
+      device::combine(sum, in, device::Fixed<Sum>{});
+    else
+      sum = in;
+  }
 
-  SHMEM_D_ void load(size_t row, Pack (&h)[K]) const {
-    const Pack *const here = row_at(call.input, row);
+  // Of so many members a thread loads so many packs each at once: 8 packs, as in a reduction.
+  template <int rows> SHMEM_D_ void load(size_t row, Pack (&h)[most_rows][K]) const {
+    constexpr int packs = K < 4 ? K : 4, members = 8 / (packs * rows);
+    const Pack *here[rows];
+    SHMEM_UNROLL_
+    for (int r = 0; r < rows; r++) here[r] = row_at(call.input, row + unsigned(r));
     SHMEM_UNROLL_
     for (int k0 = 0; k0 < K; k0 += packs) {
-      Lanes<T> acc[packs] = {};
+      Lanes<T> acc[rows][packs] = {};
+      Pack more[rows][packs];
+      SHMEM_UNROLL_
+      for (int r = 0; r < rows; r++) SHMEM_UNROLL_
+      for (int k = 0; k < packs; k++) more[r][k] = residual_of(row + unsigned(r), k0 + k);
       SHMEM_NO_UNROLL_
       for (int first = 0; first < c.t.n; first += members) {
-        Pack v[members][packs] = {};
+        Pack v[members][rows][packs] = {};
         SHMEM_UNROLL_
         for (int m = 0; m < members; m++)
           if (first + m < c.t.n) {
-            const Pack *from = device::source_at(c, here, c.pe(first + m));
+            const int pe = c.pe(first + m);
             SHMEM_UNROLL_
-            for (int k = 0; k < packs; k++) v[m][k] = arch::load_global(from + pack_of(k0 + k));
+            for (int r = 0; r < rows; r++) SHMEM_UNROLL_
+            for (int k = 0; k < packs; k++)
+              v[m][r][k] = arch::load_global(device::source_at(c, here[r], pe) + pack_of(k0 + k));
           }
         SHMEM_UNROLL_
         for (int m = 0; m < members; m++)
           if (first + m < c.t.n) {
             SHMEM_UNROLL_
-            for (int k = 0; k < packs; k++) {
-              const Lanes<T> in = device::unpack<T>(v[m][k]);
-              if (first + m)
-                device::combine(acc[k], in, device::Fixed<Sum>{});
-              else
-                acc[k] = in;
-            }
+            for (int r = 0; r < rows; r++) SHMEM_UNROLL_
+            for (int k = 0; k < packs; k++) add(acc[r][k], v[m][r][k], first + m);
           }
       }
       SHMEM_UNROLL_
-      for (int k = 0; k < packs; k++) h[k0 + k] = rounded(acc[k], row, k0 + k);
+      for (int r = 0; r < rows; r++) SHMEM_UNROLL_
+      for (int k = 0; k < packs; k++) h[r][k0 + k] = rounded(acc[r][k], more[r][k]);
     }
   }
-  // The same by lines: a round for each piece of the row.
+  // The same of a row by lines: a round for each piece of it.
   SHMEM_D_ void receive(size_t row, Pack (&h)[K]) const {
     const unsigned all = call.columns / lanes, room = c.room / 16;
+    Pack more[K];
+    SHMEM_UNROLL_
+    for (int k = 0; k < K; k++) more[k] = residual_of(row, k);
     for (unsigned from = 0; from < all; from += room) {
       const unsigned to = all - from < room ? all : from + room;
       device::begin_round(c, scope);
@@ -181,14 +200,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         const unsigned p = pack_of(k);
         if (!has(k) || p < from || p >= to) continue;
         Lanes<T> acc{};
-        device::receive_all(c, p - from, [&](int i, Pack v) {
-          const Lanes<T> in = device::unpack<T>(v);
-          if (i)
-            device::combine(acc, in, device::Fixed<Sum>{});
-          else
-            acc = in;
-        });
-        h[k] = rounded(acc, row, k);
+        device::receive_all(c, p - from, [&](int i, Pack v) { add(acc, v, i); });
+        h[k] = rounded(acc, more[k]);
       }
     }
   }
@@ -324,20 +337,31 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
-      for (size_t row = e.from; row < e.to; row++) {
-        Pack h[K] = {};
-        if (turn == 0) {
-          if constexpr (lines)
-            receive(row, h);
-          else
-            load(row, h);
-          arch::arrive(h);
-          if (call.sum.at) store(call.sum, row, h);
-        } else {
+      int rows;
+      for (size_t row = e.from; row < e.to; row += unsigned(rows)) {
+        Pack h[most_rows][K] = {};
+        rows = e.to - row < unsigned(most_rows) ? 1 : most_rows;
+        if (turn) {
           SHMEM_UNROLL_
-          for (int k = 0; k < K; k++) h[k] = arch::load_global(row_at(call.sum, row) + pack_of(k));
+          for (int r = 0; r < most_rows; r++) SHMEM_UNROLL_
+          for (int k = 0; k < K; k++)
+            if (r < rows)
+              h[r][k] = arch::load_global(row_at(call.sum, row + unsigned(r)) + pack_of(k));
+        } else if constexpr (lines) {
+          receive(row, h[0]);
+        } else if (rows == most_rows) {
+          load<most_rows>(row, h);
+        } else {
+          load<1>(row, h);
         }
-        end(row, h);
+        SHMEM_UNROLL_
+        for (int r = 0; r < most_rows; r++) arch::arrive(h[r]);
+        SHMEM_UNROLL_
+        for (int r = 0; r < most_rows; r++)
+          if (r < rows) {
+            if (!turn && call.sum.at) store(call.sum, row + unsigned(r), h[r]);
+            end(row + unsigned(r), h[r]);
+          }
       }
       if constexpr (split) {
         if (turn) continue;
