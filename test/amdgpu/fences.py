@@ -163,8 +163,6 @@ REMOVALS = {
     "streams, phases: the meeting": ("device/reduce.hpp", "scope.sync(); //", "//", PHASES),
     "norm, phases: the meeting": ("device/rows.hpp", "scope.sync(); // the other threads' rows",
                                   "//", NORMS),
-    "norm, phases: the release": ("device/rows.hpp", "leave<Stored::by_scope>",
-                                  "leave<Stored::nothing>", NORMS),
     "norm, phases: the others' rows": ("device/rows.hpp", "scope.sync(); // the other members'",
                                        "//", NORMS),
     "host atomics: their order": ("device/kernels.hip", ("Order::acquire", "Order::release",
