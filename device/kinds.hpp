@@ -63,11 +63,12 @@ enum class Collective {
   fcollect,
   alltoall,
   alltoalls,
-  alltoallv
+  alltoallv,
+  norm
 };
-inline constexpr const char *collectives[] = {"reduce",    "reduce_scatter", "scan",
-                                              "broadcast", "collect",        "fcollect",
-                                              "alltoall",  "alltoalls",      "alltoallv"};
+inline constexpr const char *collectives[] = {
+    "reduce",   "reduce_scatter", "scan",      "broadcast", "collect",
+    "fcollect", "alltoall",       "alltoalls", "alltoallv", "norm"};
 
 // A block of an alltoall2d, and how far apart its rows and the blocks begin, in bytes.
 struct Block2d {

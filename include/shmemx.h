@@ -124,7 +124,13 @@ extern "C" {
  * ld elements from one to the next; a transposed operand has its columns as rows. Sums are fp32 and
  * rounded once. SHMEMX_F8 is E4M3 of the OCP; GPUs that have no instructions for it compute in
  * fp32. */
-typedef enum { SHMEMX_F32, SHMEMX_F16, SHMEMX_BF16, SHMEMX_F8 } shmemx_type_t;
+typedef enum {
+  SHMEMX_F32,
+  SHMEMX_F16,
+  SHMEMX_BF16,
+  SHMEMX_F8,
+  SHMEMX_F8_FNUZ /* of norms only */
+} shmemx_type_t;
 typedef enum {
   SHMEMX_ACTIVATION_NONE,
   SHMEMX_ACTIVATION_RELU,
@@ -188,6 +194,48 @@ void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
                                         const shmemx_matmul_t *call, shmemx_stream_t stream);
 void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
                                         const shmemx_matmul_t *call, shmemx_stream_t stream);
+
+/* An all-reduce that goes on with each row of its sums, on a stream:
+ *   sum = input of member 0 + input of member 1 + ... + residual, rounded to the type once
+ *   norm = sum / sqrt(mean of squares of sum + eps) * (weight_offset + weight)
+ *   out = norm, rounded to the type
+ *   quantized = norm / scale, rounded to E4M3, where scale = the largest |norm| / the largest E4M3
+ * Sums are fp32. All matrices go by rows, `..._stride` elements from one to the next, or `columns`
+ * where that is 0. Rows have a multiple of 16 bytes of the type, up to 64 KiB, and matrices begin
+ * at multiples of 16 bytes. scales has a number for each row; or one for each `group` columns of
+ * it, row after row. The bits of a row depend on nothing but its elements and their number.
+ *
+ * input, out, quantized, scales and a residual_out that all members get are symmetric, in device
+ * memory. What is NULL is left out, and a weight of NULL is 1. residual_out may be the residual. */
+typedef struct {
+  size_t size;                  /* of this structure */
+  shmemx_type_t type;           /* SHMEMX_F32, F16 or BF16 */
+  shmemx_type_t quantized_type; /* SHMEMX_F8 or SHMEMX_F8_FNUZ */
+  size_t rows, columns;
+  const void *input;
+  const void *residual;
+  void *residual_out;
+  const void *weight;
+  void *out;
+  void *quantized;
+  float *scales;
+  size_t input_stride, residual_stride, residual_out_stride, out_stride, quantized_stride;
+  size_t group; /* 0: of a whole row; or 128 */
+  float weight_offset, eps;
+  int residual_scattered; /* 1: each member reads and writes the residual of its own rows only, as
+                             shmemx_matmul_shard cuts them */
+  int reserved_int;
+  void *reserved[8];
+} shmemx_norm_t;
+#define SHMEMX_NORM_INITIALIZER                                                                    \
+  {                                                                                                \
+    sizeof(shmemx_norm_t), SHMEMX_BF16, SHMEMX_F8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        1e-6f, 0, 0, {                                                                             \
+      0, 0, 0, 0, 0, 0, 0, 0                                                                       \
+    }                                                                                              \
+  }
+void shmemx_all_reduce_norm_on_stream(shmem_team_t team, const shmemx_norm_t *norm,
+                                      shmemx_stream_t stream);
 
 #ifdef __cplusplus
 }

@@ -45,13 +45,18 @@ const Region *check_object(const char *fn, const char *arg, const void *p, size_
   if (self.check) check_symmetric(fn, arg, p, bytes, align);
   return r;
 }
-// Of a collective of t.
+
+} // namespace
+
 void check_member(const char *fn, const Team &t, const char *arg, const void *p, size_t bytes,
                   size_t align) {
   const Region *r = check_object(fn, arg, p, bytes, align);
   const Team *has = r ? r->team : nullptr;
   for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
 }
+
+namespace {
+
 // in_place: dest may be source.
 void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_bytes,
                    const void *source, size_t source_bytes, size_t align, bool in_place) {
@@ -107,17 +112,10 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// What the calls of all collectives have in common. To kernels SHMEM_TEAM_SHARED is the world, in a
-// job of one node.
+// What the calls of all collectives have in common.
 kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void *dest,
                    const void *source, size_t n, Stream s) {
-  check_ready(fn);
-  const Team *t = &need_team(fn, "team", team);
-  if (t == self.shared && self.one_node()) t = self.world;
-  if (t->id >= gpu::channels().teams)
-    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
-          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
-  *members = t;
+  const Team *const t = *members = &need_channels(fn, team);
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
   c.id = unsigned(t->id);
@@ -135,6 +133,16 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
 }
 
 } // namespace
+
+const Team &need_channels(const char *fn, shmem_team_t team) {
+  check_ready(fn);
+  const Team *t = &need_team(fn, "team", team);
+  if (t == self.shared && self.one_node()) t = self.world;
+  if (t->id >= gpu::channels().teams)
+    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
+          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
+  return *t;
+}
 
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
               size_t unit, size_t align, int pe, Stream s) {

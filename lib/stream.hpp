@@ -17,6 +17,12 @@ using Stream = shmemx_stream_t;
 
 // Ends the program before init, and where there is no device memory.
 void check_ready(const char *fn);
+// A team that may have collectives on streams. To kernels SHMEM_TEAM_SHARED is the world, in a job
+// of one node.
+const Team &need_channels(const char *fn, shmem_team_t team);
+// An object that all members of a team have on the device heap or in a buffer.
+void check_member(const char *fn, const Team &t, const char *arg, const void *p, size_t bytes,
+                  size_t align);
 // unit, align: of an element, for checks.
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
               size_t unit, size_t align, int pe, Stream stream);
