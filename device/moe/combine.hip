@@ -13,8 +13,8 @@ using device::Lanes, device::Pack;
 
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
-struct Shared {
-  Batch batch;
+struct CombineShared {
+  TokenBatch batch;
   unsigned seen; // of is_last
 };
 
@@ -24,7 +24,7 @@ template <int n> using Deep = std::integral_constant<int, n>;
 // once. Where there is no row, a pack of this PE's own is loaded and not added: nvcc gave loads
 // under a condition no registers of their own, and so waited for each (2026-11-27).
 template <class T, int n>
-SHMEM_D_ void add(Lanes<T> &sum, const Batch &b, unsigned j, unsigned end, const char *rows,
+SHMEM_D_ void add(Lanes<T> &sum, const TokenBatch &b, unsigned j, unsigned end, const char *rows,
                   size_t row_bytes, unsigned in) {
   Pack v[n];
   SHMEM_UNROLL_
@@ -46,19 +46,20 @@ SHMEM_D_ void add(Lanes<T> &sum, const Batch &b, unsigned j, unsigned end, const
 
 template <class T>
 __global__ void __launch_bounds__(device::max_threads)
-    gather(Moe moe, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
+    gather(Moe argument, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
            unsigned batch, bool weighted) {
-  Shared &shared = arch::workgroup_object<Shared>();
-  Batch &b = shared.batch;
+  const Moe &moe = arch::argument<>(argument);
+  CombineShared &shared = arch::workgroup_object<CombineShared>();
+  TokenBatch &b = shared.batch;
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  packs = unsigned(moe.row_bytes / 16);
   const uint64_t members = members_of(moe), epoch = epoch_of(moe);
   if (arch::block().x == 0) {
     arch::fence_stream(); // the rows, before the flag
-    tell(moe, &Signals::entered, epoch, members);
+    tell(moe, &MoeSignals::entered, epoch, members);
   }
-  wait_all(fn, moe, &Signals::entered, epoch, members);
+  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
   for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
     const unsigned count = n - first < batch ? n - first : batch;
     scope.sync();
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(device::max_threads)
   if (is_last(moe, shared.seen)) meet(fn, moe, epoch, members);
 }
 
-constexpr size_t shared_bytes = arch::launch_bytes<Shared>;
+constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;
 
 } // namespace
 

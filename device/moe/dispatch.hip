@@ -15,14 +15,14 @@ using device::Pack;
 constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
 constexpr unsigned route_threads = 256;
 
-struct Totals {
+struct RowTotals {
   int all[max_experts], before[max_experts]; // rows of an expert; those of members before this one
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
 };
-struct Shared {
+struct DispatchShared {
   union {
-    Batch batch;
-    Totals totals;
+    TokenBatch batch;
+    RowTotals totals;
   };
   unsigned seen; // of is_last
 };
@@ -30,21 +30,23 @@ struct Shared {
 // A workgroup finds for its chunk of tokens which of them go to each column; the last one counts
 // them.
 __global__ void __launch_bounds__(route_threads)
-    route(Moe moe, const int *ids, const float *weights, unsigned n) {
-  Shared &shared = arch::workgroup_object<Shared>();
+    route(Moe argument, const int *ids, const float *weights, unsigned n) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   int *const id = shared.batch.id;
   const Workgroup scope;
   const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(), first = c * chunk,
                  end = first + chunk < n ? first + chunk : n, k = unsigned(moe.top_k),
                  count = first < end ? end - first : 0;
   const uint64_t members = members_of(moe);
-  if (c == 0) tell(moe, &Signals::entered, epoch_of(moe), members);
+  if (c == 0) tell(moe, &MoeSignals::entered, epoch_of(moe), members);
   for (unsigned i = rank; i < count * k; i += size) {
     const unsigned at = first * k + i;
     int e = arch::load_global(ids + at);
     if (e < -1 || e >= moe.experts)
       device::fail(device::Report::bad_index, fn, "expert_ids", ids + at, sizeof e, alignof(int),
-                   moe.signals->pe[moe.me], 0, uint64_t(moe.experts), uint64_t(int64_t(e)));
+                   arch::load_global(&moe.signals->pe[moe.me]), 0, uint64_t(moe.experts),
+                   uint64_t(int64_t(e)));
     if (e >= 0 && !is_in(members, e / moe.local)) e = -1;
     id[i] = e;
     arch::store_global(moe.id + at, e);
@@ -94,7 +96,7 @@ SHMEM_D_ int place_of(const Moe &moe, int column, unsigned t) {
 // Copies words of `count` rows that lie one after the other, each to its rows of the batch. A word
 // is loaded once for all of them.
 template <bool remote, class W>
-SHMEM_D_ void spread(const Batch &b, unsigned k, const char *from, char *to, size_t bytes,
+SHMEM_D_ void spread(const TokenBatch &b, unsigned k, const char *from, char *to, size_t bytes,
                      unsigned count) {
   constexpr unsigned deep = 4;
   const unsigned words = unsigned(bytes / sizeof(W)), all = words * count,
@@ -140,7 +142,7 @@ SHMEM_D_ void no_row(const Moe &moe, size_t row) {
 }
 
 // From the counts of all members: where rows begin, here and at the other members.
-SHMEM_D_ void settle_rows(const Moe &moe, Totals &t, uint64_t members) {
+SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size();
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
@@ -218,16 +220,18 @@ SHMEM_D_ void settle_rows(const Moe &moe, Totals &t, uint64_t members) {
 
 // `batch` tokens at a time.
 __global__ void __launch_bounds__(device::max_threads)
-    send(Moe moe, const char *tokens, const char *scales, unsigned n, unsigned batch, bool replay) {
-  Shared &shared = arch::workgroup_object<Shared>();
-  Batch &b = shared.batch;
+    send(Moe argument, const char *tokens, const char *scales, unsigned n, unsigned batch,
+         bool replay) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  TokenBatch &b = shared.batch;
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  index = arch::block().x, blocks = arch::blocks().x;
   const uint64_t members = members_of(moe), epoch = epoch_of(moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
-  if (replay && index == 0) tell(moe, &Signals::entered, epoch, members);
-  wait_all(fn, moe, &Signals::entered, epoch, members);
+  if (replay && index == 0) tell(moe, &MoeSignals::entered, epoch, members);
+  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
   for (int i = int(index); i < moe.n; i += int(blocks)) {
     if (i == moe.me || !is_in(members, i)) continue;
     int *const mine = moe.counts + size_t(moe.me) * moe.columns, *const there = at(moe, mine, i);
@@ -291,9 +295,10 @@ __global__ void __launch_bounds__(device::max_threads)
 }
 
 // To the rows of experts here.
-__global__ void __launch_bounds__(device::max_threads) expand(Moe moe, unsigned batch) {
-  Shared &shared = arch::workgroup_object<Shared>();
-  Batch &b = shared.batch;
+__global__ void __launch_bounds__(device::max_threads) expand(Moe argument, unsigned batch) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  TokenBatch &b = shared.batch;
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k);
   for (unsigned q = arch::block().x;; q += arch::blocks().x) {
@@ -344,7 +349,7 @@ __global__ void __launch_bounds__(device::max_threads) expand(Moe moe, unsigned 
   }
 }
 
-constexpr size_t shared_bytes = arch::launch_bytes<Shared>;
+constexpr size_t shared_bytes = arch::launch_bytes<DispatchShared>;
 
 } // namespace
 

@@ -14,7 +14,7 @@ namespace shmem::moe {
 inline constexpr unsigned most_tokens = 8; // of a batch
 
 // What a workgroup knows of some tokens, by token and k.
-struct Batch {
+struct TokenBatch {
   int id[chunk * max_top_k];                // route has a whole chunk
   int row[most_tokens * max_top_k];         // at the member; -1: none
   uintptr_t delta[most_tokens * max_top_k]; // from here to the member
@@ -37,23 +37,23 @@ SHMEM_D_ uint64_t epoch_of(const Moe &moe) {
   return arch::load_global(&moe.signals->epoch) + 1;
 }
 
-using Flags = Flag (Signals::*)[max_members];
+using EpochLines = EpochLine (MoeSignals::*)[max_members];
 // Called by a workgroup of at least a wave, after a fence that orders what the flag stands for.
-SHMEM_D_ void tell(const Moe &moe, Flags flags, uint64_t epoch, uint64_t members) {
+SHMEM_D_ void tell(const Moe &moe, EpochLines lines, uint64_t epoch, uint64_t members) {
   for (int i = int(Workgroup{}.rank()); i < moe.n; i += int(Workgroup{}.size()))
     if (i != moe.me && is_in(members, i))
-      arch::store(&(at(moe, moe.signals, i)->*flags)[moe.me].epoch, epoch);
+      arch::store(&(at(moe, moe.signals, i)->*lines)[moe.me].epoch, epoch);
 }
-SHMEM_D_ void wait_all(const char *fn, const Moe &moe, Flags flags, uint64_t epoch,
+SHMEM_D_ void wait_all(const char *fn, const Moe &moe, EpochLines lines, uint64_t epoch,
                        uint64_t members) {
   for (int i = int(Workgroup{}.rank()); i < moe.n; i += int(Workgroup{}.size())) {
     if (i == moe.me || !is_in(members, i)) continue;
-    const uint64_t *from = &(moe.signals->*flags)[i].epoch;
+    const uint64_t *from = &(moe.signals->*lines)[i].epoch;
     device::poll_until([&] { return arch::poll(from) >= epoch; },
                        [&] {
                          device::fail(device::Report::wait_limit, fn, "moe", from, sizeof *from,
-                                      alignof(uint64_t), moe.signals->pe[i], SHMEM_CMP_GE, epoch,
-                                      arch::load(from));
+                                      alignof(uint64_t), arch::load_global(&moe.signals->pe[i]),
+                                      SHMEM_CMP_GE, epoch, arch::load(from));
                        });
   }
   arch::polled(); // what the others stored before
@@ -77,8 +77,8 @@ SHMEM_D_ bool is_last(const Moe &moe, unsigned &seen) {
 // The last workgroup ends the call.
 SHMEM_D_ void meet(const char *fn, const Moe &moe, uint64_t epoch, uint64_t members) {
   arch::fence_release();
-  tell(moe, &Signals::ended, epoch, members);
-  wait_all(fn, moe, &Signals::ended, epoch, members);
+  tell(moe, &MoeSignals::ended, epoch, members);
+  wait_all(fn, moe, &MoeSignals::ended, epoch, members);
   if (Workgroup{}.rank() == 0) arch::store_global(&moe.signals->epoch, epoch);
 }
 

@@ -17,14 +17,14 @@ inline constexpr int max_members = 64, max_experts = 1024, max_top_k = 32;
 inline constexpr unsigned chunk = 32; // tokens: one bit each of a word of Moe::has
 
 // On a line of its own, because a peer stores it and this PE polls it.
-struct alignas(device::line) Flag {
+struct alignas(device::line) EpochLine {
   uint64_t epoch;
 };
 // At the same place on each PE. Member i writes the i-th of each kind of flag at all others. A call
 // of any kind has one epoch.
-struct Signals {
-  Flag entered[max_members]; // its stream has come to the call
-  Flag ended[max_members];   // it has sent all to this PE, or has read all of this PE's rows
+struct MoeSignals {
+  EpochLine entered[max_members]; // its stream has come to the call
+  EpochLine ended[max_members];   // it has sent all to this PE, or has read all of this PE's rows
   alignas(device::line) uint64_t epoch;   // of the last call that has ended here
   alignas(device::line) uint64_t members; // that take part, one bit each
   uint64_t dropped[2]; // rows that found no room here: in the last dispatch, and in all
@@ -43,7 +43,7 @@ struct Moe {
   unsigned capacity; // rows: of a member, of an expert, or in all, as the layout says
   unsigned staged;   // rows that a member may send here
   size_t token_bytes, scale_bytes, row_bytes; // row_bytes: of what combine sums
-  Signals *signals;
+  MoeSignals *signals;
   // The routing of this PE's tokens.
   uint32_t *has;     // [column][chunk]: which tokens of the chunk go there
   int *before;       // [column][chunk]: how many of earlier chunks do
