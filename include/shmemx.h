@@ -228,7 +228,8 @@ typedef struct {
   int top_k;            /* 1 in other layouts than BY_PE: the experts of a row */
   size_t capacity;      /* as the shape has it */
   size_t n_rows;        /* for which there is room */
-  const void *rows, *scales;
+  void *rows;           /* on the symmetric heap: an expert may compute in place */
+  const void *scales;
   const int *pe_count;                 /* [members]: tokens from each */
   const int *expert_count;             /* [experts]: rows of each */
   const int *expert_first;             /* [experts]: its first row */

@@ -29,11 +29,11 @@ namespace {
 using moe::Moe;
 
 // Lays objects out one after the other, each from a line on.
-class Places {
+class Arrangement {
   char *at;
 
 public:
-  explicit Places(char *from) : at(from) {}
+  explicit Arrangement(char *from) : at(from) {}
   template <class T> void take(T *&p, size_t n) {
     p = reinterpret_cast<T *>(at);
     at += round_up(n * sizeof(T), device::line);
@@ -47,16 +47,16 @@ size_t element_bytes(shmemx_type_t type) {
 
 // Sets the pointers of all arrays from `from` on, which is NULL for their size alone. The end of
 // those that begin as zero, of those that begin as -1, and of all.
-struct Ends {
+struct ArrayEnds {
   char *zero, *none, *all;
 };
-Ends lay_out(Moe &m, size_t rows, char *from) {
-  Places places(from);
+ArrayEnds lay_out(Moe &m, size_t rows, char *from) {
+  Arrangement places(from);
   const auto n = size_t(m.n), local = size_t(m.local), experts = size_t(m.experts),
              k = size_t(m.top_k), tokens = size_t(m.tokens), chunks = size_t(m.chunks),
              columns = size_t(m.columns), staged = n * m.staged;
   const bool by_pe = m.layout == SHMEMX_MOE_BY_PE;
-  Ends ends;
+  ArrayEnds ends;
   places.take(m.signals, 1);
   places.take(m.has, columns * chunks);
   places.take(m.before, columns * chunks);
@@ -120,7 +120,7 @@ Moe checked(const char *fn, const Team &t, const shmemx_moe_shape_t &s, size_t *
   check_range(fn, "experts", s.experts, 1, moe::max_experts);
   check_multiple(fn, "experts", size_t(s.experts), size_t(t.n), 1);
   check_range(fn, "top_k", s.top_k, 1, moe::max_top_k);
-  check_range(fn, "max_tokens", s.max_tokens, 1, 1 << 20);
+  check_range(fn, "max_tokens", s.max_tokens, 1, 1 << 24);
   check_range(fn, "layout", s.layout, SHMEMX_MOE_BY_PE, SHMEMX_MOE_PACKED);
   check_range(fn, "alignment", s.alignment, 1, 1 << 16);
   Moe m{};
@@ -163,8 +163,8 @@ uint64_t digest(const Moe &m) {
 
 void begin(const char *fn, shmemx_moe &m, Team &t, char *from) {
   Moe &d = m.device;
-  const Ends ends = lay_out(d, m.rows, from);
-  moe::Signals signals{};
+  const ArrayEnds ends = lay_out(d, m.rows, from);
+  moe::MoeSignals signals{};
   for (int i = 0; i < t.n; i++) {
     const int pe = m.pe[i] = signals.pe[i] = t.pe(i), local = local_of(pe);
     if (local < 0) fatal("%s: team: PE %d is not mapped: experts are on PEs of one node", fn, pe);
@@ -192,8 +192,9 @@ shmemx_moe &need(const char *fn, shmemx_moe_t moe) {
   return *moe;
 }
 void check_aligned(const char *fn, const char *arg, const void *p, size_t align, size_t bytes) {
-  if (bytes && (!p || uintptr_t(p) % align))
-    fatal("%s: %s = %p: %s", fn, arg, p, p ? "not aligned to its words" : "NULL");
+  if (bytes && !p) fatal("%s: %s = NULL", fn, arg);
+  if (bytes && uintptr_t(p) % align)
+    fatal("%s: %s = %p: not aligned to %zu bytes", fn, arg, p, align);
 }
 void check_payload(const char *fn, const Moe &d, const void *tokens, const void *scales, int n) {
   check_aligned(fn, "tokens", tokens, 16, size_t(n));
@@ -248,6 +249,7 @@ int moe_create(const char *fn, shmem_team_t team, const shmemx_moe_shape_t *shap
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
   m->block = most ? malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
   if (most && !m->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  gpu::let_report(); // of a number of an expert that is none
   // Blocks start on 64 bytes, flags on lines.
   if (t) begin(fn, *m, *t, reinterpret_cast<char *>(round_up(uintptr_t(m->block), device::line)));
   sync(*self.world);
