@@ -119,7 +119,7 @@ Model model(const Job &j, int call) {
   const int k = j.shape.top_k, local = j.local();
   for (int i = 0; i < j.n; i++) {
     m.of.push_back(routing(j, i, call));
-    if (!j.in(i)) m.of.back().n = 0;
+    if (!j.in(i) || !j.in(j.me)) m.of.back().n = 0; // a member that is not in hears from none
     m.place.emplace_back(m.of.back().id.size(), -1);
   }
   for (int d = 0; d < j.n; d++) {
@@ -128,8 +128,7 @@ Model model(const Job &j, int call) {
     x.expert_count.resize(size_t(local));
     x.expert_first.resize(size_t(local));
     x.pe_count.resize(size_t(j.n));
-    if (!j.in(d)) continue;
-    const auto here = [&](int e) { return e >= 0 && e / local == d; };
+    const auto here = [&](int e) { return e >= 0 && e / local == d && j.in(d); };
     for (int s = 0; s < j.n; s++)
       for (int t = 0; t < m.of[size_t(s)].n; t++) {
         const Routing &r = m.of[size_t(s)];
@@ -170,7 +169,8 @@ Model model(const Job &j, int call) {
         for (int t = 0; t < m.of[size_t(s)].n; t++)
           for (int i = 0; i < k; i++) {
             const Routing &r = m.of[size_t(s)];
-            if (r.id[size_t(t * k + i)] != d * local + le) continue;
+            if (!here(r.id[size_t(t * k + i)]) || r.id[size_t(t * k + i)] != d * local + le)
+              continue;
             if (at >= bound) {
               x.dropped++;
             } else {

@@ -179,19 +179,24 @@ void graph(void) {
   }
 }
 
-// A member that takes no part, and calls nothing; then all again.
+// A member that takes no part, and calls nothing; or that calls, and then is in again.
 void members(void) {
   if (npes < 2) return;
-  for (auto layout : layouts) {
-    Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 0, 4, 2, 3, 21);
-    run_call(j, 0);
-    const int out = npes / 2;
-    j.members &= ~(uint64_t(1) << out);
-    shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
-    for (int call = 1; call < 4 && me != out; call++) run_call(j, call);
-    shmem_barrier_all();
-    destroy(j);
-  }
+  for (bool calls : {false, true})
+    for (auto layout : layouts) {
+      Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 0, 4, 2, 3, 21);
+      run_call(j, 0);
+      const uint64_t all = j.members;
+      const int out = npes / 2;
+      j.members &= ~(uint64_t(1) << out);
+      shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+      for (int call = 1; call < 4 && (calls || me != out); call++) run_call(j, call);
+      shmem_barrier_all();
+      j.members = all;
+      shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+      for (int call = 4; call < 6 && calls; call++) run_call(j, call);
+      destroy(j);
+    }
 }
 
 // Two teams of the world, with shapes of their own, at once; and PEs that have none.
@@ -233,9 +238,58 @@ void no_weights(void) {
   destroy(j);
 }
 
+// A call that is wrong, of the names in mistakes.py.
+int mistake(const char *what) {
+  shmem_init();
+  me = shmem_my_pe(), npes = shmem_n_pes();
+  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  const auto is = [what](const char *name) { return strcmp(what, name) == 0; };
+  shmemx_moe_shape_t s = SHMEMX_MOE_SHAPE_INITIALIZER;
+  s.token_bytes = 16, s.hidden = 4, s.type = SHMEMX_F32;
+  s.experts = 2 * npes, s.top_k = 1, s.max_tokens = 4;
+  s.layout = SHMEMX_MOE_PACKED;
+  if (is("size")) s.size--;
+  if (is("bytes")) s.token_bytes = 24;
+  if (is("no bytes")) s.token_bytes = 0;
+  if (is("scales")) s.scale_bytes = 6;
+  if (is("hidden")) s.hidden = 6;
+  if (is("type")) s.type = SHMEMX_F8;
+  if (is("experts")) s.experts = 3;
+  if (is("top_k")) s.top_k = 33;
+  if (is("tokens")) s.max_tokens = 0;
+  if (is("layout")) s.layout = shmemx_moe_layout_t(3);
+  if (is("alignment")) s.alignment = 0;
+  if (is("rows")) s.max_tokens = 1 << 24, s.experts = 1024, s.layout = SHMEMX_MOE_BY_EXPERT;
+  if (is("differs")) s.max_tokens += me;
+  if (is("room")) s.token_bytes = size_t(1) << 40;
+  shmemx_moe_t moe = nullptr;
+  if (!is("null")) shmemx_moe_create(SHMEM_TEAM_WORLD, &s, &moe);
+  char *device;
+  HIP(hipMalloc(&device, 4096));
+  HIP(hipMemset(device, 0, 4096));
+  HIP(hipDeviceSynchronize());
+  int *const ids = reinterpret_cast<int *>(device);
+  shmemx_moe_view_t view{};
+  view.size = sizeof view - (is("view") ? 8 : 0);
+  if (is("view")) shmemx_moe_view(moe, &view);
+  if (is("members")) shmemx_moe_members_on_stream(moe, 8, on(stream));
+  if (is("heap")) shmemx_moe_combine_on_stream(moe, device, device, on(stream));
+  if (is("expert")) {
+    const int bad[] = {0, 0, 5, 0};
+    to_device(ids, bad, sizeof bad);
+  }
+  if (!is("late") || me == 0)
+    shmemx_moe_dispatch_on_stream(moe, is("aligned") ? device + 1032 : device + 1024, nullptr,
+                                  is("ids") ? nullptr : ids, nullptr, is("n") ? 5 : 4, on(stream));
+  if (me == 0) HIP(hipStreamSynchronize(stream));
+  sleep(60);
+  return 0;
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (argc == 2) return mistake(argv[1]);
   const pe_test tests[] = {{"types", types},       {"routings", routings},    {"sizes", sizes},
                            {"overflow", overflow}, {"repeated", repeated},    {"queued", queued},
                            {"replay", replay},     {"graph", graph},          {"members", members},
