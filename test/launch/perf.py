@@ -36,6 +36,20 @@ def case_perf_gemm():
     run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
 
 
+def case_perf_engine():
+    """Tokens to experts and back, which the program checks itself; and PEs that do not share the
+    experts."""
+    perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
+    for n in 1, 2:
+        rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--engine", "--repetitions", 1,
+                                           "--json").splitlines()]
+        assert [r["test"] for r in rows] == ["dispatch", "combine"] * 2, rows
+        assert all(r["us"] > 0 and ("wire_us" in r) == (n > 1) for r in rows), rows
+    out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
+    assert out.count("\n") == 6 and max(map(len, out.splitlines())) <= 110, out
+    assert not run(OSHRUN, "-n", 3, perf, "--engine", "--json")
+
+
 def case_perf_plot():
     """A point for each row printed, at the row's value, in each mode; a file that cannot be
     written, before and after; a system without matplotlib."""
