@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(device::max_threads)
     arch::fence_stream(); // the rows, before the flag
     tell(moe, &MoeSignals::entered, epoch, members);
   }
-  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+  bool waits = true; // after the first places have been looked up
   for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
     const unsigned count = n - first < batch ? n - first : batch;
     scope.sync();
@@ -80,6 +80,8 @@ __global__ void __launch_bounds__(device::max_threads)
       b.row[i] = row;
       b.weight[i] = weighted ? arch::load_global(moe.weight + at) : 1.0f;
     }
+    if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+    waits = false;
     scope.sync();
     for (unsigned i = rank; i < count * packs; i += size) {
       const unsigned t = i / packs, in = i % packs;
@@ -98,6 +100,7 @@ __global__ void __launch_bounds__(device::max_threads)
                          device::pack<T>(sum));
     }
   }
+  if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
   if (is_last(moe, shared.seen)) meet(fn, moe, epoch, members);
 }
 

@@ -15,7 +15,7 @@ inline constexpr unsigned most_tokens = 8; // of a batch
 
 // What a workgroup knows of some tokens, by token and k.
 struct TokenBatch {
-  int id[chunk * max_top_k];                // route has a whole chunk
+  int id[chunk * max_top_k];                // of a chunk, or of all tokens if they are few
   int row[most_tokens * max_top_k];         // at the member; -1: none
   uintptr_t delta[most_tokens * max_top_k]; // from here to the member
   float weight[most_tokens * max_top_k];
@@ -64,6 +64,7 @@ SHMEM_D_ void wait_all(const char *fn, const Moe &moe, EpochLines lines, uint64_
 SHMEM_D_ bool is_last(const Moe &moe, unsigned &seen) {
   const Workgroup scope;
   device::settle(scope);
+  if (arch::blocks().x == 1) return true;
   if (scope.rank() == 0) {
     arch::fence_release(); // orders what this workgroup loaded and stored before the count
     seen = arch::fetch_add<Order::acq_rel, Range::device>(&moe.signals->count, 1u);

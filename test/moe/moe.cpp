@@ -43,6 +43,10 @@ void sizes(void) {
       run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 4, 4, 16, k, 9), 1);
     for (int tokens : {1, 2, 32, 33, 200})
       run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 16, 4, 8, 2, 2, tokens), 1);
+    // More than send finds the routing of; the last ones have several parts of a column.
+    for (int k : {8, 1})
+      run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 16, 4, 8, k, k, k == 8 ? 150 : 1100),
+          2);
     for (size_t packs : {3, 7, 129, 600})
       run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F16, packs * 16, 0, packs * 8, 1, 2, 5), 1);
   }
@@ -122,24 +126,25 @@ void queued(void) {
 
 // Other tokens by the same routing, and sums without weights.
 void replay(void) {
-  for (auto layout : layouts) {
-    Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 32, 8, 8, 2, 3, 35);
-    for (int call = 0; call < 2; call++) {
-      run_call(j, call);
-      const Model m = model(j, call);
-      for (int again = 10; again < 12; again++) {
-        fill_tokens(j, m.of[size_t(j.me)].n, again);
-        shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on(stream));
-        HIP(hipStreamSynchronize(stream));
-        check_rows(j, m, call, again);
-        fill_rows(j, again);
-        shmemx_moe_sum_on_stream(j.moe, j.rows, j.out, on(stream));
-        HIP(hipStreamSynchronize(stream));
-        check_out(j, m, again, false);
+  for (auto layout : layouts)
+    for (int tokens : {35, 350}) { // the routing by send, and by a kernel before
+      Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 32, 8, 8, 2, 3, tokens);
+      for (int call = 0; call < 2; call++) {
+        run_call(j, call);
+        const Model m = model(j, call);
+        for (int again = 10; again < 12; again++) {
+          fill_tokens(j, m.of[size_t(j.me)].n, again);
+          shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on(stream));
+          HIP(hipStreamSynchronize(stream));
+          check_rows(j, m, call, again);
+          fill_rows(j, again);
+          shmemx_moe_sum_on_stream(j.moe, j.rows, j.out, on(stream));
+          HIP(hipStreamSynchronize(stream));
+          check_out(j, m, again, false);
+        }
       }
+      destroy(j);
     }
-    destroy(j);
-  }
 }
 
 // A graph of both calls with a new routing for each launch. All tokens are always there; skipped
