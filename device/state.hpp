@@ -156,7 +156,8 @@ struct Report {
     wait_limit,
     many_teams,
     outside_team,
-    no_atomic
+    no_atomic,
+    bad_index // seen at an address, and not one below `wanted`
   };
   uint32_t kind; // a Cause; stored last, with release
   uint32_t block[3], thread[3];

@@ -237,6 +237,81 @@ typedef struct {
 void shmemx_all_reduce_norm_on_stream(shmem_team_t team, const shmemx_norm_t *norm,
                                       shmemx_stream_t stream);
 
+/* Tokens to experts and back, for a team of at most 64 PEs of one node. Expert e is on member
+ * e / (experts / members). A token goes to a member once, however many of its experts are there.
+ *   BY_PE      a member's rows lie by source: member i's from row i * capacity on
+ *   BY_EXPERT  a row for each expert of a token: local expert i's from row i * capacity on
+ *   PACKED     the same, but an expert's rows begin where those of the one before end, rounded up
+ *              to alignment
+ * Rows are in the order of (source, token). The layout says what capacity counts: rows of a source,
+ * of an expert, or of all; 0: as many as may come. Rows that find no room are dropped, and counted.
+ *
+ * combine sums, for each token, weight * row in the order of k, in fp32. BY_PE has a row for each
+ * member, which has the weights in it already, in the order of the first k that names the member.
+ * All PEs of the world make and free a shmemx_moe_t at once, with their team and its shape, or
+ * SHMEM_TEAM_INVALID if they have none. */
+typedef enum { SHMEMX_MOE_BY_PE, SHMEMX_MOE_BY_EXPERT, SHMEMX_MOE_PACKED } shmemx_moe_layout_t;
+typedef struct {
+  size_t size;        /* of this structure */
+  size_t token_bytes; /* that dispatch moves of a token, of any kind: a multiple of 16 */
+  size_t scale_bytes; /* of its scales: a multiple of 4, or 0 */
+  size_t hidden;      /* the elements that combine sums, of this type: a multiple of 16 bytes */
+  shmemx_type_t type; /* SHMEMX_F32, SHMEMX_F16 or SHMEMX_BF16 */
+  int experts;        /* of all members, a multiple of their number; at most 1024 */
+  int top_k;          /* experts of a token, at most 32 */
+  int max_tokens;     /* of a member */
+  shmemx_moe_layout_t layout;
+  int alignment; /* of PACKED, in rows */
+  size_t capacity;
+  void *reserved[6];
+} shmemx_moe_shape_t;
+#define SHMEMX_MOE_SHAPE_INITIALIZER                                                               \
+  {                                                                                                \
+    sizeof(shmemx_moe_shape_t), 0, 0, 0, SHMEMX_BF16, 0, 1, 0, SHMEMX_MOE_BY_PE, 1, 0, {           \
+      0, 0, 0, 0, 0, 0                                                                             \
+    }                                                                                              \
+  }
+/* What has come: pointers to device memory, the same ones for all calls. A dispatch on the stream
+ * changes what is there. */
+typedef struct {
+  size_t size;          /* of this structure, set by the caller */
+  int members, experts; /* experts: of this PE */
+  int top_k;            /* 1 in other layouts than BY_PE: the experts of a row */
+  size_t capacity;      /* as the shape has it */
+  size_t n_rows;        /* for which there is room */
+  void *rows;           /* on the symmetric heap: an expert may compute in place */
+  const void *scales;
+  const int *pe_count;                 /* [members]: tokens from each */
+  const int *expert_count;             /* [experts]: rows of each */
+  const int *expert_first;             /* [experts]: its first row */
+  const int *source_pe, *source_token; /* [n_rows]; -1: the row is empty */
+  const int *expert;                   /* [n_rows][top_k]: of this PE, from 0; or -1 */
+  const float *weight;                 /* [n_rows][top_k] */
+  const uint64_t *dropped;             /* [2]: in the last dispatch, and in all */
+} shmemx_moe_view_t;
+typedef struct shmemx_moe *shmemx_moe_t;
+int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape, shmemx_moe_t *moe);
+void shmemx_moe_destroy(shmemx_moe_t moe);
+void shmemx_moe_view(shmemx_moe_t moe, shmemx_moe_view_t *view);
+/* expert_ids and weights: [n_tokens][top_k]. An id of -1 names none; weights NULL are 1. */
+void shmemx_moe_dispatch_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                   const int *expert_ids, const float *weights, int n_tokens,
+                                   shmemx_stream_t stream);
+/* Other tokens by the routing of the last dispatch. */
+void shmemx_moe_replay_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                 shmemx_stream_t stream);
+/* rows is a symmetric object in device memory, laid out like those of the view. sum leaves the
+ * weights out: it is the gradient of dispatch, as replay is that of combine. */
+void shmemx_moe_combine_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                                  shmemx_stream_t stream);
+void shmemx_moe_sum_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                              shmemx_stream_t stream);
+/* Member i takes part in the calls behind this one if bit i is set; else nothing goes there, and
+ * nothing is waited for. The same on all members that take part. */
+void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members, shmemx_stream_t stream);
+/* The rows that have found no room here since create; waits for no stream. */
+uint64_t shmemx_moe_dropped(shmemx_moe_t moe);
+
 #ifdef __cplusplus
 }
 #endif

@@ -240,6 +240,14 @@ std::vector<uintptr_t> table_of(const std::vector<int> &ascending) {
 
 } // namespace
 
+void let_report() {
+  std::lock_guard guard(known.mutex);
+  if (known.state.report) return;
+  const OnDevice on;
+  known.state.report = open_reports();
+  publish_to_all();
+}
+
 void show_buffers(const std::vector<int> &ascending, int come) {
   if (!self.device.size) return;
   std::lock_guard guard(known.mutex);

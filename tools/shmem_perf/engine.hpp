@@ -106,3 +106,4 @@ struct Engine {
 
 // The families.
 void engine_norm(Engine &engine);
+void engine_moe(Engine &engine);

@@ -39,7 +39,7 @@ static const char help[] =
     "                     the vendor's libraries, where they are found (--repetitions, at most 9)\n"
     "  --engine           measure what engines of large models call, in graphs: all-reduce with "
     "residual\n"
-    "                     and RMSNorm (--repetitions, at most 21)\n"
+    "                     and RMSNorm, tokens to experts and back (--repetitions, at most 21)\n"
     "  --shape M,N,K      with --gemm: C is M x N, of K products each; instead of a table of "
     "shapes\n"
 #endif
