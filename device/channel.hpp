@@ -110,13 +110,30 @@ template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered
 }
 
 // Begins a round of lines, in which each member may send room bytes to each.
-template <class Scope> SHMEM_D_ void begin_round(Channel &c, Scope scope) {
+template <Stored stored = Stored::nothing, class Scope>
+SHMEM_D_ void begin_round(Channel &c, Scope scope) {
   c = anew(scope, c);
   c.epoch++;
-  tell<Stored::nothing>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
+  tell<stored>(c, scope, c.entered(c.t.me)); // its barrier ends the round before
   wait_flags(c.fn, c.t, c.epoch - 1, scope, [&](int i) { return c.entered(i); });
   arch::progress();
   scope.sync();
+}
+// From here on rounds are of one pack, by the lines of the head, which each channel has.
+SHMEM_D_ void use_head(Channel &c) {
+  c.lines = c.head + Channels::head_lines(unsigned(state.n));
+  c.room = pack_bytes;
+}
+SHMEM_D_ Pack pack_of(uint64_t word) {
+  const uint64_t words[2] = {word, 0};
+  Pack v;
+  __builtin_memcpy(&v, words, sizeof v);
+  return v;
+}
+SHMEM_D_ uint64_t word_of(Pack v) {
+  uint64_t words[2];
+  __builtin_memcpy(words, &v, sizeof v);
+  return words[0];
 }
 SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member sends
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);

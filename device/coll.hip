@@ -50,6 +50,18 @@ __global__ void __launch_bounds__(device::max_threads)
   });
 }
 
+__global__ void __launch_bounds__(device::max_threads) alltoallv(Call call, Uneven u) {
+  run("alltoallv on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
+  });
+}
+
+__global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Block2d b) {
+  run("alltoall2d on a stream", call, [&](device::Channel &c, const Slice &s) {
+    device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
+  });
+}
+
 template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
   const pattern::Extent e = pattern::part(n, device::line, blockIdx.x, gridDim.x);
   device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
@@ -182,21 +194,28 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
   return shmem::launch(meet, dim3(1), dim3(device::max_wave), 0, stream, id);
 }
 
+template <class... More>
+static hipError_t start(void (*kernel)(Call, More...), const Call &c, const More &...more) {
+  return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
+}
+hipError_t alltoallv(const Call &c, const Uneven &u) {
+  return start(alltoallv, c, u);
+}
+hipError_t alltoall2d(const Call &c, const Block2d &b) {
+  return start(alltoall2d, c, b);
+}
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements) {
-  const auto start = [&](auto *kernel, auto... more) {
-    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
-  };
   switch (what) {
   case Collective::broadcast:
-    return start(broadcast, root);
+    return start(broadcast, c, root);
   case Collective::collect:
-    return start(collect);
+    return start(collect, c);
   case Collective::fcollect:
-    return start(fcollect);
+    return start(fcollect, c);
   case Collective::alltoall:
-    return start(alltoall);
+    return start(alltoall, c);
   case Collective::alltoalls:
-    return start(alltoalls, ptrdiff_t(elements.remote_stride / elements.bytes),
+    return start(alltoalls, c, ptrdiff_t(elements.remote_stride / elements.bytes),
                  ptrdiff_t(elements.local_stride / elements.bytes), size_t(elements.bytes));
   default:
     return hipErrorInvalidValue;

@@ -82,20 +82,25 @@ SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *sourc
   leave<Stored::by_scope>(c, scope);
 }
 
+// Begins the first round of a collective whose members then store into each other's dest.
+template <class Scope> SHMEM_D_ void begin_rounds(Channel &c, const Slice &s, Scope scope) {
+  use_head(c);
+  if (s.stored == Stored::by_stream)
+    begin_round<Stored::by_stream>(c, scope);
+  else
+    begin_round<Stored::by_scope>(c, scope);
+}
+
 // Members tell each other by lines how much they have.
 template <class Scope>
 SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                       Scope scope) {
-  begin_round(c, scope);
-  Pack size;
-  const uint64_t words[2] = {bytes, 0};
-  __builtin_memcpy(&size, words, 16);
-  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size())) send(c, c.peer(k), 0, size);
+  begin_rounds(c, s, scope);
+  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size()))
+    send(c, c.peer(k), 0, pack_of(bytes));
   size_t before = 0;
   receive_all(c, 0, [&](int i, Pack v) {
-    uint64_t theirs[2];
-    __builtin_memcpy(theirs, &v, 16);
-    if (i < c.t.me) before += theirs[0];
+    if (i < c.t.me) before += word_of(v);
   });
   give_all(c, dest + before, source, part(bytes, line, s.index, s.count), scope);
   leave<Stored::by_scope>(c, scope);
@@ -122,6 +127,138 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
                           source + size_t(i) * bytes + e.from, e.to - e.from, scope);
   }
   leave<Stored::by_scope>(c, scope);
+}
+
+// Threads of a scope that take the same place of different rows.
+struct Column {
+  unsigned row, rows; // the thread's first one, and how many the scope has at a time
+  SHMEM_D_ unsigned rank() const { return row; }
+  SHMEM_D_ unsigned size() const { return rows; }
+};
+// Copies rows by words, side by side in rows that are long enough for that. Each thread has words
+// of several rows in flight.
+template <class W, class Scope>
+SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
+  const size_t words = b.bytes / sizeof(W);
+  const unsigned size = scope.size(), rank = scope.rank();
+  unsigned log = 0;
+  while (2u << log <= size && size_t(1) << log < words) log++;
+  const unsigned across = 1u << log;
+  const Column column{rank >> log, size >> log};
+  if (column.row >= column.rows) return;
+  for (size_t w = rank & (across - 1); w < words; w += across)
+    copy_words<Remote::dest>(reinterpret_cast<W *>(d) + w, reinterpret_cast<const W *>(s) + w,
+                             b.rows, column, size_t(b.dest_row) / sizeof(W),
+                             size_t(b.source_row) / sizeof(W));
+}
+template <class Scope>
+SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
+  const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) | b.bytes |
+                        uintptr_t(b.dest_row) | uintptr_t(b.source_row);
+  if (all % 16 == 0)
+    copy_rows<Pack>(d, s, b, scope);
+  else if (all % 8 == 0)
+    copy_rows<uint64_t>(d, s, b, scope);
+  else if (all % 4 == 0)
+    copy_rows<uint32_t>(d, s, b, scope);
+  else if (all % 2 == 0)
+    copy_rows<uint16_t>(d, s, b, scope);
+  else
+    copy_rows<uint8_t>(d, s, b, scope);
+}
+// A slice is a part of each block's rows, or of each row where there are fewer rows than slices.
+template <class Scope>
+SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *source, Block2d b,
+                         Scope scope) {
+  come(c, s, scope);
+  if (b.rows >= s.count) {
+    const Extent e = part(b.rows, 1, s.index, s.count);
+    dest += ptrdiff_t(e.from) * b.dest_row, source += ptrdiff_t(e.from) * b.source_row;
+    b.rows = e.to - e.from;
+  } else {
+    const Extent e = part(b.bytes, line, s.index, s.count);
+    dest += e.from, source += e.from;
+    b.bytes = e.to - e.from;
+  }
+  dest += c.t.me * b.dest_block;
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
+  for (int k = 0; k < c.t.n; k++) {
+    i = c.peer_after(i);
+    const char *const from = source + i * b.source_block;
+    if (is_remote(c.pe(i))) {
+      if (scope.rank() == 0 && b.bytes && b.rows)
+        ring::transfer(c.fn, Operation::put, dest, from, c.pe(i),
+                       {b.bytes, b.rows, uint64_t(b.dest_row), uint64_t(b.source_row)});
+      continue;
+    }
+    copy_rows(dest_at(c, dest, c.pe(i)), from, b, scope);
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+
+// The answer to a member whose block has no place in dest.
+inline constexpr uint64_t no_place = ~uint64_t(0);
+
+// In a first round of lines each member tells each other how much it has for it, in a second one it
+// hears where in dest that goes, and then stores it there. place(i, count, mine) is where member
+// i's block goes, or no_place; it is called in the order of the members by all threads, and `mine`
+// is true for one of them.
+template <class Scope, class Place>
+SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
+                        Scope scope, Place place) {
+  begin_rounds(c, s, scope);
+  for (int k = int(scope.rank()); k < c.t.n; k += int(scope.size())) {
+    const int i = c.peer(k);
+    send(c, i, 0, pack_of(arch::load_global(u.counts + i)));
+  }
+  // The first round's lines are still there in the second one: the next round after it begins when
+  // all have left this collective.
+  Channel told = c;
+  begin_round(c, scope);
+  int mine = int(scope.rank());
+  receive_all(told, 0, [&](int i, Pack v) {
+    const uint64_t at = place(i, word_of(v), i == mine);
+    if (i != mine) return;
+    send(c, i, 0, pack_of(at));
+    mine += int(scope.size());
+  });
+  int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
+  for (int k = 0; k < c.t.n; k++) {
+    i = c.peer_after(i);
+    Pack v[1];
+    receive(c, i, 0, v);
+    const uint64_t at = anew(scope, word_of(v[0]));
+    if (at == no_place) continue;
+    const Extent e = part(anew(scope, uint64_t(arch::load_global(u.counts + i))) * u.unit, line,
+                          s.index, s.count);
+    const char *from =
+        source + anew(scope, uint64_t(arch::load_global(u.offsets + i))) * u.unit + e.from;
+    char *to = dest + at * u.unit + e.from;
+    if (is_remote(c.pe(i))) {
+      if (scope.rank() == 0) put_remote(c, to, from, e.to - e.from, c.pe(i));
+      continue;
+    }
+    copy<Remote::dest, 1>(dest_at(c, to, c.pe(i)), from, e.to - e.from, scope);
+  }
+  leave<Stored::by_scope>(c, scope);
+}
+// Blocks lie one behind the other, in the order of the members. One that would end behind the
+// capacity is not stored.
+template <class Scope>
+SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
+                        Scope scope) {
+  uint64_t end = 0;
+  const bool tells = s.index == 0;
+  alltoallv(c, s, dest, source, u, scope, [&](int i, uint64_t count, bool mine) {
+    const uint64_t at = end;
+    end = at + count < at ? no_place : at + count;
+    if (tells && mine) {
+      arch::store_global(u.recv_counts + i, size_t(count));
+      arch::store_global(u.recv_offsets + i, size_t(at));
+      if (i == c.t.n - 1) arch::store_global(u.recv_offsets + c.t.n, size_t(end));
+    }
+    return end <= u.capacity ? at : no_place;
+  });
 }
 
 // Elements as `words` words of W: what their size allows, or two words of 8 bytes for 16.

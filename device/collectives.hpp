@@ -75,6 +75,62 @@ SHMEM_D_ int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *sour
   });
 }
 
+template <class T, class Scope>
+SHMEM_D_ int alltoall2d(const char *fn, shmem_team_t team, T *dest, const T *source,
+                        ptrdiff_t dest_block, ptrdiff_t dest_row, ptrdiff_t source_block,
+                        ptrdiff_t source_row, size_t nelems, size_t nrows, Scope scope) {
+  const auto bytes = [](ptrdiff_t n) { return n * ptrdiff_t(sizeof(T)); };
+  const Block2d b{nelems * sizeof(T),  nrows,
+                  bytes(dest_block),   bytes(dest_row),
+                  bytes(source_block), bytes(source_row)};
+  return collective(fn, team, dest, source, ~size_t(0), scope, [&](Channel &c, const Slice &s) {
+    const auto n = size_t(c.t.n);
+    check_both(fn, dest, extent(n, b.dest_block, b.dest_row, b), source,
+               extent(n, b.source_block, b.source_row, b), alignof(T));
+    alltoall2d(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), b,
+               scope);
+  });
+}
+template <class T, class Scope>
+SHMEM_D_ int uneven(const char *fn, shmem_team_t team, T *dest, const T *source, const Uneven &u,
+                    Scope scope) {
+  return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {
+    check_own(fn, "dest", dest, u.capacity * u.unit, alignof(T));
+    alltoallv(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), u,
+              scope);
+  });
+}
+template <class T, class Scope>
+SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                       size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                       const size_t *offsets, Scope scope) {
+  return uneven(fn, team, dest, source,
+                {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)}, scope);
+}
+template <class Scope>
+SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                       size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                       const size_t *counts, const size_t *offsets, size_t unit_bytes,
+                       Scope scope) {
+  return uneven(fn, team, dest, source,
+                {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, scope);
+}
+
+// For a receiver that knows what comes and says where it goes: room[i] units at places[i].
+template <class T, class Scope>
+SHMEM_D_ int alltoallv_to(const char *fn, shmem_team_t team, T *dest, const size_t *room,
+                          const size_t *places, const T *source, const size_t *counts,
+                          const size_t *offsets, Scope scope) {
+  const Uneven u{counts, offsets, nullptr, nullptr, 0, sizeof(T)};
+  return collective(fn, team, dest, source, 0, scope, [&](Channel &c, const Slice &s) {
+    alltoallv(c, s, reinterpret_cast<char *>(dest), reinterpret_cast<const char *>(source), u,
+              scope, [&](int i, uint64_t count, bool) {
+                return count <= arch::load_global(room + i) ? arch::load_global(places + i)
+                                                            : no_place;
+              });
+  });
+}
+
 template <class Op, class T, class Scope>
 SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source, size_t n,
                     Shape shape, Scope scope) {

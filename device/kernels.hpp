@@ -52,6 +52,8 @@ struct Call {
 };
 // A collective that combines nothing. elements: of an alltoalls; dest's stride is the remote one.
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements);
+hipError_t alltoallv(const Call &c, const Uneven &u);
+hipError_t alltoall2d(const Call &c, const Block2d &b);
 // and_, or_ and xor_ are of unsigned types; scans are sums.
 hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c);
 // The most workgroups of threads that the device holds at once of any of these kernels.

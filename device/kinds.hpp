@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What host and device say to each other of atomics, copies and collectives, each by its name.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <shmem/compiler.h>
 
 namespace shmem {
 
@@ -60,10 +62,32 @@ enum class Collective {
   collect,
   fcollect,
   alltoall,
-  alltoalls
+  alltoalls,
+  alltoallv,
+  norm
 };
-inline constexpr const char *collectives[] = {"reduce",  "reduce_scatter", "scan",     "broadcast",
-                                              "collect", "fcollect",       "alltoall", "alltoalls"};
+inline constexpr const char *collectives[] = {
+    "reduce",   "reduce_scatter", "scan",      "broadcast", "collect",
+    "fcollect", "alltoall",       "alltoalls", "alltoallv", "norm"};
+
+// A block of an alltoall2d, and how far apart its rows and the blocks begin, in bytes.
+struct Block2d {
+  size_t bytes, rows; // of a row; of the block
+  ptrdiff_t dest_block, dest_row, source_block, source_row;
+};
+
+// The bytes from the begin of the first of n blocks to the end of the last one.
+SHMEM_HD_ constexpr size_t extent(size_t n, ptrdiff_t block, ptrdiff_t row, const Block2d &b) {
+  return b.bytes && b.rows ? (n - 1) * size_t(block) + (b.rows - 1) * size_t(row) + b.bytes : 0;
+}
+
+// What an alltoallv gives and gets beside its data: arrays of a number for each member, in units.
+struct Uneven {
+  const size_t *counts, *offsets;     // of source's blocks
+  size_t *recv_counts, *recv_offsets; // of dest's; the latter has one more, where the last one ends
+  size_t capacity;                    // of dest
+  size_t unit;                        // bytes
+};
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part.

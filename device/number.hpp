@@ -17,6 +17,9 @@ struct Bfloat16 {
 struct Float8 { // E4M3 of OCP: no infinity, the largest is 448
   uint8_t bits;
 };
+struct Float8Fnuz { // E4M3 of gfx942: half of OCP's values, up to 240; 0x80 is the only NaN
+  uint8_t bits;
+};
 // Of _Complex's layout. Products are those of the formula, without the C standard's care of
 // infinities.
 template <class R> struct Complex { R re, im; };
@@ -73,6 +76,12 @@ SHMEM_HD_ inline float to_float(Float8 v) {
   if (x < 8) return number::bits_float(sign | number::float_bits(float(x) * 0x1p-9f));
   return number::bits_float(sign | ((x << 20) + (120u << 23)));
 }
+SHMEM_HD_ inline float to_float(Float8Fnuz v) {
+  const uint32_t sign = uint32_t(v.bits & 0x80) << 24, x = v.bits & 0x7f;
+  if (v.bits == 0x80) return number::bits_float(0x7fc00000);
+  if (x < 8) return number::bits_float(sign | number::float_bits(float(x) * 0x1p-10f));
+  return number::bits_float(sign | ((x << 20) + (119u << 23)));
+}
 
 // To nearest, ties to even.
 template <class T> SHMEM_HD_ inline T from_float(float v) {
@@ -90,8 +99,16 @@ template <class T> SHMEM_HD_ inline T from_float(float v) {
                        : x < 0x3c800000  ? float_bits(bits_float(x) + 0x1p14f) - float_bits(0x1p14f)
                                          : (x + 0x7ffff + (x >> 20 & 1) - (120u << 23)) >> 20;
     return {uint8_t(sign | y)};
+  } else if constexpr (std::is_same_v<T, Float8Fnuz>) {
+    const uint32_t sign = float_bits(v) >> 24 & 0x80, x = float_bits(v) & 0x7fffffff;
+    if (x > 0x7f800000) return {0x80};
+    const uint32_t y = x >= 0x43700000  ? 0x7f // what is above 240 becomes 240
+                       : x < 0x3c000000 ? float_bits(bits_float(x) + 0x1p13f) - float_bits(0x1p13f)
+                                        : (x + 0x7ffff + (x >> 20 & 1) - (119u << 23)) >> 20;
+    return {uint8_t(y ? sign | y : 0)};
   } else {
-    static_assert(std::is_same_v<T, float>, "shmem::from_float: float, Half, Bfloat16 or Float8");
+    static_assert(std::is_same_v<T, float>,
+                  "shmem::from_float: float, Half, Bfloat16, Float8 or Float8Fnuz");
     return v;
   }
 }

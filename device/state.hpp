@@ -13,6 +13,7 @@ namespace shmem::device {
 inline constexpr int max_pes = 512;    // of a node; a power of two, see State::delta
 inline constexpr int max_teams = 1024; // live at a time on a node
 inline constexpr size_t line = 128; // bytes: writers of different lines do not disturb each other
+inline constexpr size_t pack_bytes = 16;
 inline constexpr unsigned max_wave = 64;
 // For the library's collectives and products: the most threads of a workgroup, and the number of
 // workgroups that keeps the links of an H200 busy (2026-11: 32 of 1024 threads reach 360 GB/s of
@@ -34,14 +35,21 @@ struct Team {
 // What collectives of kernels and streams work with: device memory of each PE that the others write
 // to. Each of the first `teams` team ids has `count` channels in it. Channel i belongs to workgroup
 // i of each member's kernel, and knows of no other. It has a head, with the epoch of its last
-// collective and two flags of each member; the first with_lines of them also have two sets of lines
-// for `room` bytes of each member. Epochs only grow. A team id that is used again goes on from
+// collective, two flags of each member, and two sets of lines for one pack of each; the first
+// with_lines of them also have two sets of lines for `room` bytes of each member. Epochs only grow. A team id that is used again goes on from
 // another base, because a flag of the last team may still be on its way.
 struct Channels {
   uintptr_t at; // here; a peer's lies flag_delta further
   size_t team_bytes, head_bytes;
   unsigned room;
   int teams, count, with_lines;
+  // Where the lines of a head begin, and where it ends, in a job of n PEs.
+  SHMEM_HD_ static constexpr size_t head_lines(size_t n) {
+    return line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
+  }
+  SHMEM_HD_ static constexpr size_t head_end(size_t n) {
+    return head_lines(n) + (4 * n * pack_bytes + line - 1) / line * line;
+  }
 };
 
 // How kernels reach PEs that are not mapped. A kernel posts requests in host memory, and a progress
@@ -148,7 +156,8 @@ struct Report {
     wait_limit,
     many_teams,
     outside_team,
-    no_atomic
+    no_atomic,
+    bad_index // seen at an address, and not one below `wanted`
   };
   uint32_t kind; // a Cause; stored last, with release
   uint32_t block[3], thread[3];

@@ -124,7 +124,13 @@ extern "C" {
  * ld elements from one to the next; a transposed operand has its columns as rows. Sums are fp32 and
  * rounded once. SHMEMX_F8 is E4M3 of the OCP; GPUs that have no instructions for it compute in
  * fp32. */
-typedef enum { SHMEMX_F32, SHMEMX_F16, SHMEMX_BF16, SHMEMX_F8 } shmemx_type_t;
+typedef enum {
+  SHMEMX_F32,
+  SHMEMX_F16,
+  SHMEMX_BF16,
+  SHMEMX_F8,
+  SHMEMX_F8_FNUZ /* of norms only */
+} shmemx_type_t;
 typedef enum {
   SHMEMX_ACTIVATION_NONE,
   SHMEMX_ACTIVATION_RELU,
@@ -188,6 +194,123 @@ void shmemx_matmul_all_gather_on_stream(shmemx_matmul_workspace_t workspace,
                                         const shmemx_matmul_t *call, shmemx_stream_t stream);
 void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
                                         const shmemx_matmul_t *call, shmemx_stream_t stream);
+
+/* An all-reduce that goes on with each row of its sums, on a stream:
+ *   sum = input of member 0 + input of member 1 + ... + residual, rounded to the type once
+ *   norm = sum / sqrt(mean of squares of sum + eps) * (weight_offset + weight)
+ *   out = norm, rounded to the type
+ *   quantized = norm / scale, rounded to E4M3, where scale = the largest |norm| / the largest E4M3
+ * Sums are fp32. All matrices go by rows, `..._stride` elements from one to the next, or `columns`
+ * where that is 0. Rows have a multiple of 16 bytes of the type, up to 64 KiB, and matrices begin
+ * at multiples of 16 bytes. scales has a number for each row; or one for each `group` columns of
+ * it, row after row. The bits of a row depend on nothing but its elements and their number.
+ *
+ * input, out, quantized, scales and a residual_out that all members get are symmetric, in device
+ * memory. What is NULL is left out, and a weight of NULL is 1. residual_out may be the residual. */
+typedef struct {
+  size_t size;                  /* of this structure */
+  shmemx_type_t type;           /* SHMEMX_F32, F16 or BF16 */
+  shmemx_type_t quantized_type; /* SHMEMX_F8 or SHMEMX_F8_FNUZ */
+  size_t rows, columns;
+  const void *input;
+  const void *residual;
+  void *residual_out;
+  const void *weight;
+  void *out;
+  void *quantized;
+  float *scales;
+  size_t input_stride, residual_stride, residual_out_stride, out_stride, quantized_stride;
+  size_t group; /* 0: of a whole row; or 128 */
+  float weight_offset, eps;
+  int residual_scattered; /* 1: each member reads and writes the residual of its own rows only, as
+                             shmemx_matmul_shard cuts them */
+  int reserved_int;
+  void *reserved[8];
+} shmemx_norm_t;
+#define SHMEMX_NORM_INITIALIZER                                                                    \
+  {                                                                                                \
+    sizeof(shmemx_norm_t), SHMEMX_BF16, SHMEMX_F8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        1e-6f, 0, 0, {                                                                             \
+      0, 0, 0, 0, 0, 0, 0, 0                                                                       \
+    }                                                                                              \
+  }
+void shmemx_all_reduce_norm_on_stream(shmem_team_t team, const shmemx_norm_t *norm,
+                                      shmemx_stream_t stream);
+
+/* Tokens to experts and back, for a team of at most 64 PEs of one node. Expert e is on member
+ * e / (experts / members). A token goes to a member once, however many of its experts are there.
+ *   BY_PE      a member's rows lie by source: member i's from row i * capacity on
+ *   BY_EXPERT  a row for each expert of a token: local expert i's from row i * capacity on
+ *   PACKED     the same, but an expert's rows begin where those of the one before end, rounded up
+ *              to alignment
+ * Rows are in the order of (source, token). The layout says what capacity counts: rows of a source,
+ * of an expert, or of all; 0: as many as may come. Rows that find no room are dropped, and counted.
+ *
+ * combine sums, for each token, weight * row in the order of k, in fp32. BY_PE has a row for each
+ * member, which has the weights in it already, in the order of the first k that names the member.
+ * All PEs of the world make and free a shmemx_moe_t at once, with their team and its shape, or
+ * SHMEM_TEAM_INVALID if they have none. */
+typedef enum { SHMEMX_MOE_BY_PE, SHMEMX_MOE_BY_EXPERT, SHMEMX_MOE_PACKED } shmemx_moe_layout_t;
+typedef struct {
+  size_t size;        /* of this structure */
+  size_t token_bytes; /* that dispatch moves of a token, of any kind: a multiple of 16 */
+  size_t scale_bytes; /* of its scales: a multiple of 4, or 0 */
+  size_t hidden;      /* the elements that combine sums, of this type: a multiple of 16 bytes */
+  shmemx_type_t type; /* SHMEMX_F32, SHMEMX_F16 or SHMEMX_BF16 */
+  int experts;        /* of all members, a multiple of their number; at most 1024 */
+  int top_k;          /* experts of a token, at most 32 */
+  int max_tokens;     /* of a member */
+  shmemx_moe_layout_t layout;
+  int alignment; /* of PACKED, in rows */
+  size_t capacity;
+  void *reserved[6];
+} shmemx_moe_shape_t;
+#define SHMEMX_MOE_SHAPE_INITIALIZER                                                               \
+  {                                                                                                \
+    sizeof(shmemx_moe_shape_t), 0, 0, 0, SHMEMX_BF16, 0, 1, 0, SHMEMX_MOE_BY_PE, 1, 0, {           \
+      0, 0, 0, 0, 0, 0                                                                             \
+    }                                                                                              \
+  }
+/* What has come: pointers to device memory, the same ones for all calls. A dispatch on the stream
+ * changes what is there. */
+typedef struct {
+  size_t size;          /* of this structure, set by the caller */
+  int members, experts; /* experts: of this PE */
+  int top_k;            /* 1 in other layouts than BY_PE: the experts of a row */
+  size_t capacity;      /* as the shape has it */
+  size_t n_rows;        /* for which there is room */
+  void *rows;           /* on the symmetric heap: an expert may compute in place */
+  const void *scales;
+  const int *pe_count;                 /* [members]: tokens from each */
+  const int *expert_count;             /* [experts]: rows of each */
+  const int *expert_first;             /* [experts]: its first row */
+  const int *source_pe, *source_token; /* [n_rows]; -1: the row is empty */
+  const int *expert;                   /* [n_rows][top_k]: of this PE, from 0; or -1 */
+  const float *weight;                 /* [n_rows][top_k] */
+  const uint64_t *dropped;             /* [2]: in the last dispatch, and in all */
+} shmemx_moe_view_t;
+typedef struct shmemx_moe *shmemx_moe_t;
+int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape, shmemx_moe_t *moe);
+void shmemx_moe_destroy(shmemx_moe_t moe);
+void shmemx_moe_view(shmemx_moe_t moe, shmemx_moe_view_t *view);
+/* expert_ids and weights: [n_tokens][top_k]. An id of -1 names none; weights NULL are 1. */
+void shmemx_moe_dispatch_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                   const int *expert_ids, const float *weights, int n_tokens,
+                                   shmemx_stream_t stream);
+/* Other tokens by the routing of the last dispatch. */
+void shmemx_moe_replay_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                 shmemx_stream_t stream);
+/* rows is a symmetric object in device memory, laid out like those of the view. sum leaves the
+ * weights out: it is the gradient of dispatch, as replay is that of combine. */
+void shmemx_moe_combine_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                                  shmemx_stream_t stream);
+void shmemx_moe_sum_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                              shmemx_stream_t stream);
+/* Member i takes part in the calls behind this one if bit i is set; else nothing goes there, and
+ * nothing is waited for. The same on all members that take part. */
+void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members, shmemx_stream_t stream);
+/* The rows that have found no room here since create; waits for no stream. */
+uint64_t shmemx_moe_dropped(shmemx_moe_t moe);
 
 #ifdef __cplusplus
 }

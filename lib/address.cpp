@@ -64,6 +64,40 @@ void check_pointer(const char *fn, const char *arg, const void *p, size_t n) {
   if (!p && n) fatal("%s: %s = NULL: no buffer, though the length is not 0", fn, arg);
 }
 
+void check_block(const char *fn, const Block2d &b, size_t unit) {
+  const struct {
+    const char *name;
+    ptrdiff_t stride;
+    size_t least;
+  } strides[] = {{"dest_block", b.dest_block, 1},
+                 {"dest_row", b.dest_row, b.bytes / unit},
+                 {"source_block", b.source_block, 1},
+                 {"source_row", b.source_row, b.bytes / unit}};
+  for (const auto &[name, stride, least] : strides) {
+    const ptrdiff_t elements = stride / ptrdiff_t(unit);
+    if (elements < 1 || size_t(elements) < least)
+      fatal("%s: %s = %td: a stride is at least %zu here", fn, name, elements,
+            std::max<size_t>(least, 1));
+  }
+}
+
+size_t check_uneven(const char *fn, const Uneven &u) {
+  const struct {
+    const char *name;
+    const void *p;
+  } arrays[] = {{"recv_counts", u.recv_counts},
+                {"recv_offsets", u.recv_offsets},
+                {"counts", u.counts},
+                {"offsets", u.offsets}};
+  for (const auto &[name, p] : arrays)
+    if (!p) fatal("%s: %s = NULL: no array of a number for each PE", fn, name);
+  size_t bytes;
+  if (u.unit == 0) fatal("%s: unit_bytes = 0: a unit has at least 1 byte", fn);
+  if (__builtin_mul_overflow(u.capacity, u.unit, &bytes))
+    fatal("%s: capacity = %zu: no memory has as many units of %zu bytes", fn, u.capacity, u.unit);
+  return bytes;
+}
+
 static std::optional<void *> in(const Region &r, const void *p, int pe) {
   const int local = local_of(pe);
   return local < 0 ? std::nullopt : std::optional(r.at(p, local));

@@ -45,16 +45,23 @@ const Region *check_object(const char *fn, const char *arg, const void *p, size_
   if (self.check) check_symmetric(fn, arg, p, bytes, align);
   return r;
 }
-// Of a collective of t. in_place: dest may be source.
+
+} // namespace
+
+void check_member(const char *fn, const Team &t, const char *arg, const void *p, size_t bytes,
+                  size_t align) {
+  const Region *r = check_object(fn, arg, p, bytes, align);
+  const Team *has = r ? r->team : nullptr;
+  for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
+}
+
+namespace {
+
+// in_place: dest may be source.
 void check_objects(const char *fn, const Team &t, const void *dest, size_t dest_bytes,
                    const void *source, size_t source_bytes, size_t align, bool in_place) {
-  const auto check = [&](const char *arg, const void *p, size_t bytes) {
-    const Region *r = check_object(fn, arg, p, bytes, 1);
-    const Team *has = r ? r->team : nullptr;
-    for (int i = 0; has && has != &t && i < t.n; i++) buffer::check_at(fn, arg, p, *r, t.pe(i));
-  };
-  check("dest", dest, dest_bytes);
-  check("source", source, source_bytes);
+  check_member(fn, t, "dest", dest, dest_bytes, 1);
+  check_member(fn, t, "source", source, source_bytes, 1);
   if (self.check) check_arrays(fn, dest, dest_bytes, source, source_bytes, align, in_place);
 }
 // Null where that PE is not mapped.
@@ -105,17 +112,10 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// What the calls of all collectives have in common. To kernels SHMEM_TEAM_SHARED is the world, in a
-// job of one node.
+// What the calls of all collectives have in common.
 kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void *dest,
                    const void *source, size_t n, Stream s) {
-  check_ready(fn);
-  const Team *t = &need_team(fn, "team", team);
-  if (t == self.shared && self.one_node()) t = self.world;
-  if (t->id >= gpu::channels().teams)
-    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
-          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
-  *members = t;
+  const Team *const t = *members = &need_channels(fn, team);
   kernels::Call c{};
   c.team = gpu::kernel_team(*t);
   c.id = unsigned(t->id);
@@ -133,6 +133,16 @@ void tuned(kernels::Call *c, Collective what, size_t bytes) {
 }
 
 } // namespace
+
+const Team &need_channels(const char *fn, shmem_team_t team) {
+  check_ready(fn);
+  const Team *t = &need_team(fn, "team", team);
+  if (t == self.shared && self.one_node()) t = self.world;
+  if (t->id >= gpu::channels().teams)
+    fatal("%s: team = %p: is number %d, and SHMEM_COLL_TEAMS leaves room for the collectives of %d",
+          fn, static_cast<void *>(team), t->id, gpu::channels().teams);
+  return *t;
+}
 
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
               size_t unit, size_t align, int pe, Stream s) {
@@ -254,6 +264,33 @@ int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source,
   OnDevice on;
   const Blocks elements{unit, n, uint64_t(dst) * unit, uint64_t(sst) * unit};
   MUST(kernels::move(Collective::alltoalls, c, 0, elements), "%s: %zu elements", fn, n);
+  return 0;
+}
+
+int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source, const Uneven &u,
+              size_t align, Stream s) {
+  const Team *t;
+  kernels::Call c = call(fn, team, &t, dest, source, u.unit, s);
+  check_member(fn, *t, "dest", dest, check_uneven(fn, u), align);
+  // The network takes the blocks from where it knows the memory; how long they are it learns later.
+  if (c.team.has_remote) check_member(fn, *t, "source", source, 1, 1);
+  tuned(&c, Collective::alltoallv, ~size_t(0) / 2);
+  OnDevice on;
+  MUST(kernels::alltoallv(c, u), "%s: %zu units", fn, u.capacity);
+  return 0;
+}
+
+int alltoall2d(const char *fn, shmem_team_t team, void *dest, const void *source, const Block2d &b,
+               size_t unit, size_t align, Stream s) {
+  const Team *t;
+  kernels::Call c = call(fn, team, &t, dest, source, b.bytes, s);
+  check_block(fn, b, unit);
+  const auto n = size_t(t->n);
+  check_objects(fn, *t, dest, extent(n, b.dest_block, b.dest_row, b), source,
+                extent(n, b.source_block, b.source_row, b), align, false);
+  tuned(&c, Collective::alltoalls, b.bytes * b.rows);
+  OnDevice on;
+  MUST(kernels::alltoall2d(c, b), "%s: %zu rows of %zu bytes", fn, b.rows, b.bytes);
   return 0;
 }
 

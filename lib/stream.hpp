@@ -17,6 +17,12 @@ using Stream = shmemx_stream_t;
 
 // Ends the program before init, and where there is no device memory.
 void check_ready(const char *fn);
+// A team that may have collectives on streams. To kernels SHMEM_TEAM_SHARED is the world, in a job
+// of one node.
+const Team &need_channels(const char *fn, shmem_team_t team);
+// An object that all members of a team have on the device heap or in a buffer.
+void check_member(const char *fn, const Team &t, const char *arg, const void *p, size_t bytes,
+                  size_t align);
 // unit, align: of an element, for checks.
 void transfer(const char *fn, Remote remote, void *dest, const void *source, const Blocks &b,
               size_t unit, size_t align, int pe, Stream stream);
@@ -33,6 +39,10 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
          size_t bytes, size_t align, int root, Stream stream);
 int alltoalls(const char *fn, shmem_team_t team, void *dest, const void *source, ptrdiff_t dst,
               ptrdiff_t sst, size_t n, size_t unit, size_t align, Stream stream);
+int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source, const Uneven &u,
+              size_t align, Stream stream);
+int alltoall2d(const char *fn, shmem_team_t team, void *dest, const void *source, const Block2d &b,
+               size_t unit, size_t align, Stream stream);
 int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_team_t team,
            void *dest, const void *source, size_t n, size_t unit, size_t align, Stream stream);
 
@@ -158,6 +168,33 @@ template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t n, Stream s) {
   return stream::alltoalls(fn, team, dest, source, dst, sst, n, sizeof(T), alignof(T), s);
+}
+
+template <class T>
+inline int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                     const size_t *offsets, Stream s) {
+  return stream::alltoallv(fn, team, dest, source,
+                           {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)},
+                           alignof(T), s);
+}
+inline int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                     const size_t *counts, const size_t *offsets, size_t unit_bytes, Stream s) {
+  return stream::alltoallv(fn, team, dest, source,
+                           {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, 1,
+                           s);
+}
+
+template <class T>
+inline int alltoall2d(const char *fn, shmem_team_t team, T *dest, const T *source,
+                      ptrdiff_t dest_block, ptrdiff_t dest_row, ptrdiff_t source_block,
+                      ptrdiff_t source_row, size_t nelems, size_t nrows, Stream s) {
+  const auto bytes = [](ptrdiff_t n) { return n * ptrdiff_t(sizeof(T)); };
+  return stream::alltoall2d(fn, team, dest, source,
+                            {nelems * sizeof(T), nrows, bytes(dest_block), bytes(dest_row),
+                             bytes(source_block), bytes(source_row)},
+                            sizeof(T), alignof(T), s);
 }
 
 #define REDUCTION(name, Op, shape)                                                                 \

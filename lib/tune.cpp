@@ -137,10 +137,8 @@ Choice choose(Collective what, int pes, size_t bytes) {
   const Choice *const found = first(tuning.table.streams, what, pes, bytes);
   if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
-  // A collect tells its sizes by lines, whatever takes the data: 16 workgroups on 8 PEs, who
-  // have lines for 8, wrote into the next team's part (2026-11-21).
-  const bool by_lines = c.algorithm == CollectiveAlgorithm::lines || what == Collective::collect;
-  c.blocks = std::min(c.blocks, by_lines ? tuning.most_lines : tuning.most);
+  c.blocks = std::min(c.blocks,
+                      c.algorithm == CollectiveAlgorithm::lines ? tuning.most_lines : tuning.most);
   // No more than there are packs of 16 bytes; whole waves.
   const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
   const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));

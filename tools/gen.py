@@ -8,8 +8,8 @@ WHAT is one of
   overloads               the C++ overloads, std::complex included
   api:GROUP               the definitions of one group's entry points, each a call of the template
                           in HEADER that is named as the routine
-  stream STRUCT           the C prototypes of the forms for streams, for shmemx.h, where HIP's
-                          stream is a pointer to that struct
+  stream STRUCT           the C prototypes of the forms for streams and of the host's extensions,
+                          for shmemx.h, where HIP's stream is a pointer to that struct
   stream_generics         the C11 generics of those
   stream_overloads        their C++ overloads
   api:stream              their definitions
@@ -191,7 +191,13 @@ def parse(path, linked=False):
 
 
 def functions(types, lines):
-    return [f for line in lines for f in line.functions(types)]
+    """Those of shmem.h."""
+    return [f for line in lines if "extension" not in line.tags for f in line.functions(types)]
+
+
+def extensions(types, lines):
+    """Those of shmemx.h that are for the host."""
+    return [f for line in lines if "extension" in line.tags for f in line.functions(types)]
 
 
 def prototypes(types, lines, prefix=""):
@@ -307,6 +313,8 @@ def api(types, lines, group, header):
             attribute = "[[noreturn]] "
         yield f"{attribute}{prototype}{link} {{ {f.calls_template('shmem::api')} }}"
         yield f'extern decltype(p{f.name}) {f.name} __attribute__((weak, alias("p{f.name}")));'
+    for f in extensions(types, [l for l in lines if l.group == group]):
+        yield f"{f.prototype()} {{ {f.calls_template('shmem::api')} }}"
     yield "}"
 
 
@@ -329,7 +337,7 @@ def stream_functions(types, lines):
 def stream(types, lines, struct):
     """Without the platform's headers: C and C++ need none of them."""
     yield f"typedef struct {struct} *shmemx_stream_t;"
-    for f in stream_functions(types, lines):
+    for f in extensions(types, lines) + stream_functions(types, lines):
         yield f.prototype() + ";"
 
 
@@ -342,8 +350,11 @@ def stream_choices(types, lines):
         if f.line.tclass and not f.fp16 and ("generic" in tags or "only" in tags):
             name = "shmemx_" + re.sub("_nbi$", "", f.line.plain) + "_on_stream"
             names.setdefault(name, {}).setdefault(f.case.base, f)
-        elif tags.get("generic", True) is not True:
+        elif not f.line.tclass and tags.get("generic", True) is not True:
             names[extension(tags["generic"]) + "_on_stream"] = {None: f}
+    for f in extensions(types, lines):
+        if "generic" in f.line.tags:
+            names.setdefault(f.line.tags["generic"], {}).setdefault(f.case.base, f)
     return names
 
 
@@ -462,11 +473,12 @@ def trace(types, lines):
     for f in functions(types, lines):
         if not is_query(f) and f.line.group != "init":
             yield wrapper(f, "p" + f.name)
-    for f in stream_functions(types, lines):
+    host = extensions(types, lines)
+    for f in host + stream_functions(types, lines):
         # A pointer that is found when the library is loaded.
         yield (f'static const auto next_{f.name} = '
                f'reinterpret_cast<decltype(&{f.name})>(next("{f.name}"));')
-        yield wrapper(f, "next_" + f.name, on_stream=True)
+        yield wrapper(f, "next_" + f.name, on_stream=f not in host)
     yield "}\n#pragma GCC visibility pop\n"
     yield f"const uint32_t trace::first_of_kernels = {len(names)};"
     names += [name for name, _ in traced_in_kernels(types, lines)]
@@ -477,6 +489,7 @@ def main():
     what, path, *more = sys.argv[1:]
     what, _, group = what.partition(":")
     types, lines = parse(path, linked=what in ("api", "exports"))
+    own = [line for line in lines if "extension" not in line.tags]
     if what == "exports":
         print("/* " + NOTE + " */\nSHMEM_1 {\n  global:")
         for f in functions(types, lines):
@@ -493,8 +506,8 @@ def main():
     print(f"/* SPDX-License-Identifier: MIT\n * {NOTE} */")
     out = {"prototypes": lambda: prototypes(types, lines),
            "pshmem": lambda: prototypes(types, lines, "p"),
-           "generics": lambda: generics(types, lines),
-           "overloads": lambda: all_overloads(overloads(types, lines)),
+           "generics": lambda: generics(types, own),
+           "overloads": lambda: all_overloads(overloads(types, own)),
            "device": lambda: device(types, lines), "stream": lambda: stream(types, lines, *more),
            "bitcode": lambda: bitcode(types, lines), "trace": lambda: trace(types, lines),
            "stream_generics": lambda: stream_generics(types, lines),

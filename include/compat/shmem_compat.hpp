@@ -193,5 +193,15 @@ SHMEM_STRIDED_(iput)
 SHMEM_STRIDED_(iget)
 #undef SHMEM_STRIDED_
 
+// rocSHMEM's receivers know what comes, and say where it goes.
+template <class Scope, size_t bytes, class T>
+SHMEM_D_ void alltoallv(shmem_team_t team, T *dest, const size_t *dest_nelems,
+                        const size_t *dest_displs, const T *source, const size_t *source_nelems,
+                        const size_t *source_displs) {
+  static_assert(bytes == sizeof(T), "an array of another type");
+  shmem::device::alltoallv_to("rocshmem_alltoallv_wg", team, dest, dest_nelems, dest_displs, source,
+                              source_nelems, source_displs, Scope{});
+}
+
 #endif
 } // namespace shmem_compat

@@ -86,6 +86,64 @@ void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t by
   exchange_blocks(Collective::alltoall, fn, t, dest, source, bytes, bytes);
 }
 
+namespace {
+
+// Shows n words to all members, and calls take(i, w, word w of member i).
+template <class Take> void exchange_words(Team &t, const size_t *words, size_t n, Take take) {
+  constexpr size_t each = stage_bytes / sizeof *words;
+  std::vector<size_t> all;
+  for (size_t from = 0; from < n; from += each) {
+    const size_t m = std::min(each, n - from);
+    const auto row = [&](int i, const size_t *theirs) {
+      for (size_t w = 0; w < m; w++) take(i, from + w, theirs[w]);
+    };
+    if (t.on_nodes()) {
+      all.resize(m * size_t(t.n));
+      exchange_nodes(t, words + from, m * sizeof *words, all.data());
+      for (int i = 0; i < t.n; i++) row(i, all.data() + size_t(i) * m);
+    } else {
+      exchange_data(t, words + from, m, row);
+    }
+  }
+}
+
+} // namespace
+
+void alltoallv(const char *fn, Team &t, void *dest, const void *source, const Uneven &u,
+               size_t align) {
+  const size_t capacity_bytes = check_uneven(fn, u);
+  if (self.check) check_symmetric(fn, "dest", dest, capacity_bytes, align);
+  // The arrays may be where only a GPU goes.
+  const auto n = size_t(t.n), me = size_t(t.me);
+  std::vector<size_t> told(1 + n), offsets(n), recv_counts(n), recv_offsets(1 + n);
+  told[0] = u.capacity;
+  copy(&told[1], u.counts, n * sizeof(size_t));
+  copy(offsets.data(), u.offsets, n * sizeof(size_t));
+  // Each member tells all how much room it has and how much it gives to whom, so each knows where
+  // its blocks go.
+  std::vector<size_t> room(n), before(n);
+  const auto add = [](size_t a, size_t b) { return a + b < a ? SIZE_MAX : a + b; };
+  exchange_words(t, told.data(), 1 + n, [&](int i, size_t w, size_t word) {
+    if (w == 0)
+      room[size_t(i)] = word;
+    else if (i < t.me)
+      before[w - 1] = add(before[w - 1], word);
+    if (w == 1 + me) recv_counts[size_t(i)] = word;
+  });
+  for (size_t i = 0; i < n; i++) recv_offsets[i + 1] = add(recv_offsets[i], recv_counts[i]);
+  copy(u.recv_counts, recv_counts.data(), n * sizeof(size_t));
+  copy(u.recv_offsets, recv_offsets.data(), (1 + n) * sizeof(size_t));
+  for (int k = 0; k < t.n; k++) {
+    const auto i = size_t(pattern::peer(t.me, k, t.n));
+    const size_t count = told[1 + i], bytes = count * u.unit;
+    if (!count || add(before[i], count) > room[i]) continue;
+    const auto *const from = static_cast<const std::byte *>(source) + offsets[i] * u.unit;
+    access(fn, "dest", World{}, static_cast<std::byte *>(dest) + before[i] * u.unit, bytes,
+           t.pe(int(i)), no_other, [=](auto d) { d.push(from, bytes); });
+  }
+  arrive(t);
+}
+
 void collect(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   if (self.careful) [[unlikely]] {
     if (self.check) {

@@ -77,6 +77,9 @@ void collect(const char *fn, Team &t, void *dest, const void *source,
 void fcollect(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 void alltoall(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 
+void alltoallv(const char *fn, Team &t, void *dest, const void *source, const Uneven &u,
+               size_t align);
+
 template <class T>
 inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dst,
                       ptrdiff_t sst, size_t n) {
@@ -95,6 +98,35 @@ inline void alltoalls(const char *fn, Team &t, T *dest, const T *source, ptrdiff
     const T *s = source + ptrdiff_t(i * n) * sst;
     access(fn, "dest", World{}, dest + ptrdiff_t(t.me * n) * dst, extent(n, dst), t.pe(i), no_other,
            [=](auto d) { d.put_blocks(s, dst, sst, 1, n); });
+  }
+  arrive(t);
+}
+
+template <class T>
+inline void alltoall2d(const char *fn, Team &t, T *dest, const T *source, ptrdiff_t dest_block,
+                       ptrdiff_t dest_row, ptrdiff_t source_block, ptrdiff_t source_row,
+                       size_t nelems, size_t nrows) {
+  if (self.check) {
+    const auto bytes = [](ptrdiff_t n) { return n * ptrdiff_t(sizeof(T)); };
+    const Block2d b{nelems * sizeof(T),  nrows,
+                    bytes(dest_block),   bytes(dest_row),
+                    bytes(source_block), bytes(source_row)};
+    check_block(fn, b, sizeof(T));
+    const auto n = size_t(t.n);
+    check_arrays(fn, dest, extent(n, b.dest_block, b.dest_row, b), source,
+                 extent(n, b.source_block, b.source_row, b), alignof(T), false);
+  }
+  if (self.device_only && nelems && nrows) [[unlikely]]
+    if (const stream::Stream own = team_stream(t, dest, source, nelems)) {
+      on_stream::alltoall2d(fn, handle_of(t), dest, source, dest_block, dest_row, source_block,
+                            source_row, nelems, nrows, own);
+      return gpu::wait(own);
+    }
+  for (int k = 0; k < t.n && nelems; k++) {
+    const int i = pattern::peer(t.me, k, t.n);
+    const T *s = source + i * source_block;
+    access(fn, "dest", World{}, dest + t.me * dest_block, extent(nrows, dest_row, nelems), t.pe(i),
+           no_other, [=](auto d) { d.put_blocks(s, dest_row, source_row, nelems, nrows); });
   }
   arrive(t);
 }
@@ -126,6 +158,30 @@ template <class T>
 inline int alltoalls(const char *fn, shmem_team_t team, T *dest, const T *source, ptrdiff_t dst,
                      ptrdiff_t sst, size_t nelems) {
   coll::alltoalls(fn, need_team(fn, "team", team), dest, source, dst, sst, nelems);
+  return 0;
+}
+
+template <class T>
+inline int alltoall2d(const char *fn, shmem_team_t team, T *dest, const T *source,
+                      ptrdiff_t dest_block, ptrdiff_t dest_row, ptrdiff_t source_block,
+                      ptrdiff_t source_row, size_t nelems, size_t nrows) {
+  coll::alltoall2d(fn, need_team(fn, "team", team), dest, source, dest_block, dest_row,
+                   source_block, source_row, nelems, nrows);
+  return 0;
+}
+template <class T>
+inline int alltoallv(const char *fn, shmem_team_t team, T *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const T *source, const size_t *counts,
+                     const size_t *offsets) {
+  coll::alltoallv(fn, need_team(fn, "team", team), dest, source,
+                  {counts, offsets, recv_counts, recv_offsets, capacity, sizeof(T)}, alignof(T));
+  return 0;
+}
+inline int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, size_t *recv_counts,
+                     size_t *recv_offsets, size_t capacity, const unsigned char *source,
+                     const size_t *counts, const size_t *offsets, size_t unit_bytes) {
+  coll::alltoallv(fn, need_team(fn, "team", team), dest, source,
+                  {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, 1);
   return 0;
 }
 

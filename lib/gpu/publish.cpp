@@ -90,14 +90,13 @@ size_t epoch_bytes() {
 // Messages that fit the lines of all channels together take one round.
 device::Channels channels_of_job() {
   device::Channels w{};
-  using device::line;
   const auto n = size_t(self.n);
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
   w.count = device::max_channels;
-  w.head_bytes = line + round_up(2 * n * sizeof(uint64_t), line);
+  w.head_bytes = w.head_end(n);
   // A byte of data takes two bytes of lines, once for even epochs and once for odd ones.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
-  w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(line - 1)));
+  w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(device::line - 1)));
   w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
   w.team_bytes = size_t(w.count) * w.head_bytes + size_t(w.with_lines) * 4 * n * w.room;
   return w;
@@ -240,6 +239,14 @@ std::vector<uintptr_t> table_of(const std::vector<int> &ascending) {
 }
 
 } // namespace
+
+void let_report() {
+  std::lock_guard guard(known.mutex);
+  if (known.state.report) return;
+  const OnDevice on;
+  known.state.report = open_reports();
+  publish_to_all();
+}
 
 void show_buffers(const std::vector<int> &ascending, int come) {
   if (!self.device.size) return;

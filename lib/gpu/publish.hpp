@@ -20,6 +20,8 @@ void publish(const FlagMemory &flags);
 void unpublish();
 bool has_kernels(); // the program, beside those of the library
 size_t flag_bytes();
+// Kernels may have a line to say from now on.
+void let_report();
 // Publishes the buffers in device memory to kernels: their indices, ascending by address. come: the
 // new one, or -1.
 void show_buffers(const std::vector<int> &ascending, int come);

@@ -45,6 +45,9 @@ const char *comparison(int cmp) {
           r.routine, r.argument, p, r.pe, where);
   case device::Report::no_atomic:
     fatal("%s: %s = %p: " NO_ATOMIC "; %s", r.routine, r.argument, p, r.pe, where);
+  case device::Report::bad_index:
+    fatal("%s: %s: %lld at %p: not one of -1 to %lld; %s", r.routine, r.argument, (long long)r.seen,
+          p, (long long)r.wanted - 1, where);
   case device::Report::many_teams:
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",

@@ -48,6 +48,7 @@ PASSING, PUTS, BARRIERS, COUNTS, SUMS, BROADCASTS = (LITMUS._replace(only=only) 
     "a broadcast of"))
 STREAM = Test("test/stream/test_stream", ["order"], "lib/coll.o", "stores and signals")
 PHASES = Test("test/stream/test_stream", ["order"], "lib/reduce.o", "in two phases")
+NORMS = Test("test/norm/test_norm", [], "lib/norm.o", "every_way")
 REPORT = Test("test/heap/heap_report", ["misaligned"], "test/heap/report.o",
               says=r"shmem: PE 1: shmem_long_p: dest = 0x[0-9a-f]+: not aligned to 8 bytes; in "
                    r"block \([01],0,0\), thread \(3,0,0\) of a kernel")
@@ -160,6 +161,10 @@ REMOVALS = {
     "report: the release": ("device/address.hpp", "arch::store<Order::release>(&r->kind",
                             "arch::store(&r->kind", REPORT),
     "streams, phases: the meeting": ("device/reduce.hpp", "scope.sync(); //", "//", PHASES),
+    "norm, phases: the meeting": ("device/rows.hpp", "scope.sync(); // the other threads' rows",
+                                  "//", NORMS),
+    "norm, phases: the others' rows": ("device/rows.hpp", "scope.sync(); // the other members'",
+                                       "//", NORMS),
     "host atomics: their order": ("device/kernels.hip", ("Order::acquire", "Order::release",
                                                          "Order::acq_rel"), "Order::relaxed", HOST),
     "products, tell: the release": ("device/gemm/members.hpp", "arch::fence_release(); //", "//",

@@ -3,6 +3,7 @@
 // the same bits everywhere, rounds without pause.
 #include "coll_common.h"
 #include "typed.h"
+#include <shmemx.h>
 #include <unistd.h>
 
 extern const struct pe_list coll_lists[], aset_lists[];
@@ -299,7 +300,98 @@ static void in_place(void) {
     }
 }
 
+// What one member sends to another, in units: nothing here and there, nothing at all from one of
+// them, a lot from another; and where it lies in source.
+static size_t units_of(int from, int to, int round) {
+  return (from + round) % 4 == 1   ? 0
+         : (from + round) % 4 == 3 ? (size_t)(to + 1) * 700
+                                   : (size_t)((from * 5 + to * 3 + round) % 17);
+}
+static size_t offset_of(int from, int to, int round) {
+  size_t at = 0;
+  for (int i = 0; i < to; i++) at += units_of(from, i, round) + 1;
+  return at;
+}
+// Without a barrier from round to round, in some of which one member has a unit too little room.
+static void uneven(void) {
+  enum { most = 24 }; // bytes of a unit
+  const size_t max = (size_t)(npes + 2) * (size_t)(npes + 2) * 700 * most;
+  unsigned char *source = shmem_malloc(max), *dest = shmem_malloc(max);
+  CHECK(source && dest, "no memory");
+  static size_t counts[PE_MAX], offsets[PE_MAX], got_counts[PE_MAX], got_offsets[PE_MAX + 1];
+  for (size_t k = 0; k < coll_nteams; k++) {
+    const struct pe_team *t = &coll_teams[k];
+    for (int round = 0; t->me >= 0 && round < 12; round++) {
+      const size_t unit = round % 3 ? (size_t)(round % 3 * 12) : sizeof(int);
+      size_t total = 0;
+      for (int i = 0; i < t->n; i++) {
+        counts[i] = units_of(t->me, i, round), offsets[i] = offset_of(t->me, i, round);
+        total += units_of(i, t->me, round);
+      }
+      for (size_t i = 0; i < offset_of(t->me, t->n, round) * unit; i++)
+        source[i] = byte(t->me, i, (size_t)round);
+      const size_t capacity = total && (t->me + round) % 3 == 0 ? total - 1 : total;
+      memset(dest, 0xee, (total + 1) * unit);
+      const int rc = unit == sizeof(int)
+                         ? shmemx_alltoallv(t->team, (int *)dest, got_counts, got_offsets, capacity,
+                                            (const int *)source, counts, offsets)
+                         : shmemx_alltoallvmem(t->team, dest, got_counts, got_offsets, capacity,
+                                               source, counts, offsets, unit);
+      CHECK(rc == 0, "alltoallv");
+      CHECK(got_offsets[t->n] == total, "alltoallv on %s: %zu units, want %zu", t->name,
+            got_offsets[t->n], total);
+      size_t end = 0;
+      for (int m = 0; m < t->n; m++) {
+        const size_t n = units_of(m, t->me, round), from = offset_of(m, t->me, round) * unit;
+        CHECK(got_counts[m] == n && got_offsets[m] == end, "alltoallv on %s: %zu at %zu from %d",
+              t->name, got_counts[m], got_offsets[m], m);
+        for (size_t i = 0; i < n * unit; i++)
+          CHECK(dest[end * unit + i] ==
+                    (end + n <= capacity ? byte(m, from + i, (size_t)round) : 0xee),
+                "alltoallv on %s, round %d: %zu units of %zu from %d, room for %zu of %zu: [%zu]",
+                t->name, round, n, unit, m, capacity, total, i);
+        end += n;
+      }
+      for (size_t i = 0; i < unit; i++)
+        CHECK(dest[total * unit + i] == 0xee, "alltoallv on %s goes on", t->name);
+    }
+  }
+  shmem_barrier_all();
+  shmem_free(dest);
+  shmem_free(source);
+}
+
+// Rows of all members' columns become columns of all rows, and these are rows again.
+static void transposed(void) {
+  enum { rows = 5, most = 300 };
+  static int mine[PE_MAX * rows * most], all[PE_MAX * rows * most], back[PE_MAX * rows * most];
+  for (size_t k = 0; k < coll_nteams; k++) {
+    const struct pe_team *t = &coll_teams[k];
+    for (int n = 1; t->me >= 0 && n <= most; n += n == 1 ? 6 : 293) {
+      const int row = t->n * n;
+      for (int i = 0; i < rows * row; i++) mine[i] = 100000 * t->me + i, back[i] = -1;
+      memset(all, 0xee, sizeof all);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmemx_alltoall2d(t->team, all, mine, rows * n, n, n, row, (size_t)n, rows) == 0,
+            "alltoall2d");
+      for (int m = 0; m < t->n; m++)
+        for (int i = 0; i < rows * n; i++)
+          CHECK(all[m * rows * n + i] == 100000 * m + i / n * row + t->me * n + i % n,
+                "alltoall2d of %d on %s: [%d] of %d is %d", n, t->name, i, m,
+                all[m * rows * n + i]);
+      CHECK(shmem_team_sync(t->team) == 0, "sync");
+      CHECK(shmemx_alltoall2dmem(t->team, back, all, 4 * n, 4 * row, 4 * rows * n, 4 * n,
+                                 4 * (size_t)n, rows) == 0,
+            "alltoall2d");
+      CHECK(memcmp(back, mine, sizeof(int) * (size_t)(rows * row)) == 0,
+            "alltoall2d of %d on %s, there and back", n, t->name);
+    }
+  }
+}
+
 static const struct pe_test tests[] = {{"large sizes", large},
+                                       {"alltoallv", uneven},
+                                       {"alltoall2d", transposed},
                                        {"large reductions", large_reduce},
                                        {"the same bits on all PEs", same_bits},
                                        {"outside an active set", outside},

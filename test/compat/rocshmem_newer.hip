@@ -18,19 +18,20 @@ void expect(bool right, int line) {
 }
 #define EXPECT(condition) expect(condition, __LINE__)
 
-constexpr int parts = 10, most = 8;
+constexpr int parts = 11, most = 8;
 
 struct Ints {
   int at[parts][most];
 };
 
 // Every PE puts its number into `from`; each collective has a row of `to`.
-__global__ void all(Ints *to, int *from, int *provided) {
+// sizes: of what comes, where that goes, of what is sent, and where that is.
+__global__ void all(Ints *to, int *from, size_t *sizes, int *provided) {
   const rocshmem_team_t world = ROCSHMEM_TEAM_WORLD;
   const int me = rocshmem_my_pe(), n = rocshmem_n_pes();
   if (threadIdx.x == 0) {
     rocshmem_query_thread(provided);
-    for (int i = 0; i < n; i++) from[i] = 100 * me + i;
+    for (int i = 0; i < n + 2; i++) from[i] = 100 * me + i;
   }
   rocshmem_barrier_wg();
   rocshmem_int_alltoall_wg(world, to->at[0], from, 1);
@@ -54,6 +55,15 @@ __global__ void all(Ints *to, int *from, int *provided) {
     rocshmem_barrier();
   }
   rocshmem_barrier_wg();
+  if (int(threadIdx.x) < n) {
+    const int i = int(threadIdx.x);
+    sizes[i] = sizes[2 * most + i] = size_t(1 + (me + i) % 2);
+    sizes[most + i] = size_t(2 * (n - 1 - i));
+    sizes[3 * most + i] = size_t(i % 2);
+  }
+  __syncthreads();
+  rocshmem_int_alltoallv_wg(world, to->at[10], sizes, sizes + most, from, sizes + 2 * most,
+                            sizes + 3 * most);
 }
 
 void check(const Ints &got, int me, int n) {
@@ -67,6 +77,8 @@ void check(const Ints &got, int me, int n) {
     EXPECT(got.at[6][i] == i);
     EXPECT(got.at[7][i] == 100 * i);
     EXPECT(got.at[8][i] == 100 * (n - 1) + i);
+    const int *const part = got.at[10] + 2 * (n - 1 - i), first = 100 * i + me % 2;
+    EXPECT(part[0] == first && part[1] == ((me + i) % 2 ? first + 1 : 0));
   }
   EXPECT(got.at[4][0] == sum);
   const int left = (me + n - 1) % n;
@@ -164,14 +176,16 @@ int main() {
 
   auto *to = static_cast<Ints *>(rocshmem_calloc(1, sizeof(Ints)));
   auto *from = static_cast<int *>(rocshmem_malloc((most + 1) * sizeof(int)));
+  auto *sizes = static_cast<size_t *>(rocshmem_malloc(4 * most * sizeof(size_t)));
   Ints got;
   int provided = -1;
-  hipLaunchKernelGGL(all, dim3(1), dim3(128), 0, nullptr, to, from, from + most);
+  hipLaunchKernelGGL(all, dim3(1), dim3(128), 0, nullptr, to, from, sizes, from + most);
   EXPECT(hipDeviceSynchronize() == hipSuccess);
   EXPECT(hipMemcpy(&got, to, sizeof got, hipMemcpyDeviceToHost) == hipSuccess);
   EXPECT(hipMemcpy(&provided, from + most, sizeof provided, hipMemcpyDeviceToHost) == hipSuccess);
   EXPECT(provided == ROCSHMEM_THREAD_MULTIPLE);
   check(got, me, n);
+  rocshmem_free(sizes);
   rocshmem_free(from);
   rocshmem_free(to);
   streams(me, n);

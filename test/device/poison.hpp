@@ -39,6 +39,10 @@ __global__ void poison_lines(Poison p, bool look) {
       else
         wrong += lines[s * slot + i] != word;
     }
+  // Of the head's lines, too.
+  auto *few = const_cast<uint64_t *>(head) + w.head_lines(unsigned(state.n)) / sizeof *head;
+  for (size_t i = threadIdx.x; !look && i < 8 * size_t(state.n); i += blockDim.x)
+    few[i] = flag | (0x5eed0000u + unsigned(i));
   if (!look && threadIdx.x == 0) p.marks[blockIdx.x] = flag, p.marks[poison_channels] = 0;
   if (wrong) shmem::arch::fetch_add(p.marks + poison_channels, uint64_t(wrong));
 }

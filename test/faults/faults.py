@@ -396,6 +396,12 @@ STREAM = {
     "stride": ("shmemx_int_iput_on_stream", "dst", "0", 1),
     "block": ("shmemx_int_ibput_on_stream", "sst", "3", 1),
     "collective-stride": ("shmemx_int_alltoalls_on_stream", "sst", "-1", 1),
+    "rows": ("shmemx_int_alltoall2d_on_stream", "dest_row", "2", 1),
+    "uneven-dest": ("shmemx_int_alltoallv_on_stream", "dest", HEX, 1),
+    "uneven-counts": ("shmemx_int_alltoallv_on_stream", "counts", "NULL", 1),
+    "uneven-unit": ("shmemx_alltoallvmem_on_stream", "unit_bytes", "0", 1),
+    "uneven-capacity": ("shmemx_int_alltoallv_on_stream", "capacity", str(2**63 - 1), 1),
+    "uneven-end": ("shmemx_int_alltoallv_on_stream", "dest", HEX, 1),
     "team": ("shmemx_team_sync_on_stream", "team", "SHMEM_TEAM_INVALID", 1),
     "team-collective": ("shmemx_long_sum_reduce_on_stream", "team", "SHMEM_TEAM_INVALID", 1),
 }

@@ -172,10 +172,14 @@ static void mistakes(enum Moment now, const char *what) {
   ROW(end, "extra-barrier", if (me == 0) shmem_barrier_all(); shmem_finalize(); exit(0))
 }
 
+#define UNEVEN(dest, capacity, counts)                                                             \
+  shmemx_int_alltoallv_on_stream(SHMEM_TEAM_WORLD, dest, each, each, capacity, small, counts,      \
+                                 each, NULL)
 // The null stream is the default one.
 static void mistakes_on_stream(enum Moment now, const char *what) {
   uint64_t *const word = (void *)heap;
   int *const small = (void *)heap;
+  size_t *const each = (void *)heap;
   ROW(early, "before-init", shmemx_int_p_on_stream(&number, 1, 0, NULL))
   ROW(early, "collective-before-init", shmemx_barrier_all_on_stream(NULL))
   ROW(all, "root", shmemx_long_broadcast_on_stream(SHMEM_TEAM_WORLD, heap, heap, 1, npes, NULL))
@@ -206,6 +210,15 @@ static void mistakes_on_stream(enum Moment now, const char *what) {
   ROW(one, "block", shmemx_int_ibput_on_stream(small, small, 4, 3, 4, 2, 0, NULL))
   ROW(one, "collective-stride",
       shmemx_int_alltoalls_on_stream(SHMEM_TEAM_WORLD, small, small, 1, -1, 1, NULL))
+  ROW(one, "rows",
+      shmemx_int_alltoall2d_on_stream(SHMEM_TEAM_WORLD, small, small, 9, 2, 9, 9, 3, 2, NULL))
+  ROW(one, "uneven-dest", UNEVEN(numbers, 4, each))
+  ROW(one, "uneven-counts", UNEVEN(small, 4, NULL))
+  ROW(one, "uneven-unit",
+      shmemx_alltoallvmem_on_stream(SHMEM_TEAM_WORLD, small, each, each, 1, small, each, each, 0,
+                                    NULL))
+  ROW(one, "uneven-capacity", UNEVEN(small, SIZE_MAX / 2, each))
+  ROW(one, "uneven-end", UNEVEN(small, (size_t)1 << 38, each))
   ROW(one, "team", shmemx_team_sync_on_stream(SHMEM_TEAM_INVALID, NULL))
   ROW(one, "team-collective",
       shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_INVALID, heap, heap, 1, NULL))

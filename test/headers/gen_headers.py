@@ -8,7 +8,8 @@ stubs                   C: every function as a stub that notes its name and its 
 generics                C11: every overload of every generic, called on the stubs
 overloads               C++: the same for the overloads
 stream_stubs, stream_generics, stream_overloads
-                        the same three of the forms for streams, whose prototypes HEADER has
+                        the same three of the forms for streams and the host's extensions, whose
+                        prototypes HEADER has
 names                   the names of all functions, a line each"""
 import re
 import sys
@@ -100,8 +101,8 @@ def argument(ptype, name, k, cxx):
     if ptype == "TYPE":
         return str(20 + k)                     # an int that is converted
     return {"shmem_ctx_t": "SHMEM_CTX_DEFAULT", "shmem_team_t": "SHMEM_TEAM_WORLD",
-            "const int *": "status",
-            "size_t *": "indices", "uint64_t *": "signal"}.get(ptype, str(20 + k))
+            "const int *": "status", "size_t *": "indices", "const size_t *": "indices",
+            "uint64_t *": "signal"}.get(ptype, str(20 + k))
 
 
 def generics(facts, cxx):
@@ -184,7 +185,7 @@ def generics(facts, cxx):
 
 def stream_functions(header):
     """(name, prototype) of each, from the generated header."""
-    return [(m[1], m[0]) for m in re.finditer(r"^\w+ (shmemx_\w+_on_stream)\(.*\);$",
+    return [(m[1], m[0]) for m in re.finditer(r"^\w+ (shmemx_\w+)\(.*\);$",
                                               open(header).read(), re.M)]
 
 
@@ -194,15 +195,15 @@ def stream_generics(facts, header, cxx):
     if cxx:
         yield "#include <complex>"
     yield ("#include <shmemx.h>\n#include \"stubs.h\"\n#define UNUSED __attribute__((unused))\n"
-           "static uint64_t signal[4];")
+           "static uint64_t signal[4];\nstatic size_t indices[4] UNUSED;")
     typed = {}
     for name, prototype in stream_functions(header):
-        if (m := re.fullmatch(r"shmemx_([a-z0-9]+)_(\w+)_on_stream", name)) and m[1] in facts.types:
+        if (m := re.fullmatch(r"shmemx_([a-z0-9]+)_(\w+)", name)) and m[1] in facts.types:
             typed.setdefault(m[2], {})[m[1]] = prototype
     for plain, prototypes in typed.items():
         yield f"static void test_{plain}(void **state) {{\n  (void)state;"
         for word, prototype in prototypes.items():
-            want = "|".join(f"shmemx_{w}_{plain}_on_stream"
+            want = "|".join(f"shmemx_{w}_{plain}"
                             for w in facts.same(word, list(prototypes)))
             ctype = facts.types[word]
             spelled = rf"\b(?:{re.escape(ctype)}|shmem_{word}_)(?=$| \*)"
@@ -217,7 +218,7 @@ def stream_generics(facts, header, cxx):
             got = ", ".join(f"(uintptr_t)({a})" for a in args)
             yield (
                 f"  {{ typedef {ctype} T UNUSED; "
-                f"{arrays}shmemx_{plain}_on_stream({', '.join(args)}); "
+                f"{arrays}shmemx_{plain}({', '.join(args)}); "
                    f'const uintptr_t v[] = {{{got}}}; expect("{want}", {len(args)}, v); }}')
         yield "}"
     yield "static void test_sync(void **state) {\n  (void)state;"

@@ -36,6 +36,26 @@ def case_perf_gemm():
     run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
 
 
+def case_perf_engine():
+    """Each kind of call, checked by the program itself; and PEs that do not share the experts."""
+    perf = f"{BUILD}/tools/shmem_perf/shmem_perf"
+    kinds = ["all-reduce", "all-reduce, norm", "fused", "fused, residual scattered",
+             "fused, fp8 too"]
+    for n in 1, 2, 3:
+        rows = [json.loads(r) for r in run(OSHRUN, "-n", n, perf, "--engine", "--json",
+                                           "--repetitions", 3).splitlines()]
+        assert all(r["us"] > 0 for r in rows), rows
+        norms = [r for r in rows if r["test"] == "norm"]
+        assert [(r["rows"], r["kind"]) for r in norms] == [(m, k) for m in (1, 16, 64)
+                                                           for k in kinds], rows
+        assert all(r["above_all_reduce_us"] == 0 for r in norms if r["kind"] == kinds[0]), rows
+        moe = [r for r in rows if r["test"] != "norm"]
+        assert [r["test"] for r in moe] == (["dispatch", "combine"] * 2 if n < 3 else []), rows
+        assert all(("wire_us" in r) == (n > 1) for r in moe), rows
+    out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
+    assert out.count("\n") > 20 and max(map(len, out.splitlines())) <= 110, out
+
+
 def case_perf_plot():
     """A point for each row printed, at the row's value, in each mode; a file that cannot be
     written, before and after; a system without matplotlib."""
@@ -63,6 +83,9 @@ def case_perf_plot():
     rows = [json.loads(r) for r in rows.splitlines()]
     same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], 0, r["tflops"], "TFLOP/s")
           for r in rows if r["algorithm"] == "best"], panels)
+    rows, panels = plot("--engine", "--repetitions", 1)
+    same([(f"{r['rows']} x {r['columns']} bf16: time of a call", r["kind"], 0, r["us"], "us")
+          for r in map(json.loads, rows.splitlines())], panels)
     rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync",

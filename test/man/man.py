@@ -116,12 +116,12 @@ def case_names():
             ctx = [line.name, line.name.replace("shmem_", "shmem_ctx_", 1)]
             known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx
                                 for s in ("_wave", "_wg")])
-    # What is only exported has no page, but a place.
+    # What is exported and has no page has a place.
     linked = {line.name for line in gen.parse(SOURCE / "include/shmem.def", linked=True)[1]
               if "link" in line.tags}
     assert linked
     porting = PAGES["shmem_porting.7"].read_text()
-    for name in linked:
+    for name in linked - {name for page in m.pages.values() for name in page.names()}:
         expect(f"`{name}`" in porting, f"man/shmem_porting.7.in: has no {name}")
     known |= linked | {"p" + name for name in known}
     headers = "".join((SOURCE / p).read_text()
@@ -136,7 +136,8 @@ def case_names():
         known |= {"SHMEM_" + name, *aliases}
     gemm = {w for p in ("fused.hpp", "number.hpp")
             for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
-    known |= {"shmem::gemm"} | {"shmem::" + n
+    rows = set(re.findall(r"\w+", (SOURCE / "device/rows.hpp").read_text()))
+    known |= {"shmem::gemm", "shmem::rows", "shmem::Half", "shmem::Bfloat16"} | {"shmem::" + n
                                 for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(",
                                                     (SOURCE / "device/shmem.hpp").read_text())}
     seen = set()
@@ -148,6 +149,8 @@ def case_names():
         seen |= words
         for word in re.findall(r"shmem::gemm::(\w+)", text):
             expect(word in gemm, f"man/{path.name}: there is no shmem::gemm::{word}")
+        for word in re.findall(r"shmem::rows::(\w+)", text):
+            expect(word in rows, f"man/{path.name}: there is no shmem::rows::{word}")
         for word in sorted(words - known):
             good = word.endswith("_") and any(k.startswith(word) for k in known)
             expect(good or word == name.rpartition(".")[0], f"man/{path.name}: there is no {word}")
@@ -209,7 +212,7 @@ def case_errors():
             for form, regex in {"s": ".+?", "p": "0x[0-9a-f]+", "d": r"-?\d+", "i": r"-?\d+",
                                 "zu": r"\d+", "td": r"-?\d+",
                                 "ld": r"-?\d+", "lx": "[0-9a-f]+", "llx": "[0-9a-f]+",
-                                "lld": r"-?\d+", "g": r"[\d.]+",
+                                "lld": r"-?\d+", "g": r"-?[\d.]+",
                                 "u": r"\d+", r"\.80s": ".+?", "016lx": "[0-9a-f]+"}.items():
                 pattern = re.sub(rf"%{re.escape(form)}(?![a-z0-9])", lambda _: regex, pattern)
             ends.append(re.compile(pattern + "$"))

@@ -12,6 +12,7 @@ FAMILY(order)
 FAMILY(strided)
 FAMILY(mix)
 FAMILY(fill)
+FAMILY(blocks)
 
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {
@@ -30,7 +31,8 @@ int main(int argc, char **argv) {
                   {"order", stream_order_lists, stream_order_count},
                   {"strided", stream_strided_lists, stream_strided_count},
                   {"mix", stream_mix_lists, stream_mix_count},
-                  {"fill", stream_fill_lists, stream_fill_count}};
+                  {"fill", stream_fill_lists, stream_fill_count},
+                  {"blocks", stream_blocks_lists, stream_blocks_count}};
   int rc = 0;
   for (const auto &f : families) {
     bool wanted = argc == 1;

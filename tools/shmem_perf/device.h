@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device, --machine, --stream and --gemm, which are HIP and C++, for the C program
-// around them.
+// shmem_perf --device, --machine, --stream, --gemm and --engine, which are HIP and C++, for the C
+// program around them.
 #ifndef SHMEM_PERF_DEVICE_H
 #define SHMEM_PERF_DEVICE_H
 
@@ -24,6 +24,11 @@ struct gemm_options {
   bool json;
 };
 
+struct engine_options {
+  int runs; // timed runs of each row
+  bool json;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,6 +36,7 @@ void device_perf(const struct device_options *options);
 void machine_perf(const struct device_options *options);
 void stream_perf(const struct device_options *options);
 void gemm_perf(const struct gemm_options *options);
+void engine_perf(const struct engine_options *options);
 #ifdef __cplusplus
 }
 

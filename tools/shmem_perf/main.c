@@ -37,6 +37,9 @@ static const char help[] =
     "  --gemm             measure products of matrices in bf16, of one PE and of all together, "
     "and\n"
     "                     the vendor's libraries, where they are found (--repetitions, at most 9)\n"
+    "  --engine           measure what engines of large models call, in graphs: all-reduce with "
+    "residual\n"
+    "                     and RMSNorm, tokens to experts and back (--repetitions, at most 21)\n"
     "  --shape M,N,K      with --gemm: C is M x N, of K products each; instead of a table of "
     "shapes\n"
 #endif
@@ -115,7 +118,7 @@ static size_t part(const char *what, const char **text, char end_with) {
 
 // clang-format off
 enum { HELP = 'h', JSON = 256, BIND, LIST, GROUPS, TESTS, SIZES, COLL_MAX, STEP, TIME, REPETITIONS,
-       SHAPE, PLOT, DEVICE, MACHINE, STREAM, SCOPES, BUFFERS, GEMM };
+       SHAPE, PLOT, DEVICE, MACHINE, STREAM, SCOPES, BUFFERS, GEMM, ENGINE };
 static const struct option long_options[] = {
     {"help", 0, 0, HELP}, {"json", 0, 0, JSON}, {"bind", 0, 0, BIND}, {"list", 0, 0, LIST},
     {"groups", 1, 0, GROUPS}, {"tests", 1, 0, TESTS}, {"sizes", 1, 0, SIZES},
@@ -124,6 +127,7 @@ static const struct option long_options[] = {
 #ifdef HAVE_DEVICE
     {"device", 0, 0, DEVICE}, {"machine", 0, 0, MACHINE}, {"stream", 0, 0, STREAM},
     {"scopes", 0, 0, SCOPES}, {"buffers", 0, 0, BUFFERS}, {"gemm", 0, 0, GEMM},
+    {"engine", 0, 0, ENGINE},
 #endif
     {0, 0, 0, 0}};
 // clang-format on
@@ -146,6 +150,7 @@ static bool *flag(struct options *o, int option) {
          : option == SCOPES  ? &o->scopes
          : option == BUFFERS ? &o->buffers
          : option == GEMM    ? &o->gemm
+         : option == ENGINE  ? &o->engine
                              : NULL;
 }
 
@@ -344,6 +349,11 @@ int main(int argc, char **argv) {
                                    .runs = (int)least((size_t)o.repetitions, 9),
                                    .json = o.json};
     gemm_perf(&g);
+    end(0);
+  }
+  if (o.engine) {
+    const struct engine_options e = {.runs = (int)least((size_t)o.repetitions, 21), .json = o.json};
+    engine_perf(&e);
     end(0);
   }
 #endif

@@ -84,7 +84,7 @@ struct options {
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
   bool json, list, bind;
-  bool device, machine, scopes, buffers, stream, gemm;
+  bool device, machine, scopes, buffers, stream, gemm, engine;
   size_t shape[3]; // of --gemm
 };
 

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+// Dispatch is three kernels: route finds the places of this PE's tokens, send stores them at the
+// other members, and expand copies what has come to the experts' rows, where the layout has such.
+// Only send waits for other PEs, and has few workgroups. Of few tokens it finds the routing, too.
+#include "members.hpp"
+
+#include "../element.hpp"
+
+namespace shmem::moe {
+
+namespace {
+
+using device::Pack;
+
+constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
+constexpr unsigned route_threads = 256;
+
+struct RowTotals {
+  int all[max_experts], before[max_experts]; // rows of an expert; those of members before this one
+  int first[max_experts];                    // where an expert's rows begin, packed
+  int end[max_members];                      // and where a member's end
+  int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
+};
+constexpr unsigned most_words = 2048, most_parts = 4096;
+struct DispatchShared {
+  union {
+    struct {
+      TokenBatch batch;
+      uint32_t has[most_words]; // see Moe::has
+    };
+    RowTotals totals;
+    int part[most_parts];
+  };
+  unsigned seen; // of is_last
+};
+
+// Numbers of experts of a dispatch, from number `from` on; those of members that take no part are
+// left out. `keeps`: for the calls behind.
+SHMEM_D_ void read_ids(const Moe &moe, const int *ids, const float *weights, unsigned from,
+                       unsigned count, uint64_t members, bool keeps, int *to) {
+  for (unsigned i = Workgroup{}.rank(); i < count; i += Workgroup{}.size()) {
+    const unsigned at = from + i;
+    int e = arch::load_global(ids + at);
+    if (e < -1 || e >= moe.experts)
+      device::fail(device::Report::bad_index, fn, "expert_ids", ids + at, sizeof e, alignof(int),
+                   arch::load_global(&moe.signals->pe[moe.me]), 0, uint64_t(moe.experts),
+                   uint64_t(int64_t(e)));
+    if (e >= 0 && !is_in(members, e / moe.local)) e = -1;
+    to[i] = e;
+    if (!keeps) continue;
+    arch::store_global(moe.id + at, e);
+    arch::store_global(moe.weight + at, weights ? arch::load_global(weights + at) : 1.0f);
+  }
+  Workgroup{}.sync();
+}
+// Which of `count` tokens go to a column; id: of their experts.
+SHMEM_D_ uint32_t column_of(const Moe &moe, unsigned x, const int *id, unsigned count) {
+  // The column's experts are from..from + width - 1.
+  const bool of_pe = x < unsigned(moe.n);
+  const int from = of_pe ? int(x) * moe.local : int(x) - moe.n, width = of_pe ? moe.local : 1;
+  const unsigned k = unsigned(moe.top_k);
+  uint32_t has = 0;
+  for (unsigned t = 0; t < count; t++)
+    for (unsigned i = 0; i < k; i++)
+      has |= uint32_t(unsigned(id[t * k + i] - from) < unsigned(width)) << t;
+  return has;
+}
+SHMEM_D_ unsigned tokens_of(unsigned n, unsigned c) { // in chunk c
+  return c * chunk >= n ? 0 : n - c * chunk < chunk ? n - c * chunk : chunk;
+}
+
+// Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
+// before each what came before it, if `stores`. Four packs are in flight at once.
+SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned end, int sum,
+                          bool stores) {
+  for (; at < end; at += 16) {
+    Pack v[4] = {};
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < 4; j++)
+      if (at + 4 * j < end)
+        v[j] = arch::load_global(reinterpret_cast<const Pack *>(moe.has + column + at + 4 * j));
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < 4; j++) {
+      uint32_t has[4];
+      int before[4];
+      __builtin_memcpy(has, &v[j], sizeof v[j]);
+      SHMEM_UNROLL_
+      for (unsigned i = 0; i < 4; i++) {
+        before[i] = sum;
+        sum += at + 4 * j + i < end ? __popc(has[i]) : 0;
+      }
+      Pack p;
+      __builtin_memcpy(&p, before, sizeof p);
+      if (stores && at + 4 * j < end)
+        arch::store_global(reinterpret_cast<Pack *>(moe.before + column + at + 4 * j), p);
+    }
+  }
+  return sum;
+}
+
+// A workgroup finds for its chunk of tokens which of them go to each column; the last one counts
+// them, each column in parts, because 128 chunks one after the other are 32 round trips to the L2.
+__global__ void __launch_bounds__(route_threads)
+    route(Moe argument, const int *ids, const float *weights, unsigned n) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  const Workgroup scope;
+  const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(),
+                 k = unsigned(moe.top_k), count = tokens_of(n, c);
+  const uint64_t members = members_of(moe);
+  if (c == 0) tell(moe, &MoeSignals::entered, epoch_of(moe), members);
+  read_ids(moe, ids, weights, c * chunk * k, count * k, members, true, shared.batch.id);
+  for (unsigned x = rank; x < moe.columns; x += size)
+    arch::store_global(moe.has + size_t(x) * moe.chunks + c,
+                       column_of(moe, x, shared.batch.id, count));
+  if (!is_last(moe, shared.seen)) return;
+  const unsigned chunks = arch::blocks().x, columns = moe.columns, most = most_parts / columns,
+                 wanted = (chunks + 15) / 16, parts = wanted < most ? wanted : most,
+                 length = ((chunks + parts - 1) / parts + 3) / 4 * 4;
+  int *const part = shared.part;
+  for (int pass = 0; pass < 2; pass++) {
+    const bool stores = pass == 1;
+    for (unsigned i = rank; i < columns * parts; i += size) {
+      const unsigned x = i / parts, at = i % parts * length,
+                     end = at + length < chunks ? at + length : chunks;
+      const int sum =
+          count_chunks(moe, size_t(x) * moe.chunks, at, end, stores ? part[i] : 0, stores);
+      if (!stores) part[i] = sum;
+    }
+    scope.sync();
+    for (unsigned x = rank; x < columns && !stores; x += size) {
+      int sum = 0;
+      for (unsigned i = x * parts; i < (x + 1) * parts; i++) {
+        const int own = part[i];
+        part[i] = sum;
+        sum += own;
+      }
+      arch::store_global(moe.counts + size_t(moe.me) * columns + x, sum);
+    }
+    scope.sync();
+  }
+}
+
+// The place of token t among those of this PE that go to a column.
+SHMEM_D_ int place_of(const Moe &moe, int column, unsigned t) {
+  const size_t at = size_t(column) * moe.chunks + t / chunk;
+  return arch::load_global(moe.before + at) +
+         __popc(arch::load_global(moe.has + at) & ((1u << t % chunk) - 1));
+}
+
+// Copies words of `count` rows that lie one after the other, each to its rows of the batch. A word
+// is loaded once for all of them.
+template <bool remote, class W>
+SHMEM_D_ void spread(const TokenBatch &b, unsigned k, const char *from, char *to, size_t bytes,
+                     unsigned count) {
+  constexpr unsigned deep = 4;
+  const unsigned words = unsigned(bytes / sizeof(W)), all = words * count,
+                 size = Workgroup{}.size();
+  const W *const source = reinterpret_cast<const W *>(from);
+  for (unsigned i = Workgroup{}.rank(); i < all; i += deep * size) {
+    W v[deep] = {};
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++)
+      if (i + j * size < all) v[j] = arch::load_global(source + i + j * size);
+    arch::arrive(v);
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++) {
+      const unsigned at = i + j * size, t = at / words, in = at % words;
+      if (at >= all) break;
+      for (unsigned e = t * k; e < t * k + k; e++) {
+        if (b.row[e] < 0) continue;
+        W *const p = reinterpret_cast<W *>(reinterpret_cast<uintptr_t>(to) + b.delta[e] +
+                                           size_t(unsigned(b.row[e])) * bytes) +
+                     in;
+        if constexpr (remote)
+          arch::store_remote(p, v[j]);
+        else
+          arch::store_global(p, v[j]);
+      }
+    }
+  }
+}
+
+SHMEM_D_ int count_of(const Moe &moe, uint64_t members, int member, int column) {
+  return is_in(members, member)
+             ? arch::load_global(moe.counts + size_t(member) * moe.columns + column)
+             : 0;
+}
+SHMEM_D_ void no_row(const Moe &moe, size_t row) {
+  arch::store_global(moe.row_pe + row, -1);
+  arch::store_global(moe.row_token + row, -1);
+  const size_t k = moe.layout == SHMEMX_MOE_BY_PE ? unsigned(moe.top_k) : 1;
+  for (size_t i = row * k; i < (row + 1) * k; i++) {
+    arch::store_global(moe.row_expert + i, -1);
+    arch::store_global(moe.row_weight + i, 0.0f);
+  }
+}
+
+// From the counts of all members: where rows begin, here and at the other members.
+SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size();
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  uint64_t *const dropped = moe.signals->dropped;
+  const auto drop = [&](int rows) {
+    if (rows) arch::fetch_add<Order::relaxed, Range::device>(dropped, uint64_t(unsigned(rows)));
+  };
+  for (int e = int(rank); e < moe.experts; e += int(size)) {
+    int sum = 0, mine = 0;
+    for (int s = 0; s < moe.n; s++) {
+      if (s == moe.me) mine = sum;
+      sum += count_of(moe, members, s, moe.n + e);
+    }
+    t.all[e] = sum;
+    t.before[e] = mine;
+  }
+  if (rank == 0) arch::store(dropped, uint64_t(0));
+  arch::wait_stores(); // before the atomics of other waves
+  scope.sync();
+  const unsigned unit = moe.alignment;
+  for (int d = int(rank); d < moe.n; d += int(size)) {
+    unsigned next = 0;
+    for (int e = d * moe.local; e < (d + 1) * moe.local; e++) {
+      t.first[e] = int(next);
+      next = (next + unsigned(t.all[e]) + unit - 1) / unit * unit;
+    }
+    t.end[d] = int(next);
+  }
+  scope.sync();
+  for (int e = int(rank); e < moe.experts; e += int(size)) {
+    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity),
+              first = by_pe                                ? moe.me * int(moe.staged)
+                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? le * capacity
+                                                           : t.first[e],
+              bound = by_pe                                ? first + int(moe.staged)
+                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? first + capacity
+                                                           : capacity,
+              room = first < bound ? bound - first : 0, has = by_pe || all < room ? all : room;
+    arch::store_global(moe.base + e, first + (by_pe ? 0 : t.before[e]));
+    arch::store_global(moe.bound + e, bound);
+    if (e / moe.local != moe.me) continue;
+    const int had = arch::load_global(moe.expert_count + le);
+    arch::store_global(moe.expert_count + le, has);
+    arch::store_global(moe.expert_first + le, by_pe ? 0 : first < bound ? first : bound);
+    drop(all - has);
+    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
+    // behind them all what the last dispatch had.
+    int gap = first + (had > has ? had : has);
+    if (moe.layout == SHMEMX_MOE_PACKED) {
+      const bool last = le == moe.local - 1;
+      const int end = last ? t.end[moe.me] : t.first[e + 1],
+                before = last ? arch::load_global(moe.last) : 0;
+      gap = end < capacity ? end : capacity;
+      if (last) arch::store_global(moe.last, gap);
+      gap = before > gap ? before : gap;
+    }
+    arch::store_global(moe.gap + le, gap);
+  }
+  for (int s = int(rank); s < moe.n; s += int(size)) {
+    const int all = count_of(moe, members, s, moe.me),
+              has = all < int(moe.staged) ? all : int(moe.staged);
+    drop(all - has);
+    t.had[s] = arch::load_global(moe.pe_count + s);
+    t.has[s] = has;
+    arch::store_global(moe.pe_count + s, has);
+  }
+  arch::wait_stores();
+  scope.sync();
+  for (int s = 0; by_pe && s < moe.n; s++)
+    for (int i = t.has[s] + int(rank); i < t.had[s]; i += int(size))
+      no_row(moe, size_t(unsigned(s)) * moe.staged + unsigned(i));
+  for (int i = int(rank); i < moe.n * moe.local; i += int(size)) {
+    const int s = i / moe.local, le = i % moe.local;
+    int first = arch::load(moe.expert_first + le);
+    for (int j = 0; j < s; j++) first += count_of(moe, members, j, moe.n + moe.me * moe.local + le);
+    arch::store_global(moe.start + i, first);
+  }
+  if (rank == 0)
+    arch::store_global(dropped + 1, arch::load_global(dropped + 1) + arch::load(dropped));
+}
+
+// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, too, and
+// there is no kernel before.
+template <bool routes>
+__global__ void __launch_bounds__(device::max_threads)
+    send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
+         unsigned n, unsigned batch) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  TokenBatch &b = shared.batch;
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
+                 index = arch::block().x, blocks = arch::blocks().x,
+                 chunks = (n + chunk - 1) / chunk;
+  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  int *const counts = moe.counts + size_t(moe.me) * moe.columns;
+  const auto count_in = [&](unsigned x, unsigned c) { // in the chunks before c
+    int sum = 0;
+    for (unsigned i = 0; i < c; i++) sum += __popc(shared.has[x * chunks + i]);
+    return sum;
+  };
+  const auto place = [&](int column, unsigned t) {
+    if constexpr (routes)
+      return count_in(unsigned(column), t / chunk) +
+             __popc(shared.has[unsigned(column) * chunks + t / chunk] & ((1u << t % chunk) - 1));
+    else
+      return place_of(moe, column, t);
+  };
+  const auto weight = [&](size_t i) {
+    if (!routes) return arch::load_global(moe.weight + i);
+    return weights ? arch::load_global(weights + i) : 1.0f;
+  };
+  if (index == 0 && (routes || !ids)) tell(moe, &MoeSignals::entered, epoch, members);
+  if constexpr (routes) {
+    read_ids(moe, ids, weights, 0, n * k, members, index == 0, b.id);
+    for (unsigned i = rank; i < moe.columns * chunks; i += size)
+      shared.has[i] =
+          column_of(moe, i / chunks, b.id + i % chunks * chunk * k, tokens_of(n, i % chunks));
+    scope.sync();
+    for (unsigned x = rank; x < moe.columns && index == 0; x += size) { // for replays
+      const size_t column = size_t(x) * moe.chunks;
+      for (unsigned c = 0; c < chunks; c++) {
+        arch::store_global(moe.has + column + c, shared.has[x * chunks + c]);
+        arch::store_global(moe.before + column + c, count_in(x, c));
+      }
+      arch::store_global(counts + x, count_in(x, chunks));
+    }
+  }
+  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+  for (int i = int(index); i < moe.n; i += int(blocks)) {
+    if (i == moe.me || !is_in(members, i)) continue;
+    int *const there = at(moe, counts, i);
+    for (unsigned x = rank; x < moe.columns; x += size)
+      arch::store_remote(reinterpret_cast<uint32_t *>(there + x),
+                         uint32_t(routes ? count_in(x, chunks) : arch::load_global(counts + x)));
+  }
+  for (unsigned first = index * batch; first < n; first += blocks * batch) {
+    const unsigned count = n - first < batch ? n - first : batch;
+    const int *const id = b.id + (routes ? first * k : 0);
+    scope.sync(); // the threads are done with the last batch
+    for (unsigned i = rank; i < count * k && !routes; i += size)
+      b.id[i] = arch::load_global(moe.id + size_t(first) * k + i);
+    scope.sync();
+    for (unsigned i = rank; i < count * k; i += size) {
+      const unsigned t = i / k;
+      const int e = id[i], member = e < 0 ? -1 : e / moe.local;
+      int row = -1, to = -1;
+      if (e >= 0 && is_in(members, member)) { // a replay may have fewer of them
+        bool sent = false;                    // for an earlier k
+        for (unsigned j = t * k; j < i; j++) sent |= id[j] >= 0 && id[j] / moe.local == member;
+        const int slot = sent ? -1 : place(member, first + t);
+        if (!sent && slot < int(moe.staged)) row = moe.me * int(moe.staged) + slot;
+        to = by_pe ? (row < 0 ? -1 : slot) : place(moe.n + e, first + t);
+        b.delta[i] = arch::load_global(&moe.signals->delta[member]);
+      }
+      b.row[i] = row;
+      arch::store_global(moe.place + size_t(first) * k + i, to);
+    }
+    scope.sync();
+    spread<true, Pack>(b, k, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
+                       count);
+    if (moe.scale_bytes)
+      spread<true, uint32_t>(b, k, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
+                             moe.scale_bytes, count);
+    // What the row's experts are, for each row of each token.
+    for (unsigned i = rank; i < count * k * k; i += size) {
+      const unsigned j = i / k, in = i % k, t = j / k;
+      const int row = b.row[j];
+      if (row < 0) continue;
+      const int e = id[t * k + in], member = id[j] / moe.local;
+      const bool there = e >= 0 && e / moe.local == member;
+      const size_t to = size_t(unsigned(row)) * k + in;
+      const auto put = [&](auto *p, size_t i, auto v) {
+        arch::store_remote(
+            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + i) + b.delta[j]),
+            arch::to_bits(v));
+      };
+      put(moe.stage_expert, to, there ? e - member * moe.local : -1);
+      put(moe.stage_weight, to, there ? weight(size_t(first + t) * k + in) : 0.0f);
+      if (!by_pe) put(moe.stage_place, to, there ? place(moe.n + e, first + t) : -1);
+      if (in == 0) {
+        put(moe.stage_pe, size_t(unsigned(row)), moe.me);
+        put(moe.stage_token, size_t(unsigned(row)), int(first + t));
+      }
+    }
+  }
+  if (!is_last(moe, shared.seen)) return;
+  meet(fn, moe, epoch, members);
+  settle_rows(moe, shared.totals, members);
+}
+
+// To the rows of experts here.
+__global__ void __launch_bounds__(device::max_threads) expand(Moe argument, unsigned batch) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  TokenBatch &b = shared.batch;
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k);
+  for (unsigned q = arch::block().x;; q += arch::blocks().x) {
+    unsigned left = q;
+    int s = 0;
+    for (; s < moe.n; s++) {
+      const unsigned batches = (unsigned(arch::load_global(moe.pe_count + s)) + batch - 1) / batch;
+      if (left < batches) break;
+      left -= batches;
+    }
+    if (s == moe.n) break;
+    const unsigned has = unsigned(arch::load_global(moe.pe_count + s)), first = left * batch,
+                   count = has - first < batch ? has - first : batch;
+    const size_t from = size_t(unsigned(s)) * moe.staged + first;
+    scope.sync();
+    for (unsigned i = rank; i < count * k; i += size)
+      b.id[i] = arch::load_global(moe.stage_expert + from * k + i);
+    scope.sync();
+    for (unsigned i = rank; i < count * k; i += size) {
+      const int e = b.id[i];
+      int row = -1;
+      if (e >= 0) {
+        row = arch::load_global(moe.start + s * moe.local + e) +
+              arch::load_global(moe.stage_place + from * k + i);
+        if (row >= arch::load_global(moe.bound + moe.me * moe.local + e)) row = -1;
+        for (unsigned j = i / k * k; j < i; j++) row = b.id[j] == e ? -1 : row;
+      }
+      b.row[i] = row;
+      b.delta[i] = 0;
+      if (row < 0) continue;
+      arch::store_global(moe.row_pe + row, s);
+      arch::store_global(moe.row_token + row, arch::load_global(moe.stage_token + from + i / k));
+      arch::store_global(moe.row_expert + row, e);
+      arch::store_global(moe.row_weight + row, arch::load_global(moe.stage_weight + from * k + i));
+    }
+    scope.sync();
+    spread<false, Pack>(b, k, moe.stage + from * moe.token_bytes, moe.rows, moe.token_bytes, count);
+    if (moe.scale_bytes)
+      spread<false, uint32_t>(b, k, moe.stage_scales + from * moe.scale_bytes, moe.scales,
+                              moe.scale_bytes, count);
+  }
+  for (int le = 0; le < moe.local; le++) {
+    const int end = arch::load_global(moe.gap + le);
+    for (int row = arch::load_global(moe.expert_first + le) +
+                   arch::load_global(moe.expert_count + le) + int(arch::block().x * size + rank);
+         row < end; row += int(arch::blocks().x * size))
+      no_row(moe, size_t(row));
+  }
+}
+
+constexpr size_t shared_bytes = arch::launch_bytes<DispatchShared>;
+
+} // namespace
+
+hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, const int *ids,
+                    const float *weights, unsigned n, Grids grids, hipStream_t stream) {
+  const unsigned batch = batch_of(n, grids.waiting), k = unsigned(moe.top_k),
+                 chunks = n ? (n + chunk - 1) / chunk : 1;
+  const bool routes = ids && n * k <= chunk * max_top_k && chunks * moe.columns <= most_words;
+  hipError_t error = hipSuccess;
+  if (ids && !routes)
+    error = shmem::launch(route, dim3(chunks), dim3(route_threads), shared_bytes, stream, moe, ids,
+                          weights, n);
+  if (!error)
+    error = shmem::launch(routes ? send<true> : send<false>,
+                          dim3(blocks_for(n, batch, grids.waiting)), dim3(device::max_threads),
+                          shared_bytes, stream, moe, static_cast<const char *>(tokens),
+                          static_cast<const char *>(scales), ids, weights, n, batch);
+  if (!error && moe.layout != SHMEMX_MOE_BY_PE)
+    error = shmem::launch(expand, dim3(blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others)),
+                          dim3(device::max_threads), shared_bytes, stream, moe, most_tokens / 2);
+  return error;
+}
+
+hipError_t residents_of_dispatch(int *blocks) {
+  int few = 0;
+  hipError_t error = hipOccupancyMaxActiveBlocksPerMultiprocessor(
+      &few, arch::launchable(send<true>), int(device::max_threads), shared_bytes);
+  if (!error)
+    error = hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<false>),
+                                                         int(device::max_threads), shared_bytes);
+  *blocks = few < *blocks ? few : *blocks;
+  return error;
+}
+
+} // namespace shmem::moe

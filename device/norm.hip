@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The library's all-reduce with RMSNorm.
+#include "rows.hpp"
+
+#include "module.hpp"
+#include <cmath>
+
+namespace shmem::rows {
+
+namespace {
+
+struct Finish {
+  RmsNorm norm;
+  // Each operation is named, because compilers otherwise choose which of them to fuse.
+  template <class Row> SHMEM_D_ void operator()(size_t, Row &r) const {
+    using T = typename Row::Element;
+    constexpr int most = int(sizeof r.v / sizeof r.v[0]);
+    Pack w[most] = {}; // on its way meanwhile
+    r.each([&](int k, unsigned column, float(&)[Row::lanes]) {
+      if (norm.weight)
+        w[k] = arch::load_global(
+            reinterpret_cast<const Pack *>(static_cast<const T *>(norm.weight) + column));
+    });
+    const float squares = r.sum([](float sum, float v, unsigned) { return fmaf(v, v, sum); });
+    const float factor = 1 / sqrtf(squares / float(r.columns) + norm.eps);
+    r.each([&](int k, unsigned, float(&v)[Row::lanes]) {
+      const Lanes<T> weight = device::unpack<T>(w[k]);
+      SHMEM_UNROLL_
+      for (int e = 0; e < Row::lanes; e++)
+        v[e] = v[e] * factor * (norm.offset + (norm.weight ? weight.v[e] : 1));
+    });
+  }
+};
+
+} // namespace
+
+hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish) {
+  const Finish with{*static_cast<const RmsNorm *>(finish)};
+  switch (call.type) {
+  case SHMEMX_F32:
+    return launch<float>(call, stream, with);
+  case SHMEMX_F16:
+    return launch<Half>(call, stream, with);
+  default:
+    return launch<Bfloat16>(call, stream, with);
+  }
+}
+
+} // namespace shmem::rows

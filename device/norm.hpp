@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// An all-reduce that goes on with each row of its sums, as the library and its kernels have it. See
+// shmemx_norm_t, and rows.hpp for the kernels.
+#pragma once
+#include "kinds.hpp"
+#include "state.hpp"
+#include <hip/hip_runtime_api.h>
+#include <shmemx.h>
+
+namespace shmem::rows {
+
+struct Matrix {
+  char *at;
+  size_t pitch; // bytes from row to row
+};
+struct RowsCall {
+  device::Team team;
+  unsigned id;
+  CollectiveAlgorithm algorithm;
+  unsigned blocks;
+  unsigned columns, group;
+  size_t rows;
+  Matrix input, residual, sum, out, quantized, scales; // what has no address is left out
+  shmemx_type_t type;
+  bool fnuz, scattered; // each member has the residual and the sum of its own rows only
+};
+
+// A row is in the registers of a workgroup: of each thread `deep` packs of 16 bytes, 1, 2, 4 or 8.
+// Both numbers depend on nothing but the row's length, as the order of sums over it does.
+inline constexpr unsigned most_packs = 8 * device::max_threads;
+constexpr unsigned deep(unsigned packs) {
+  unsigned k = 1;
+  while (k * device::max_threads < packs) k *= 2;
+  return k;
+}
+constexpr unsigned threads(unsigned packs) {
+  return unsigned(device::full_waves((packs + deep(packs) - 1) / deep(packs)));
+}
+// Rows that are longer do not go by lines: a row of 7168 elements of 16 bits does.
+inline constexpr unsigned most_deep_lines = 2;
+
+using Launch = hipError_t (*)(const RowsCall &call, hipStream_t stream, const void *finish);
+
+// RMSNorm, for which finish is an RmsNorm.
+struct RmsNorm {
+  const void *weight; // NULL: 1
+  float offset, eps;
+};
+hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish);
+
+// What of the above the library and a program share.
+inline constexpr size_t shared_bytes = sizeof(RowsCall);
+
+} // namespace shmem::rows
+
+// Checks the call, chooses how it goes, and starts it.
+extern "C" void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes,
+                                              shmem_team_t team, const shmemx_norm_t *norm,
+                                              shmemx_stream_t stream, shmem::rows::Launch launch,
+                                              const void *finish);

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// shmem_perf --engine: what engines of large models call, in graphs.
+#include "engine.hpp"
+
+extern "C" void engine_perf(const struct engine_options *options) {
+  Engine engine(*options);
+  plot_title("shmem_perf --engine: %d PEs, %s", engine.npes, engine.prop.name);
+  if (engine.me == 0 && !options->json)
+    printf("# %d PEs, %s; a call in a graph, on the slowest PE\n", engine.npes, engine.prop.name);
+  engine_norm(engine);
+  engine_moe(engine);
+}
