@@ -22,6 +22,9 @@ struct Driver {
 };
 inline constexpr Driver driver{};
 
+// The runtime's library, without its version; "" where it is in every program.
+inline constexpr const char *library = "";
+
 // Whether this process has used the runtime. The question does not start it. Where nothing answers
 // it, it has not.
 inline bool in_use() {

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstring>
 #include <hwloc.h>
+#include <link.h>
 
 namespace shmem::gpu {
 
@@ -73,6 +74,39 @@ hipError_t identify(int device, Gpu &g) {
 
 bool was_in_use; // the process had used the runtime before shmem_init
 
+// Calls f with the name of each library that the object needs by itself.
+template <class F> void each_needed(const dl_phdr_info &object, F f) {
+  for (int i = 0; i < object.dlpi_phnum; i++) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto *const all =
+        reinterpret_cast<const ElfW(Dyn) *>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+    uintptr_t strings = 0;
+    for (auto *d = all; d->d_tag != DT_NULL; d++)
+      if (d->d_tag == DT_STRTAB) strings = d->d_un.d_ptr;
+    if (strings < object.dlpi_addr) strings += object.dlpi_addr; // the C library sets most of them
+    for (auto *d = all; d->d_tag != DT_NULL; d++)
+      if (d->d_tag == DT_NEEDED) f(reinterpret_cast<const char *>(strings + d->d_un.d_val));
+  }
+}
+
+// The program, or a library that it has loaded, is linked with the runtime: it makes streams or
+// loads modules on the device that is current after shmem_init.
+bool is_linked() {
+  bool found = false;
+  const auto look_at = [](dl_phdr_info *object, size_t, void *is) {
+    const char *const end = strrchr(object->dlpi_name, '/');
+    const char *const name = end ? end + 1 : object->dlpi_name;
+    if (!strncmp(name, "libshmem", strlen("libshmem"))) return 0;
+    each_needed(*object, [&](const char *needed) {
+      if (!strncmp(needed, runtime::library, strlen(runtime::library)))
+        *static_cast<bool *>(is) = true;
+    });
+    return 0;
+  };
+  if (*runtime::library) dl_iterate_phdr(look_at, &found);
+  return found;
+}
+
 // Whether PE pe shares this machine's GPUs. With SHMEM_P2P=0 PEs of one machine are nodes of their
 // own.
 bool shares_machine(int pe) {
@@ -113,7 +147,7 @@ void look() {
 bool asked() {
   using Choice = Env::gpu;
   const Choice choice = self.env.gpu_choice;
-  const bool mine = has_kernels() || was_in_use || self.env.heap == Env::device ||
+  const bool mine = has_kernels() || is_linked() || was_in_use || self.env.heap == Env::device ||
                     env_text("DEVICE_SIZE") || (choice != Choice::any && choice != Choice::none);
   bool all = false;
   exchange_value(*self.world, mine, [&](int, bool theirs) { all |= theirs; });

@@ -278,7 +278,7 @@ void open_late(int device) {
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
   if (!memory.heap.own) {
-    if (!map(memory.region, device)) return;
+    if (!map(memory.region, device >= 0 ? device : device_of_modules())) return;
     memory.is_main = self.device_main;
     self.device = memory.region;
     self.flags = {{uintptr_t(memory.flags.own), flag_bytes()}, nullptr};

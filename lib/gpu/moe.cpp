@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "moe.hpp"
-#include "../../device/kernels.hpp"
 #include "../../device/moe/moe.hpp"
+#include "../../device/kernels.hpp"
 #include "../memory/buffer.hpp"
 #include "../memory/heap.hpp"
+#include "../stream.hpp"
 #include "../team.hpp"
 #include "copy.hpp"
 #include "heap.hpp"
@@ -185,6 +185,9 @@ void begin(const char *fn, shmemx_moe &m, Team &t, char *from) {
   m.grids = {std::clamp(blocks / 4, 1u, device::max_channels), 2 * unsigned(units)};
 }
 
+hipStream_t hip(shmemx_stream_t stream) {
+  return reinterpret_cast<hipStream_t>(stream);
+}
 shmemx_moe &need(const char *fn, shmemx_moe_t moe) {
   check_ready(fn);
   if (!moe || !moe->device.n)
@@ -202,7 +205,7 @@ void check_payload(const char *fn, const Moe &d, const void *tokens, const void 
 }
 
 void gather(const char *fn, shmemx_moe_t moe, const void *rows, void *out, bool weighted,
-            stream::Stream stream) {
+            shmemx_stream_t stream) {
   shmemx_moe &m = need(fn, moe);
   const size_t bytes = m.rows * m.device.row_bytes;
   const Region *r = gpu::region(rows);
@@ -218,17 +221,19 @@ void gather(const char *fn, shmemx_moe_t moe, const void *rows, void *out, bool 
     row = gpu::row_of(*r);
   }
   gpu::OnDevice on;
-  MUST(moe::combine(m.device, rows, row, out, unsigned(m.n_tokens), weighted, m.grids, stream),
+  MUST(moe::combine(m.device, rows, row, out, unsigned(m.n_tokens), weighted, m.grids, hip(stream)),
        "%s", fn);
 }
 
 } // namespace
 
-namespace shmem::api {
+#define EXPORT extern "C" [[gnu::visibility("default")]]
 
-int moe_create(const char *fn, shmem_team_t team, const shmemx_moe_shape_t *shape,
-               shmemx_moe_t *moe) {
-  stream::check_ready(fn);
+EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
+                             shmemx_moe_t *moe) {
+  const char *const fn = "shmemx_moe_create";
+  check_ready(fn);
+  open_device_heap();
   Team *const t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
   auto *const m = new (std::nothrow) shmemx_moe{};
   if (!m) fatal("%s: no memory", fn);
@@ -247,7 +252,7 @@ int moe_create(const char *fn, shmem_team_t team, const shmemx_moe_shape_t *shap
   size_t most = 0;
   exchange_value(*self.world, bytes,
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  m->block = most ? malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
+  m->block = most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
   if (most && !m->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   gpu::let_report(); // of a number of an expert that is none
   // Blocks start on 64 bytes, flags on lines.
@@ -257,15 +262,16 @@ int moe_create(const char *fn, shmem_team_t team, const shmemx_moe_shape_t *shap
   return 0;
 }
 
-void moe_destroy(const char *fn, shmemx_moe_t moe) {
+EXPORT void shmemx_moe_destroy(shmemx_moe_t moe) {
   if (!moe) return;
-  free(fn, moe->block);
+  api::free("shmemx_moe_destroy", moe->block);
   delete moe;
 }
 
-void moe_dispatch_on_stream(const char *fn, shmemx_moe_t moe, const void *tokens,
-                            const void *scales, const int *expert_ids, const float *weights,
-                            int n_tokens, Stream stream) {
+EXPORT void shmemx_moe_dispatch_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                          const int *expert_ids, const float *weights, int n_tokens,
+                                          shmemx_stream_t stream) {
+  const char *const fn = "shmemx_moe_dispatch_on_stream";
   shmemx_moe &m = need(fn, moe);
   check_range(fn, "n_tokens", n_tokens, 0, int(m.device.tokens));
   check_payload(fn, m.device, tokens, scales, n_tokens);
@@ -274,39 +280,43 @@ void moe_dispatch_on_stream(const char *fn, shmemx_moe_t moe, const void *tokens
   static const int none = -1; // that ids of no tokens are, so that they are not a replay's
   gpu::OnDevice on;
   MUST(moe::dispatch(m.device, tokens, scales, n_tokens ? expert_ids : &none, weights,
-                     unsigned(n_tokens), m.grids, stream),
+                     unsigned(n_tokens), m.grids, hip(stream)),
        "%s: %d tokens", fn, n_tokens);
 }
 
-void moe_replay_on_stream(const char *fn, shmemx_moe_t moe, const void *tokens, const void *scales,
-                          Stream stream) {
+EXPORT void shmemx_moe_replay_on_stream(shmemx_moe_t moe, const void *tokens, const void *scales,
+                                        shmemx_stream_t stream) {
+  const char *const fn = "shmemx_moe_replay_on_stream";
   shmemx_moe &m = need(fn, moe);
   check_payload(fn, m.device, tokens, scales, m.n_tokens);
   gpu::OnDevice on;
   MUST(moe::dispatch(m.device, tokens, scales, nullptr, nullptr, unsigned(m.n_tokens), m.grids,
-                     stream),
+                     hip(stream)),
        "%s: %d tokens", fn, m.n_tokens);
 }
 
-void moe_combine_on_stream(const char *fn, shmemx_moe_t moe, const void *rows, void *out,
-                           Stream stream) {
-  gather(fn, moe, rows, out, true, stream);
+EXPORT void shmemx_moe_combine_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                                         shmemx_stream_t stream) {
+  gather("shmemx_moe_combine_on_stream", moe, rows, out, true, stream);
 }
-void moe_sum_on_stream(const char *fn, shmemx_moe_t moe, const void *rows, void *out,
-                       Stream stream) {
-  gather(fn, moe, rows, out, false, stream);
+EXPORT void shmemx_moe_sum_on_stream(shmemx_moe_t moe, const void *rows, void *out,
+                                     shmemx_stream_t stream) {
+  gather("shmemx_moe_sum_on_stream", moe, rows, out, false, stream);
 }
 
-void moe_members_on_stream(const char *fn, shmemx_moe_t moe, uint64_t members, Stream stream) {
+EXPORT void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members,
+                                         shmemx_stream_t stream) {
+  const char *const fn = "shmemx_moe_members_on_stream";
   shmemx_moe &m = need(fn, moe);
   if (members & ~m.all)
     fatal("%s: members = 0x%llx: the team has %d", fn, (unsigned long long)members, m.device.n);
   gpu::OnDevice on;
-  MUST(kernels::store_on_stream(&m.device.signals->members, members, sizeof members, stream), "%s",
-       fn);
+  MUST(kernels::store_on_stream(&m.device.signals->members, members, sizeof members, hip(stream)),
+       "%s", fn);
 }
 
-void moe_view(const char *fn, shmemx_moe_t moe, shmemx_moe_view_t *view) {
+EXPORT void shmemx_moe_view(shmemx_moe_t moe, shmemx_moe_view_t *view) {
+  const char *const fn = "shmemx_moe_view";
   const shmemx_moe &m = need(fn, moe);
   const Moe &d = m.device;
   if (view->size != sizeof *view)
@@ -329,11 +339,10 @@ void moe_view(const char *fn, shmemx_moe_t moe, shmemx_moe_view_t *view) {
            .dropped = d.signals->dropped};
 }
 
-uint64_t moe_dropped(const char *fn, shmemx_moe_t moe) {
+EXPORT uint64_t shmemx_moe_dropped(shmemx_moe_t moe) {
+  const char *const fn = "shmemx_moe_dropped";
   const shmemx_moe &m = need(fn, moe);
   uint64_t dropped;
   gpu::copy(&dropped, &m.device.signals->dropped[1], sizeof dropped);
   return dropped;
 }
-
-} // namespace shmem::api

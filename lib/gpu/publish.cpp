@@ -8,6 +8,7 @@
 #include "../net.hpp"
 #include "../team.hpp"
 #include "copy.hpp"
+#include "heap.hpp"
 #include "hip.hpp"
 #include "report.hpp"
 #include "ring.hpp"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,10 @@ namespace shmem::gpu {
 
 namespace {
 
+struct Loaded {
+  void *state;
+  bool ring;
+};
 struct {
   std::mutex mutex; // guards state too: a module may come at any time, from any thread
   device::Module *modules;
@@ -29,6 +35,8 @@ struct {
   device::Team *teams;
   std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
   const Team *shown[max_teams];             // also while there is no device heap, which may come
+  std::vector<Loaded> loaded;               // modules that wait for one
+  int loaded_on = -1;                       // the device of those modules
 } known;
 
 // Buffers in device memory, for kernels.
@@ -180,6 +188,21 @@ void publish(const FlagMemory &flags) {
     if (t) copy_team(*t);
   std::lock_guard guard(known.mutex);
   publish_to_all();
+  if (known.loaded.empty()) return;
+  if (known.loaded_on != chosen)
+    fatal("shmemx_module_init: the module is on GPU %d, and this PE's GPU is %d: make that one "
+          "current before, or set SHMEM_DEVICE=current",
+          known.loaded_on, chosen);
+  const OnDevice on;
+  for (const Loaded &module : known.loaded) {
+    check_module(sizeof known.state, module.ring);
+    copy(module.state, &known.state, sizeof known.state);
+  }
+  known.loaded.clear();
+  serve_kernels();
+}
+int device_of_modules() {
+  return known.loaded.empty() ? -1 : known.loaded_on;
 }
 
 void unpublish() {
@@ -193,6 +216,7 @@ void unpublish() {
   MUST(hipFree(known.teams), "hipFree");
   MUST(hipFree(tables.rows), "hipFree");
   known.teams = nullptr, tables = {};
+  known.loaded.clear();
 }
 
 namespace {
@@ -365,12 +389,14 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_add(Module *module)
 extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) {
   using namespace shmem;
   using namespace shmem::gpu;
+  const char *const fn = "shmemx_module_init";
+  check_ready(fn);
   std::lock_guard guard(known.mutex);
-  if (chosen < 0 || !known.state.size)
-    fatal(
-        "shmemx_module_init: there is no symmetric heap in device memory: no shmem_init before, no "
-        "GPU, or no PE has asked for one (shmem_malloc_with_hints, SHMEMX_MALLOC_DEVICE)");
-  OnDevice on;
+  if (!self.device.size && !may_open())
+    fatal("%s: there is no symmetric heap in device memory: %s", fn, missing());
+  // The module is where the program has loaded it, which is known before this PE's GPU is.
+  std::optional<OnDevice> on;
+  if (self.device.size) on.emplace();
   void *there = nullptr;
   size_t bytes = 0;
   // Its name says whether the kernels reach other nodes: see device/bitcode.hip.
@@ -380,8 +406,12 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
          "shmemx_module_init: looking for shmemx_module_state in the module, which "
          "libshmem_device_*.bc has to be linked into");
   check_module(bytes, ring);
-  copy(there, &known.state, sizeof known.state);
-  serve_kernels();
+  if (self.device.size) {
+    copy(there, &known.state, sizeof known.state);
+    return serve_kernels();
+  }
+  MUST(hipGetDevice(&known.loaded_on), "%s", fn);
+  known.loaded.push_back({there, ring});
 }
 
 extern "C" [[gnu::visibility("default")]] void shmemx_module_remove(Module *module) {

@@ -18,7 +18,8 @@ struct FlagMemory {
 };
 void publish(const FlagMemory &flags);
 void unpublish();
-bool has_kernels(); // the program, beside those of the library
+bool has_kernels();      // the program, beside those of the library
+int device_of_modules(); // that the program has loaded and this PE's GPU waits for; or -1
 size_t flag_bytes();
 // Kernels may have a line to say from now on.
 void let_report();

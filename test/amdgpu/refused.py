@@ -49,7 +49,8 @@ def doctor(what, nodes, pattern):
 no_ipc = "ipc 0"
 at_gpu = (r"(GPU \d: hipIpcGetMemHandle of the symmetric heap|"
           r"the symmetric heap of PE \d .*: hipIpcOpenMemHandle: )")
-job("no IPC", no_ipc, ["no device heap, because GPU memory cannot be shared: " + at_gpu])
+job("no IPC", no_ipc, ["no device heap, because GPU memory cannot be shared: " + at_gpu],
+    SHMEM_DEVICE="0")
 for name, value in ("SHMEM_DEVICE_SIZE", "16m"), ("SHMEM_HEAP", "device"):
     job(f"no IPC, but {name}", no_ipc, [r"PE \d: " + at_gpu], fine=False, exe=kernels,
         **{name: value})

@@ -7,4 +7,4 @@ import sys
 done = subprocess.run([sys.argv[1], "none", "early"], capture_output=True, text=True)
 lines = done.stderr.splitlines()
 assert done.returncode and len(
-    lines) == 1 and "shmemx_module_init: there is no device heap" in lines[0], done
+    lines) == 1 and "shmemx_module_init: " in lines[0], done

@@ -83,7 +83,7 @@ class Counts(unittest.TestCase):
 
     def test_generics(self):
         names = gen.generic_lines(LINES)
-        self.assertEqual(len(names), 73)
+        self.assertEqual(len(names), 75)
         choices = lambda c: len(gen.choices(TYPES, c))
         # types that are one type in C are one choice
         self.assertEqual([choices(c) for c in ("rma", "amo", "ext", "bit", "and", "sum")],

@@ -49,6 +49,11 @@ constexpr const char *own_names[] = {
     "shmemx_matmul_all_reduce_on_stream",
     "shmemx_matmul_all_gather_on_stream",
     "shmemx_all_gather_matmul_on_stream",
+    "shmemx_all_reduce_norm_on_stream",
+    "shmemx_moe_dispatch_on_stream",
+    "shmemx_moe_replay_on_stream",
+    "shmemx_moe_combine_on_stream",
+    "shmemx_moe_sum_on_stream",
 };
 constexpr uint32_t number(std::string_view name) {
   uint32_t i = 0;
@@ -416,26 +421,41 @@ void shmem_pcontrol(int level, ...) {
   write_kernels();
 }
 
-// The products, which the table of the API does not have. A pointer that is found when the library
+// Calls on streams that the table of the API does not have. A pointer that is found when the library
 // is loaded.
-#define PRODUCT(name, params, ...)                                                                 \
+#define ON_STREAM(name, params, ...)                                                               \
   static const auto next_##name = reinterpret_cast<decltype(&name)>(next(#name));                  \
   void name params {                                                                               \
     const OnStream gpu(number(#name), 0, -1, stream);                                              \
     const Call call(number(#name), 0, -1);                                                         \
     next_##name(__VA_ARGS__);                                                                      \
   }
-PRODUCT(shmemx_matmul_on_stream, (const shmemx_matmul_t *product, shmemx_stream_t stream), product,
-        stream)
+ON_STREAM(shmemx_matmul_on_stream, (const shmemx_matmul_t *product, shmemx_stream_t stream),
+          product, stream)
 #define TEAM_PRODUCT(name)                                                                         \
-  PRODUCT(name,                                                                                    \
-          (shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *product,                    \
-           shmemx_stream_t stream),                                                                \
-          workspace, product, stream)
+  ON_STREAM(name,                                                                                  \
+            (shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *product,                  \
+             shmemx_stream_t stream),                                                              \
+            workspace, product, stream)
 TEAM_PRODUCT(shmemx_matmul_reduce_scatter_on_stream)
 TEAM_PRODUCT(shmemx_matmul_all_reduce_on_stream)
 TEAM_PRODUCT(shmemx_matmul_all_gather_on_stream)
 TEAM_PRODUCT(shmemx_all_gather_matmul_on_stream)
+ON_STREAM(shmemx_all_reduce_norm_on_stream,
+          (shmem_team_t team, const shmemx_norm_t *norm, shmemx_stream_t stream), team, norm,
+          stream)
+ON_STREAM(shmemx_moe_dispatch_on_stream,
+          (shmemx_moe_t moe, const void *tokens, const void *scales, const int *expert_ids,
+           const float *weights, int n_tokens, shmemx_stream_t stream),
+          moe, tokens, scales, expert_ids, weights, n_tokens, stream)
+ON_STREAM(shmemx_moe_replay_on_stream,
+          (shmemx_moe_t moe, const void *tokens, const void *scales, shmemx_stream_t stream), moe,
+          tokens, scales, stream)
+#define MOE_ROWS(name)                                                                             \
+  ON_STREAM(name, (shmemx_moe_t moe, const void *rows, void *out, shmemx_stream_t stream), moe,    \
+            rows, out, stream)
+MOE_ROWS(shmemx_moe_combine_on_stream)
+MOE_ROWS(shmemx_moe_sum_on_stream)
 
 void shmemx_trace_start() {
   shmem_pcontrol(1);

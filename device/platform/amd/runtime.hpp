@@ -40,6 +40,7 @@ inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
 }
 
+inline constexpr const char *library = "libamdhip64.so";
 bool kept_by_peers(const void *p, int device); // memory.cpp, as the next
 bool in_use();
 

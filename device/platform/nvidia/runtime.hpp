@@ -6,6 +6,7 @@
 
 namespace shmem::runtime {
 
+inline constexpr const char *library = "libcudart.so";
 inline constexpr const char *fast_link = "NVLink";
 inline constexpr usual::Driver driver{{"/dev/nvidiactl"},
                                       "start the container with its GPUs, for one --gpus all"};
