@@ -4,6 +4,7 @@
 #include "publish.hpp"
 #include "../../device/runtime.hpp"
 #include "../../device/state.hpp"
+#include "../address.hpp"
 #include "../memory/buffer.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
