@@ -408,7 +408,7 @@ extern "C" [[gnu::visibility("default")]] void shmemx_module_init(void *module) 
          "libshmem_device_*.bc has to be linked into");
   check_module(bytes, ring);
   if (self.device.size) {
-    copy(there, &known.state, sizeof known.state);
+    gpu::copy(there, &known.state, sizeof known.state);
     return serve_kernels();
   }
   MUST(hipGetDevice(&known.loaded_on), "%s", fn);
