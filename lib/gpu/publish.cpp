@@ -25,7 +25,7 @@ namespace shmem::gpu {
 
 namespace {
 
-struct Loaded {
+struct LoadedModule {
   void *state;
   bool ring;
 };
@@ -36,7 +36,7 @@ struct {
   device::Team *teams;
   std::vector<uint16_t> numbers[max_teams]; // of each team, see show_team
   const Team *shown[max_teams];             // also while there is no device heap, which may come
-  std::vector<Loaded> loaded;               // modules that wait for one
+  std::vector<LoadedModule> loaded;         // modules that wait for one
   int loaded_on = -1;                       // the device of those modules
 } known;
 
@@ -195,7 +195,7 @@ void publish(const FlagMemory &flags) {
           "current before, or set SHMEM_DEVICE=current",
           known.loaded_on, chosen);
   const OnDevice on;
-  for (const Loaded &module : known.loaded) {
+  for (const LoadedModule &module : known.loaded) {
     check_module(sizeof known.state, module.ring);
     copy(module.state, &known.state, sizeof known.state);
   }

@@ -84,8 +84,16 @@ def case_perf_plot():
     same([("M x N x K = 64 x 32 x 16, each PE: TFLOP/s", r["test"], 0, r["tflops"], "TFLOP/s")
           for r in rows if r["algorithm"] == "best"], panels)
     rows, panels = plot("--engine", "--repetitions", 1)
-    same([(f"{r['rows']} x {r['columns']} bf16: time of a call", r["kind"], 0, r["us"], "us")
-          for r in map(json.loads, rows.splitlines())], panels)
+    rows = [json.loads(r) for r in rows.splitlines()]
+    want = [(f"{r['rows']} x {r['columns']} bf16: time of a call", r["kind"], 0, r["us"], "us")
+            for r in rows if r["test"] == "norm"]
+    moved = [(f"{r['tokens']} tokens x {r['hidden']} bf16, top 8 of 64 experts, each PE: time of a "
+              "call", r) for r in rows if r["test"] != "norm"]
+    want += [(title, r["test"], 0, r["us"], "us") for title, r in moved]
+    want += [(title, "the wire", 0, r["wire_us"], "us") for title, r in moved
+             if r["test"] == "dispatch"]
+    assert want and moved, rows
+    same(want, panels)
     rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync",
