@@ -43,7 +43,7 @@ struct Experts {
   int *ids = nullptr;
   Word **peers = nullptr;
   size_t *words = nullptr;
-  std::vector<int> id;
+  std::vector<int> id = {};
 
   size_t row() const { return hidden * sizeof(Bfloat16); }
   // The members that a token goes to.
