@@ -203,15 +203,19 @@ template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) 
 struct Slice {
   CollectiveAlgorithm algorithm;
   unsigned index, count;
-  Stored stored; // who may have written source
+  Stored stored; // what may have written source; nothing: the members meet in other kernels
 };
 using pattern::Extent, pattern::part;
 
 template <class Scope> SHMEM_D_ void come(Channel &c, const Slice &s, Scope scope) {
   if (s.stored == Stored::by_stream)
     enter<Stored::by_stream>(c, scope);
-  else
+  else if (s.stored == Stored::by_scope)
     enter<Stored::by_scope>(c, scope);
+}
+template <Stored stored, class Scope>
+SHMEM_D_ void go(const Channel &c, const Slice &s, Scope scope) {
+  if (s.stored != Stored::nothing) leave<stored>(c, scope);
 }
 
 // One round for each piece of room bytes, which is at `at`: give(i, at) is what to send to member i

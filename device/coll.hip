@@ -17,10 +17,25 @@ using device::Slice, device::Stored;
 
 template <class F> __device__ inline void run(const char *fn, const Call &call, F f) {
   const Workgroup scope;
+  const bool meets = gridDim.x <= device::max_channels;
   device::Channel c =
-      device::open(fn, call.id, call.team, blockIdx.x, call.dest, call.source, scope);
-  f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, Stored::by_stream});
-  device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
+      device::open(fn, call.id, call.team, meets ? blockIdx.x : 0, call.dest, call.source, scope);
+  f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing});
+  if (meets) device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
+}
+
+// The meetings of a collective whose own kernel has none.
+__global__ void enter(device::Team team, unsigned id) {
+  const Workgroup scope;
+  device::Channel c =
+      device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope);
+  device::enter<Stored::by_stream>(c, scope);
+  device::close(c, team.base, scope);
+}
+__global__ void leave(device::Team team, unsigned id) {
+  const Workgroup scope;
+  device::leave<Stored::by_stream>(
+      device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope), scope);
 }
 
 __global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int root) {
@@ -194,9 +209,17 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
   return shmem::launch(meet, dim3(1), dim3(device::max_wave), 0, stream, id);
 }
 
+hipError_t enter_on_stream(const device::Team &team, unsigned id, hipStream_t stream) {
+  return shmem::launch(enter, dim3(1), dim3(device::max_wave), 0, stream, team, id);
+}
+hipError_t leave_on_stream(const device::Team &team, unsigned id, hipStream_t stream) {
+  return shmem::launch(leave, dim3(1), dim3(device::max_wave), 0, stream, team, id);
+}
 template <class... More>
 static hipError_t start(void (*kernel)(Call, More...), const Call &c, const More &...more) {
-  return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
+  return with_meetings(c, [&] {
+    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
+  });
 }
 hipError_t alltoallv(const Call &c, const Uneven &u) {
   return start(alltoallv, c, u);

@@ -68,7 +68,7 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
       return i == root ? nullptr : dest_at(c, dest, c.pe(i));
     });
   }
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 template <class Scope>
@@ -79,7 +79,7 @@ SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *sourc
     return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
   come(c, s, scope);
   give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 // Begins the first round of a collective whose members then store into each other's dest.
@@ -126,7 +126,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
     copy<Remote::dest, 1>(dest_at(c, dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
                           source + size_t(i) * bytes + e.from, e.to - e.from, scope);
   }
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 // Threads of a scope that take the same place of different rows.
@@ -193,7 +193,7 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
     }
     copy_rows(dest_at(c, dest, c.pe(i)), from, b, scope);
   }
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 // The answer to a member whose block has no place in dest.
@@ -299,7 +299,7 @@ SHMEM_D_ void alltoalls(Channel &c, const Slice &s, char *dest, const char *sour
     alltoalls_words<uint16_t>(c, s, dest, source, dst, sst, n, 1, scope);
   else
     alltoalls_words<uint8_t>(c, s, dest, source, dst, sst, n, 1, scope);
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 } // namespace shmem::device

@@ -39,7 +39,8 @@ hipError_t deferred_on_stream(hipStream_t stream);
 hipError_t batch_on_stream(device::DeferredStores *batch, unsigned n, hipStream_t stream);
 
 // A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
-// its own (device/coll.hpp).
+// its own (device/coll.hpp). Where there are more workgroups than channels, the members meet in
+// kernels of one workgroup before and behind, and the workgroups between wait for nobody.
 struct Call {
   device::Team team;
   unsigned id;
@@ -49,7 +50,18 @@ struct Call {
   char *dest;
   const char *source;
   size_t n; // bytes, of alltoalls and reductions elements
+  bool meets() const { return blocks <= device::max_channels; }
 };
+hipError_t enter_on_stream(const device::Team &team, unsigned id, hipStream_t stream);
+hipError_t leave_on_stream(const device::Team &team, unsigned id, hipStream_t stream);
+// Starts a collective: the kernel of `start`, and what it needs before and behind.
+template <class F> hipError_t with_meetings(const Call &c, F start) {
+  if (c.meets()) return start();
+  hipError_t error = enter_on_stream(c.team, c.id, c.stream);
+  if (!error) error = start();
+  if (!error) error = leave_on_stream(c.team, c.id, c.stream);
+  return error;
+}
 // A collective that combines nothing. elements: of an alltoalls; dest's stride is the remote one.
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements);
 hipError_t alltoallv(const Call &c, const Uneven &u);

@@ -17,13 +17,16 @@ using device::Chosen, device::Fixed;
 template <class T, class Op>
 __global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape shape, Op op) {
   const Workgroup scope;
-  device::Channel c = device::open("a reduction on a stream", call.id, call.team, blockIdx.x,
-                                   call.dest, call.source, scope);
-  const device::Slice s{call.algorithm, blockIdx.x, gridDim.x, device::Stored::by_stream};
+  const bool meets = gridDim.x <= device::max_channels;
+  device::Channel c = device::open("a reduction on a stream", call.id, call.team,
+                                   meets ? blockIdx.x : 0, call.dest, call.source, scope);
+  const device::Slice s{call.algorithm, blockIdx.x, gridDim.x,
+                        meets ? device::Stored::by_stream : device::Stored::nothing};
   const device::Reduction<T> r{reinterpret_cast<T *>(call.dest),
                                reinterpret_cast<const T *>(call.source), call.n, shape};
   device::reduce(c, s, r, op, scope);
-  device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
+  if (gridDim.x <= device::max_channels)
+    device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
 }
 
 // Calls f with the kernel.
@@ -41,7 +44,9 @@ template <class F> hipError_t with_kernel(Operator op, ElementType type, F f) {
 
 hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c) {
   return with_kernel(op, type, [&](auto *kernel, auto how) {
-    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, shape, how);
+    return with_meetings(c, [&] {
+      return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, shape, how);
+    });
   });
 }
 

@@ -170,7 +170,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
                e = part(mine, unit, s.index, s.count);
   combiner.run(r.dest + e.from, r.source + (scatter() ? size_t(c.t.me) * r.n : 0) + e.from,
                e.to - e.from, scope);
-  if (scatter()) return leave<Stored::nothing>(c, scope);
+  if (scatter()) return go<Stored::nothing>(c, s, scope);
   if (phases()) {
     scope.sync(); // the others' sums are there
     char *const dest = reinterpret_cast<char *>(r.dest);
@@ -180,7 +180,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
       return i == c.t.me ? nullptr : dest_at(c, dest, c.pe(i));
     });
   }
-  leave<Stored::by_scope>(c, scope);
+  go<Stored::by_scope>(c, s, scope);
 }
 
 } // namespace shmem::device

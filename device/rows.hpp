@@ -330,10 +330,12 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
   }
 
+  // The first turn is of the rows that this member sums; the others are of rows of which it gets
+  // the sums.
   SHMEM_D_ void run() const {
-    if constexpr (!lines) device::enter<Stored::by_stream>(c, scope);
-    const bool sums = split && call.sum.at && !call.scattered; // all get them, and finish all rows
-    for (int turn = 0; turn < (sums ? c.t.n : 1); turn++) {
+    const bool meets = call.meets(), sums = call.gathers();
+    if (!lines && meets) device::enter<Stored::by_stream>(c, scope);
+    for (int turn = call.from; turn < call.to; turn++) {
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
@@ -367,11 +369,12 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         if (turn) continue;
         scope.sync(); // the other threads' rows are there
         share_all(e, sums);
+        if (!meets) continue;
         device::leave<Stored::by_scope>(c, scope);
         scope.sync(); // the other members' rows are there
       }
     }
-    if constexpr (!lines && !split) device::leave<Stored::nothing>(c, scope);
+    if (!lines && !split && meets) device::leave<Stored::nothing>(c, scope);
   }
 };
 
@@ -380,10 +383,10 @@ __global__ void __launch_bounds__(device::max_threads) all_reduce(RowsCall call,
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
   const RowsCall &a = arch::argument(call);
-  Channel c = device::open("an all-reduce by rows", a.id, a.team, arch::block().x, a.input.at,
-                           a.input.at, scope);
+  Channel c = device::open("an all-reduce by rows", a.id, a.team, a.meets() ? arch::block().x : 0,
+                           a.input.at, a.input.at, scope);
   Reducer<way, T, K, Finish>{a, finish, c, scope}.run();
-  device::close(c, arch::load_anew(a.team.base), scope);
+  if (a.meets()) device::close(c, arch::load_anew(a.team.base), scope);
 }
 
 template <int K, class T, class Finish>

@@ -2,6 +2,7 @@
 // An all-reduce that goes on with each row of its sums: what the API says, checked and handed to
 // the kernels.
 #include "../device/norm.hpp"
+#include "../device/kernels.hpp"
 #include "gpu/hip.hpp"
 #include "gpu/teams.hpp"
 #include "log.hpp"
@@ -116,6 +117,8 @@ rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
           .blocks = 0,
           .columns = unsigned(c.columns),
           .group = unsigned(c.group),
+          .from = 0,
+          .to = 1,
           .rows = c.rows,
           .input = matrix(input),
           .residual = matrix(residual),
@@ -144,7 +147,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
-  const tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes);
+  tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes, false);
   using Way = CollectiveAlgorithm;
   // The residual of a row is with its owner alone then.
   call.algorithm = call.scattered ? Way::phases : choice.algorithm;
@@ -152,10 +155,22 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
     call.algorithm = Way::direct;
   const size_t own =
       call.algorithm == Way::phases ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
+  if (own <= device::max_channels || call.algorithm == Way::lines)
+    choice = tune::choose(Collective::norm, t.n, call.rows * bytes, true);
   call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
   gpu::OnDevice on;
-  MUST(launch(call, reinterpret_cast<hipStream_t>(stream), finish), "%s: %zu rows of %u columns",
-       fn, call.rows, call.columns);
+  const auto s = reinterpret_cast<hipStream_t>(stream);
+  const auto start = [&](int from, int to) {
+    if (from >= to) return;
+    call.from = from, call.to = to;
+    MUST(launch(call, s, finish), "%s: %zu rows of %u columns", fn, call.rows, call.columns);
+  };
+  const int turns = call.gathers() ? t.n : 1;
+  if (call.meets()) return start(0, turns);
+  MUST(kernels::enter_on_stream(call.team, call.id, s), "%s", fn);
+  start(0, 1);
+  MUST(kernels::leave_on_stream(call.team, call.id, s), "%s", fn);
+  start(1, turns);
 }
 
 EXPORT void shmemx_all_reduce_norm_on_stream(shmem_team_t team, const shmemx_norm_t *norm,

@@ -124,7 +124,8 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
   return c;
 }
 void tuned(kernels::Call *c, Collective what, size_t bytes) {
-  const tune::Choice choice = tune::choose(what, c->team.n, bytes);
+  const bool rounds = what == Collective::collect || what == Collective::alltoallv;
+  const tune::Choice choice = tune::choose(what, c->team.n, bytes, rounds || c->team.has_remote);
   // Of members that are not mapped no source can be read; and only some channels have lines.
   const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;

@@ -50,6 +50,8 @@ const C *first(const std::vector<Row<C>> &rows, Collective what, int pes, size_t
   return nullptr;
 }
 
+// More than there are channels: see kernels::Call.
+constexpr long most_workgroups = 1024;
 constexpr const char *ways[] = {"tree", "chain"};
 
 // Appends the row if it is for this GPU or between nodes; what is wrong with it, or NULL.
@@ -71,15 +73,15 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
   }
   const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
   if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
-  if (pes < 1 || blocks < 1 || blocks > long(device::max_channels) || threads < 1 ||
+  if (pes < 1 || blocks < 1 || blocks > most_workgroups || threads < 1 ||
       threads > long(device::max_threads))
-    return "expected PEs from 1, workgroups from 1 to 64, threads from 1 to 512";
+    return "expected PEs from 1, workgroups from 1 to 1024, threads from 1 to 512";
   if (strcmp(gpu, "*") == 0 || strncmp(gpu, tuning.arch, strlen(gpu)) == 0)
     to->streams.push_back(
         {what, most_pes, bytes, {*algorithm, unsigned(blocks), unsigned(threads)}});
   return nullptr;
 }
-static_assert(device::max_channels == 64 && device::max_threads == 512, "as the text says");
+static_assert(most_workgroups == 1024 && device::max_threads == 512, "as the text says");
 
 // Of the text of a table: rows, blank lines, and what follows a #.
 const char *parse(const char *text, Table *to, int *line) {
@@ -132,17 +134,23 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
   add_built_in(&tuning.table);
 }
 
-Choice choose(Collective what, int pes, size_t bytes) {
+Choice choose(Collective what, int pes, size_t bytes, bool each_meets) {
   std::lock_guard guard(tuning.mutex);
   const Choice *const found = first(tuning.table.streams, what, pes, bytes);
   if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
-  c.blocks = std::min(c.blocks,
-                      c.algorithm == CollectiveAlgorithm::lines ? tuning.most_lines : tuning.most);
+  const auto limit = [&] {
+    if (c.algorithm == CollectiveAlgorithm::lines)
+      c.blocks = std::min(c.blocks, tuning.most_lines);
+    else if (c.blocks <= device::max_channels || each_meets)
+      c.blocks = std::min(c.blocks, tuning.most);
+  };
+  limit();
   // No more than there are packs of 16 bytes; whole waves.
   const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
   const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
   c.blocks = std::max(needed, 1u);
+  limit();
   if (each < size_t(c.threads) * 16)
     c.threads = std::min(c.threads,
                          unsigned(std::max<size_t>(device::full_waves(packs), device::max_wave)));

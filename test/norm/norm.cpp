@@ -50,6 +50,20 @@ void every_way(void) {
       }
   built_in();
 }
+// More workgroups than there are channels: the members meet in kernels of their own.
+void many_rows(void) {
+  if (npes > 4) return;
+  for (const char *way : {"direct", "phases"})
+    for (bool scattered : {false, true}) {
+      Case k;
+      k.type = SHMEMX_F32, k.rows = 66 * size_t(npes) + 1, k.columns = 264;
+      k.scattered = scattered;
+      choose(way, 66);
+      run(way, k, world());
+      run(way, k, world());
+    }
+  built_in();
+}
 // Rows that take one to eight packs of each thread, and those of messages longer than a round.
 void long_rows(void) {
   for (const char *way : ways)
@@ -269,10 +283,16 @@ int main(int argc, char **argv) {
     shmem_global_exit(77);
   }
   if (argc > 1) return mistake(argv[1]);
-  struct pe_test tests[] = {
-      {"numbers", numbers},       {"every_way", every_way}, {"long_rows", long_rows},
-      {"every_team", every_team}, {"same_bits", same_bits}, {"built_in_table", built_in_table},
-      {"repeated", repeated},     {"graph", graph},         {"own_finish", own_finish}};
+  struct pe_test tests[] = {{"numbers", numbers},
+                            {"every_way", every_way},
+                            {"many_rows", many_rows},
+                            {"long_rows", long_rows},
+                            {"every_team", every_team},
+                            {"same_bits", same_bits},
+                            {"built_in_table", built_in_table},
+                            {"repeated", repeated},
+                            {"graph", graph},
+                            {"own_finish", own_finish}};
   struct pe_list lists[] = {PE_LIST("", tests)};
   if (pe_run_tests("norm", lists, COUNT(lists))) shmem_global_exit(1);
   (void)hipStreamDestroy(stream);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -390,6 +391,55 @@ void two_phases(void) {
   object_free(source);
 }
 
+// More workgroups than there are channels: the members meet in kernels of their own. Rounds follow
+// each other with nothing between, and PE 0 is late.
+void many_workgroups(void) {
+  constexpr size_t words = 66 * 64 * 4 + 36; // a pack for each thread of 66 workgroups, and more
+  const auto all = size_t(npes);
+  enum { collected, exchanged, root, sums, part, scans, kinds };
+  int *source = reinterpret_cast<int *>(device_alloc(all * words * sizeof(int), 0)), *dest[kinds];
+  for (int *&d : dest) d = reinterpret_cast<int *>(device_alloc(all * words * sizeof(int), 0x55));
+  std::vector<int> mine(all * words), got(all * words);
+  const auto value = [](int pe, size_t i) { return int(i % 1000) * (pe + 1) + pe; };
+  for (size_t i = 0; i < mine.size(); i++) mine[i] = value(me, i);
+  for (const char *algorithm : {"direct", "phases"}) {
+    choose(algorithm, 66, 64);
+    to_device(source, mine.data(), mine.size() * sizeof(int));
+    finish_all();
+    for (int round = 0; round < 3; round++) {
+      if (me == 0) usleep(2000);
+      shmemx_int_fcollect_on_stream(SHMEM_TEAM_WORLD, dest[collected], source, words, stream);
+      shmemx_int_alltoall_on_stream(SHMEM_TEAM_WORLD, dest[exchanged], source, words, stream);
+      shmemx_int_broadcast_on_stream(SHMEM_TEAM_WORLD, dest[root], source, words, npes - 1, stream);
+      shmemx_int_sum_reduce_on_stream(SHMEM_TEAM_WORLD, dest[sums], source, words, stream);
+      shmemx_int_sum_reduce_scatter_on_stream(SHMEM_TEAM_WORLD, dest[part], source, words, stream);
+      shmemx_int_sum_inscan_on_stream(SHMEM_TEAM_WORLD, dest[scans], source, words, stream);
+    }
+    HIP(hipStreamSynchronize(stream));
+    for (int kind = 0; kind < kinds; kind++) {
+      const size_t count = kind <= exchanged ? all * words : words;
+      from_device(got.data(), dest[kind], count * sizeof(int));
+      for (size_t i = 0; i < count; i++) {
+        const size_t at = i % words, mine_at = size_t(me) * words + at;
+        int want = 0;
+        for (int pe = 0; pe < npes; pe++)
+          want += kind == sums || (kind == scans && pe <= me) ? value(pe, at)
+                  : kind == part                              ? value(pe, mine_at)
+                                                              : 0;
+        if (kind == collected) want = value(int(i / words), at);
+        if (kind == exchanged) want = value(int(i / words), mine_at);
+        if (kind == root) want = value(npes - 1, at);
+        CHECK(got[i] == want, "%s, kind %d: element %zu is %d, want %d", algorithm, kind, i, got[i],
+              want);
+      }
+    }
+    finish_all();
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  for (int kind = kinds; kind--;) object_free(dest[kind]);
+  object_free(source);
+}
+
 struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"back to back, with one PE late", back_to_back},
                           {"in place", in_place},
@@ -398,6 +448,7 @@ struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"two teams on two streams", two_at_once},
                           {"stores and signals on a stream", telling},
                           {"in two phases", two_phases},
+                          {"more workgroups than channels", many_workgroups},
                           {"six streams that wait", many_waiting},
                           {"teams that come and go", new_teams},
                           {"tables of algorithms", tables}};
