@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
+#include "gpu/choice.hpp"
 #include "gpu/heap.hpp"
 #include "gpu/hip.hpp"
 #include "gpu/ring.hpp"

@@ -7,7 +7,6 @@
 #include "../../device/runtime.hpp"
 #include "../team.hpp"
 #include "hip.hpp"
-#include "publish.hpp"
 #include "topology.hpp"
 #include <algorithm>
 #include <bit>
@@ -142,12 +141,27 @@ void look() {
   was_in_use = runtime::in_use();
 }
 
+static bool given_up;
+
+void give_up(bool yes) {
+  given_up = yes;
+}
+bool may_open() {
+  const bool wanted = self.env.heap == Env::device || self.env.device_size != 0;
+  return !self.device.size && wanted && !given_up;
+}
+const char *missing() {
+  return may_open() ? "no PE has asked for a GPU yet, as shmem_malloc_with_hints does with "
+                      "SHMEMX_MALLOC_DEVICE, and SHMEM_DEVICE at init"
+                    : "no GPU, or SHMEM_DEVICE_SIZE=0";
+}
+
 // A job that has no use for a GPU does not pay for one: the first call of HIP opens every GPU,
 // which takes half a second and a GiB of memory of each (2 H100s, 2026-11-27).
-bool asked() {
+bool asked(bool kernels) {
   using Choice = Env::gpu;
   const Choice choice = self.env.gpu_choice;
-  const bool mine = has_kernels() || is_linked() || was_in_use || self.env.heap == Env::device ||
+  const bool mine = kernels || is_linked() || was_in_use || self.env.heap == Env::device ||
                     env_text("DEVICE_SIZE") || (choice != Choice::any && choice != Choice::none);
   bool all = false;
   exchange_value(*self.world, mine, [&](int, bool theirs) { all |= theirs; });

@@ -21,8 +21,12 @@ extern std::vector<Gpu> gpus;
 
 // Before anything starts the GPU's runtime: whether the program has.
 void look();
-// Whether some PE asks for a GPU. Collective, as the next two are.
-bool asked();
+// Whether a GPU may still be opened; and why there is no device heap, for a line.
+bool may_open();
+const char *missing();
+void give_up(bool yes = true); // nothing is tried again in this job
+// Whether some PE asks for a GPU; kernels: the program has some. Collective, as the next two are.
+bool asked(bool kernels);
 // Chooses this PE's, which is `known` unless that is -1; false when some PE sees none.
 bool choose(int known);
 void exchange_gpus();

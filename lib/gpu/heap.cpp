@@ -41,7 +41,6 @@ struct {
   // and atomic with what kernels do. Over PCIe it is neither: loads wait for each line, and an
   // atomic is two transfers.
   bool near;
-  bool given_up; // nothing is tried again
   bool is_main;  // shmem_malloc takes from this heap
   Region region; // the heap
 } memory;
@@ -128,7 +127,7 @@ void drop() {
   gpus.clear();
   self.device_only = self.device_main = false;
   chosen = -1;
-  memory.given_up = true;
+  give_up();
 }
 
 // The system may refuse to share a GPU's memory between processes (a kernel without ROCm's ioctls,
@@ -243,8 +242,7 @@ void open_tuning() {
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device
 // heap.
 bool map(Region &device, int known) {
-  memory.given_up = !choose(known);
-  if (memory.given_up) return false;
+  if (!choose(known)) return give_up(), false;
   exchange_gpus();
   size_t upto;
   const size_t bytes = heap_bytes(upto);
@@ -274,7 +272,7 @@ void open_late(int device) {
     if (self.env.heap == Env::device)
       fatal_all("SHMEM_HEAP = \"device\": %d PEs: this build takes at most %d", self.n,
                 max_device_pes);
-    memory.given_up = true;
+    give_up();
     return debug("no device heap: more than %d PEs", max_device_pes);
   }
   if (!memory.heap.own) {
@@ -297,20 +295,9 @@ void open_late(int device) {
 
 void open() {
   if (!may_open()) return;
-  if (memory.heap.own || asked()) return open_late(-1);
+  if (memory.heap.own || asked(has_kernels())) return open_late(-1);
   debug("no device heap: no PE has asked for a GPU%s",
         self.env.gpu_choice == Env::gpu::none ? ", by SHMEM_DEVICE = none here" : "");
-}
-
-bool may_open() {
-  const bool wanted = self.env.heap == Env::device || self.env.device_size != 0;
-  return !self.device.size && wanted && !memory.given_up;
-}
-
-const char *missing() {
-  return may_open() ? "no PE has asked for a GPU yet, as shmem_malloc_with_hints does with "
-                      "SHMEMX_MALLOC_DEVICE, and SHMEM_DEVICE at init"
-                    : "no GPU, or SHMEM_DEVICE_SIZE=0";
 }
 
 bool has_threads() {
@@ -349,6 +336,7 @@ void leave() {
     delete[] memory.region.delta;
   }
   memory = {};
+  give_up(false);
   gpus.clear();
   chosen = -1;
 }

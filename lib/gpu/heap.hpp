@@ -11,10 +11,7 @@ namespace shmem::gpu {
 void open();
 void close();
 // Opens a GPU that no PE had asked for at init, on every PE at once. device: which one, or -1.
-// may_open: this has a chance.
 void open_late(int device);
-bool may_open();
-const char *missing(); // why there is no device heap, for a line
 // Gives the heap's memory and mappings back; after close, on every PE at once.
 void leave();
 // To be called when the device heap hands out a block: from the first one on, host accesses must

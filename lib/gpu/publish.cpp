@@ -9,7 +9,7 @@
 #include "../net.hpp"
 #include "../team.hpp"
 #include "copy.hpp"
-#include "heap.hpp"
+#include "choice.hpp"
 #include "hip.hpp"
 #include "report.hpp"
 #include "ring.hpp"

@@ -2,6 +2,7 @@
 #include "heap.hpp"
 #include "../bind.hpp"
 #include "../copy.hpp"
+#include "../gpu/choice.hpp"
 #include "../gpu/copy.hpp"
 #include "../gpu/grow.hpp"
 #include "../gpu/heap.hpp"
