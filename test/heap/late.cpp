@@ -8,8 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <hip/hip_runtime_api.h>
 #include <shmemx.h>
+
+#include "late_hip.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ void use(int *p, shmem_team_t team) {
   for (int i = 0; i < words; i++) CHECK(from[i] == left * words + i);
   int *sums = p + words;
   CHECK(shmemx_int_sum_reduce_on_stream(team, sums, p, words, nullptr) == 0);
-  CHECK(hipStreamSynchronize(nullptr) == hipSuccess);
+  CHECK(hip_finish());
   shmem_int_get(from, sums, words, me);
   int expected = 0;
   for (int pe = 0; pe < n; pe++) {
@@ -74,7 +75,7 @@ void memory() {
 
 int *allocate() {
   void *p = nullptr;
-  CHECK(hipMalloc(&p, 4 << 20) == hipSuccess);
+  CHECK(hip_malloc(&p, 4 << 20));
   return static_cast<int *>(p);
 }
 
@@ -91,7 +92,7 @@ void buffer() {
   shmem_barrier_all();
   shmemx_buffer_unregister(device);
   shmemx_buffer_unregister(host);
-  CHECK(hipFree(p) == hipSuccess);
+  CHECK(hip_free(p));
   free(own);
 }
 
@@ -110,7 +111,7 @@ int main(int argc, char **argv) {
   if (is("current")) {
     const char *rank = getenv("PMIX_RANK");
     const int at = 2 + (rank ? atoi(rank) : 0);
-    if (at >= argc || hipSetDevice(atoi(argv[at])) != hipSuccess) return 2;
+    if (at >= argc || !hip_set_device(atoi(argv[at]))) return 2;
   }
   for (int round = 0; round < 2; round++) {
     shmem_init();
