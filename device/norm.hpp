@@ -24,12 +24,11 @@ struct RowsCall {
   Matrix input, residual, sum, out, quantized, scales; // what has no address is left out
   shmemx_type_t type;
   bool fnuz, scattered; // each member has the residual and the sum of its own rows only
+  bool meets;           // the members meet in the workgroups, and not in kernels before and behind
   // By phases all members get the sums, and finish all rows.
   SHMEM_HD_ bool gathers() const {
     return algorithm == CollectiveAlgorithm::phases && sum.at && !scattered;
   }
-  // The members meet in the workgroups, and not in kernels before and behind.
-  SHMEM_HD_ bool meets() const { return blocks <= device::max_channels; }
 };
 
 // A row is in the registers of a workgroup: of each thread `deep` packs of 16 bytes, 1, 2, 4 or 8.

@@ -104,9 +104,6 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   static constexpr bool lines = way == CollectiveAlgorithm::lines,
                         split = way == CollectiveAlgorithm::phases;
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
-  // So many rows go together while a workgroup has as many, so that a link's answers are waited for
-  // once for all of them.
-  static constexpr int most_rows = K <= 2 && !lines ? 2 : 1;
   const RowsCall &call;
   const Finish &finish;
   Channel &c;
@@ -142,41 +139,35 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   }
 
   // Of so many members a thread loads so many packs each at once: 8 packs, as in a reduction.
-  template <int rows> SHMEM_D_ void load(size_t row, Pack (&h)[most_rows][K]) const {
-    constexpr int packs = K < 4 ? K : 4, members = 8 / (packs * rows);
-    const Pack *here[rows];
-    SHMEM_UNROLL_
-    for (int r = 0; r < rows; r++) here[r] = row_at(call.input, row + unsigned(r));
+  SHMEM_D_ void load(size_t row, Pack (&h)[K]) const {
+    constexpr int packs = K < 4 ? K : 4, members = 8 / packs;
+    const Pack *const here = row_at(call.input, row);
     SHMEM_UNROLL_
     for (int k0 = 0; k0 < K; k0 += packs) {
-      Lanes<T> acc[rows][packs] = {};
-      Pack more[rows][packs];
+      Lanes<T> acc[packs] = {};
+      Pack more[packs];
       SHMEM_UNROLL_
-      for (int r = 0; r < rows; r++) SHMEM_UNROLL_
-      for (int k = 0; k < packs; k++) more[r][k] = residual_of(row + unsigned(r), k0 + k);
+      for (int k = 0; k < packs; k++) more[k] = residual_of(row, k0 + k);
       SHMEM_NO_UNROLL_
       for (int first = 0; first < c.t.n; first += members) {
-        Pack v[members][rows][packs] = {};
+        Pack v[members][packs] = {};
         SHMEM_UNROLL_
         for (int m = 0; m < members; m++)
           if (first + m < c.t.n) {
             const int pe = c.pe(first + m);
             SHMEM_UNROLL_
-            for (int r = 0; r < rows; r++) SHMEM_UNROLL_
             for (int k = 0; k < packs; k++)
-              v[m][r][k] = arch::load_global(device::source_at(c, here[r], pe) + pack_of(k0 + k));
+              v[m][k] = arch::load_global(device::source_at(c, here, pe) + pack_of(k0 + k));
           }
         SHMEM_UNROLL_
         for (int m = 0; m < members; m++)
           if (first + m < c.t.n) {
             SHMEM_UNROLL_
-            for (int r = 0; r < rows; r++) SHMEM_UNROLL_
-            for (int k = 0; k < packs; k++) add(acc[r][k], v[m][r][k], first + m);
+            for (int k = 0; k < packs; k++) add(acc[k], v[m][k], first + m);
           }
       }
       SHMEM_UNROLL_
-      for (int r = 0; r < rows; r++) SHMEM_UNROLL_
-      for (int k = 0; k < packs; k++) h[r][k0 + k] = rounded(acc[r][k], more[r][k]);
+      for (int k = 0; k < packs; k++) h[k0 + k] = rounded(acc[k], more[k]);
     }
   }
   // The same of a row by lines: a round for each piece of it.
@@ -333,37 +324,25 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   // The first turn is of the rows that this member sums; the others are of rows of which it gets
   // the sums.
   SHMEM_D_ void run() const {
-    const bool meets = call.meets(), sums = call.gathers();
+    const bool meets = call.meets, sums = call.gathers();
     if (!lines && meets) device::enter<Stored::by_stream>(c, scope);
     for (int turn = call.from; turn < call.to; turn++) {
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
-      int rows;
-      for (size_t row = e.from; row < e.to; row += unsigned(rows)) {
-        Pack h[most_rows][K] = {};
-        rows = e.to - row < unsigned(most_rows) ? 1 : most_rows;
+      for (size_t row = e.from; row < e.to; row++) {
+        Pack h[K] = {};
         if (turn) {
           SHMEM_UNROLL_
-          for (int r = 0; r < most_rows; r++) SHMEM_UNROLL_
-          for (int k = 0; k < K; k++)
-            if (r < rows)
-              h[r][k] = arch::load_global(row_at(call.sum, row + unsigned(r)) + pack_of(k));
+          for (int k = 0; k < K; k++) h[k] = arch::load_global(row_at(call.sum, row) + pack_of(k));
         } else if constexpr (lines) {
-          receive(row, h[0]);
-        } else if (rows == most_rows) {
-          load<most_rows>(row, h);
+          receive(row, h);
         } else {
-          load<1>(row, h);
+          load(row, h);
         }
-        SHMEM_UNROLL_
-        for (int r = 0; r < most_rows; r++) arch::arrive(h[r]);
-        SHMEM_UNROLL_
-        for (int r = 0; r < most_rows; r++)
-          if (r < rows) {
-            if (!turn && call.sum.at) store(call.sum, row + unsigned(r), h[r]);
-            end(row + unsigned(r), h[r]);
-          }
+        arch::arrive(h);
+        if (!turn && call.sum.at) store(call.sum, row, h);
+        end(row, h);
       }
       if constexpr (split) {
         if (turn) continue;
@@ -378,15 +357,22 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   }
 };
 
+// Two workgroups on a multiprocessor, so that one has rows on the way while the other finishes its
+// own: of one with two rows at once 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
+template <CollectiveAlgorithm way, int K>
+inline constexpr unsigned bound =
+    way != CollectiveAlgorithm::lines &&K <= 2 ? arch::two_resident : 1;
+
 template <CollectiveAlgorithm way, class T, int K, class Finish>
-__global__ void __launch_bounds__(device::max_threads) all_reduce(RowsCall call, Finish finish) {
+__global__ void __launch_bounds__(device::max_threads, bound<way, K>)
+    all_reduce(RowsCall call, Finish finish) {
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
   const RowsCall &a = arch::argument(call);
-  Channel c = device::open("an all-reduce by rows", a.id, a.team, a.meets() ? arch::block().x : 0,
+  Channel c = device::open("an all-reduce by rows", a.id, a.team, a.meets ? arch::block().x : 0,
                            a.input.at, a.input.at, scope);
   Reducer<way, T, K, Finish>{a, finish, c, scope}.run();
-  if (a.meets()) device::close(c, arch::load_anew(a.team.base), scope);
+  if (a.meets) device::close(c, arch::load_anew(a.team.base), scope);
 }
 
 template <int K, class T, class Finish>

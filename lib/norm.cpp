@@ -128,7 +128,8 @@ rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
           .scales = matrix(scale),
           .type = c.type,
           .fnuz = c.quantized_type == SHMEMX_F8_FNUZ,
-          .scattered = c.residual_scattered != 0};
+          .scattered = c.residual_scattered != 0,
+          .meets = true};
 }
 
 } // namespace
@@ -148,6 +149,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
   tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes, false);
+  const tune::Choice resident = tune::choose(Collective::norm, t.n, call.rows * bytes, true);
   using Way = CollectiveAlgorithm;
   // The residual of a row is with its owner alone then.
   call.algorithm = call.scattered ? Way::phases : choice.algorithm;
@@ -155,8 +157,9 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
     call.algorithm = Way::direct;
   const size_t own =
       call.algorithm == Way::phases ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
-  if (own <= device::max_channels || call.algorithm == Way::lines)
-    choice = tune::choose(Collective::norm, t.n, call.rows * bytes, true);
+  call.meets = own <= resident.blocks || choice.blocks <= device::max_channels ||
+               call.algorithm == Way::lines;
+  if (call.meets) choice = resident;
   call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
   gpu::OnDevice on;
   const auto s = reinterpret_cast<hipStream_t>(stream);
@@ -166,7 +169,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
     MUST(launch(call, s, finish), "%s: %zu rows of %u columns", fn, call.rows, call.columns);
   };
   const int turns = call.gathers() ? t.n : 1;
-  if (call.meets()) return start(0, turns);
+  if (call.meets) return start(0, turns);
   MUST(kernels::enter_on_stream(call.team, call.id, s), "%s", fn);
   start(0, 1);
   MUST(kernels::leave_on_stream(call.team, call.id, s), "%s", fn);

@@ -101,6 +101,8 @@ SHMEM_D_ void store_lines(uint64_t *p, uint64_t a, uint64_t b) {
 SHMEM_D_ float erf(float v) {
   return erff(v);
 }
+// For __launch_bounds__.
+inline constexpr unsigned two_resident = 1;
 inline constexpr unsigned wave_size = 64;
 inline constexpr bool has_uniform = false;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these
