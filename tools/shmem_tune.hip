@@ -37,9 +37,11 @@ const char help[] =
     "Then: SHMEM_TUNE_FILE=file oshrun ...; files for other N, and of --net, may be put together "
     "into one, small N first.\n";
 
-enum Kind { reduce, reduce_scatter, scan, broadcast, fcollect, alltoall, kinds };
-const char *const names[kinds] = {"reduce",    "reduce_scatter", "scan",
-                                  "broadcast", "fcollect",       "alltoall"};
+enum Kind { reduce, reduce_scatter, scan, broadcast, fcollect, alltoall, norm, kinds };
+const char *const names[kinds] = {"reduce",   "reduce_scatter", "scan", "broadcast",
+                                  "fcollect", "alltoall",       "norm"};
+constexpr unsigned most_threads = shmem::runtime::hardware ? 512 : 64; // fibers cost
+constexpr size_t most_columns = 4096;                                  // of a norm's rows
 
 int me, n, nodes;
 bool net;
@@ -72,6 +74,14 @@ void call(int kind, size_t count, int root) {
   case alltoall:
     CALL(alltoall, count);
     break;
+  case norm: {
+    shmemx_norm_t c = SHMEMX_NORM_INITIALIZER;
+    c.type = SHMEMX_F32, c.input = source, c.residual_out = dest; // the sums
+    c.columns = std::min(count, most_columns), c.rows = count / c.columns;
+    shmemx_all_reduce_norm_on_stream(SHMEM_TEAM_WORLD, &c,
+                                     reinterpret_cast<shmemx_stream_t>(stream));
+    break;
+  }
   }
 }
 // What source holds, and so what dest must.
@@ -165,7 +175,12 @@ bool is_new(const Candidate &c, int kind, size_t count) {
     if (kind != broadcast && !strcmp(c.algorithm, "tree")) return first && bytes < 8192;
     return (first || c.blocks / 4 < bytes) && (c.threads == 4 || size_t(c.blocks) * 4 < bytes);
   }
-  if (!strcmp(c.algorithm, "lines") && bytes > size_t(1) << 20) return false;
+  // From 65 on the members meet in other kernels, which a short message does not outweigh.
+  const bool apart = c.blocks > 64;
+  if (!strcmp(c.algorithm, "lines") && (apart || bytes > size_t(1) << 20)) return false;
+  if (apart && (c.threads != most_threads || bytes < size_t(1) << 20)) return false;
+  if (kind == norm) // a workgroup for a row, at most, of as many threads as that takes
+    return c.threads == most_threads && (c.blocks == 1 || c.blocks * most_columns <= count);
   if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) return false;
   return c.blocks == 1 || size_t(c.blocks) * 256 <= bytes;
 }
@@ -183,7 +198,8 @@ void tune(FILE *out, const char *arch, const std::vector<Candidate> &candidates)
     };
     for (size_t bytes = 8; bytes <= largest; bytes *= 4) {
       const bool blocked = kind == reduce_scatter || kind == fcollect || kind == alltoall;
-      const size_t count = std::max(bytes / 4 / (blocked ? size_t(n) : 1), size_t(1));
+      const size_t count =
+          std::max(bytes / 4 / (blocked ? size_t(n) : 1), size_t(kind == norm ? 4 : 1));
       double best = 1e30;
       char winner[64] = "";
       for (const Candidate &c : candidates) {
@@ -271,7 +287,7 @@ std::vector<Candidate> on_streams(FILE *out, std::string *arch) {
   *arch = std::string(prop.gcnArchName, std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60));
   const bool fibers = !shmem::runtime::hardware; // every thread costs there
   for (const char *algorithm : {"lines", "direct", "phases"})
-    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 64); blocks *= 2)
+    for (unsigned blocks = 1; blocks <= (fibers ? 2 : 512); blocks *= 2)
       for (unsigned threads : {64u, 256u, 512u})
         if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
   if (out)
