@@ -2,6 +2,7 @@
 #include "stream.hpp"
 #include "../device/kernels.hpp"
 #include "gpu/choice.hpp"
+#include "gpu/engines.hpp"
 #include "gpu/heap.hpp"
 #include "gpu/hip.hpp"
 #include "gpu/ring.hpp"
@@ -11,8 +12,12 @@
 #include "signal.hpp"
 #include "tune.hpp"
 #include <algorithm>
+#include <array>
+#include <shmemx.h>
 
 namespace shmem::stream {
+
+constexpr int max_engine_members = 64;
 
 void check_ready(const char *fn) {
   shmem::check_ready(fn);
@@ -237,6 +242,33 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
   return 0;
 }
 
+namespace {
+
+// Of a team whose collectives are the copy engines': its members meet, copy, and meet again.
+int move_by_engines(const char *fn, Collective what, const kernels::Call &c, const Team &t,
+                    int root) {
+  const size_t bytes = c.n;
+  const Region *r = gpu::region(c.dest);
+  std::array<gpu::EngineCopy, max_engine_members> copies;
+  int n = 0;
+  for (int k = 1; k <= t.n && bytes; k++) { // this PE is the last one
+    const int i = (t.me + k) % t.n, local = local_of(t.pe(i));
+    auto *const dest = static_cast<char *>(r->at(c.dest, local));
+    const char *const source = c.source + (what == Collective::alltoall ? size_t(i) * bytes : 0);
+    if (what != Collective::broadcast)
+      copies[size_t(n++)] = {dest + size_t(t.me) * bytes, source};
+    else if (t.me == root && dest != source)
+      copies[size_t(n++)] = {dest, source};
+  }
+  OnDevice on;
+  MUST(kernels::enter_on_stream(c.team, c.id, c.stream), "%s", fn);
+  if (n) gpu::copy_by_engines(fn, t, copies.data(), n, bytes, c.stream);
+  MUST(kernels::leave_on_stream(c.team, c.id, c.stream), "%s", fn);
+  return 0;
+}
+
+} // namespace
+
 int move(const char *fn, Collective what, shmem_team_t team, void *dest, const void *source,
          size_t bytes, size_t align, int root, Stream s) {
   const Team *t;
@@ -247,6 +279,8 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
                 what == Collective::fcollect || what == Collective::alltoall ? n * bytes : bytes,
                 source, what == Collective::alltoall ? n * bytes : bytes, align,
                 what == Collective::broadcast);
+  if (what != Collective::collect && gpu::has_engines(*t))
+    return move_by_engines(fn, what, c, *t, root);
   // Members of a collect do not know of each other how much they have.
   tuned(&c, what, what == Collective::collect ? ~size_t(0) / 2 : bytes);
   OnDevice on;
@@ -314,3 +348,22 @@ int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_tea
 }
 
 } // namespace shmem::stream
+
+extern "C" [[gnu::visibility("default")]] int shmemx_team_copy_engines(shmem_team_t team, int on) {
+  using namespace shmem;
+  const char *const fn = "shmemx_team_copy_engines";
+  const Team &t = stream::need_channels(fn, team);
+  if (on != 0 && on != 1) fatal("%s: on = %d: expected 0 or 1", fn, on);
+  if (t.n > stream::max_engine_members)
+    fatal("%s: team: %d members, and at most %d can do it by copy engines", fn, t.n,
+          stream::max_engine_members);
+  for (int i = 0; i < t.n; i++)
+    if (local_of(t.pe(i)) < 0)
+      fatal("%s: team: PE %d is not mapped, and copy engines reach mapped memory only", fn,
+            t.pe(i));
+  if (on)
+    gpu::make_engines(t);
+  else
+    gpu::drop_engines(t);
+  return 0;
+}

@@ -2,6 +2,7 @@
 #include "team.hpp"
 #include "address.hpp"
 #include "coll/nodes.hpp"
+#include "gpu/engines.hpp"
 #include "gpu/teams.hpp"
 #include "log.hpp"
 #include "order.hpp"
@@ -494,6 +495,7 @@ void team_destroy(const char *fn, shmem_team_t team) {
     fatal("%s: team: a predefined team cannot be destroyed", fn);
   if (t.buffers)
     fatal("%s: team: %d buffers are registered with it: unregister them first", fn, t.buffers);
+  gpu::drop_engines(t);
   gpu::forget_team(t);
   leave(t);
 }

@@ -9,6 +9,7 @@
 #include "../tune.hpp"
 #include "choice.hpp"
 #include "copy.hpp"
+#include "engines.hpp"
 #include "grow.hpp"
 #include "hip.hpp"
 #include "publish.hpp"
@@ -320,6 +321,7 @@ void close() {
     MUST(hipSetDevice(chosen), "hipSetDevice");
     unpublish();
     close_copies();
+    drop_engines();
     drop_streams();
   }
   self.device_only = self.device_main = false;

@@ -56,6 +56,6 @@ void own_stream(Copier thread);
 // Before kernels run: creating a stream can block behind another thread's hipDeviceSynchronize
 // (ROCm 5.2, 2026-11-23).
 void make_own_streams();
-void drop_streams(); // and those of teams
+void drop_streams();
 
 } // namespace shmem::gpu

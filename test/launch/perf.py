@@ -49,7 +49,10 @@ def case_perf_engine():
         assert [(r["rows"], r["kind"]) for r in norms] == [(m, k) for m in (1, 16, 64)
                                                            for k in kinds], rows
         assert all(r["above_all_reduce_us"] == 0 for r in norms if r["kind"] == kinds[0]), rows
-        moe = [r for r in rows if r["test"] != "norm"]
+        copies = [r for r in rows if r["test"] == "copy"]
+        assert [r["kind"] for r in copies] == ["fcollect, kernels", "fcollect, engines", "product",
+                                               "product, kernels", "product, engines"], rows
+        moe = [r for r in rows if r["test"] not in ("norm", "copy")]
         assert [r["test"] for r in moe] == (["dispatch", "combine"] * 2 if n < 3 else []), rows
         assert all(("wire_us" in r) == (n > 1) for r in moe), rows
     out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
@@ -88,10 +91,12 @@ def case_perf_plot():
     want = [(f"{r['rows']} x {r['columns']} bf16: time of a call", r["kind"], 0, r["us"], "us")
             for r in rows if r["test"] == "norm"]
     moved = [(f"{r['tokens']} tokens x {r['hidden']} bf16, top 8 of 64 experts, each PE: time of a "
-              "call", r) for r in rows if r["test"] != "norm"]
+              "call", r) for r in rows if r["test"] in ("dispatch", "combine")]
     want += [(title, r["test"], 0, r["us"], "us") for title, r in moved]
     want += [(title, "the wire", 0, r["wire_us"], "us") for title, r in moved
              if r["test"] == "dispatch"]
+    want += [(f"{r['bytes'] >> 10} KiB of each PE, products of {r['edge']} x {r['edge']} bf16: time "
+              "of a call", r["kind"], 0, r["us"], "us") for r in rows if r["test"] == "copy"]
     assert want and moved, rows
     same(want, panels)
     rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups

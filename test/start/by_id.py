@@ -4,6 +4,8 @@
 
 env       by this library's variables
 torchrun  by those that torchrun sets, whose own port is in use
+
+PROGRAM may be "unshare FLAG ... -- PROGRAM": each PE is in namespaces of its own.
 """
 import os
 import random
@@ -14,6 +16,11 @@ import sys
 
 def main():
     how, n, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    if command[0] == 'unshare':
+        flags = command[1:command.index('--')]
+        if subprocess.run(['unshare', *flags, 'true'], stderr=subprocess.DEVNULL).returncode:
+            print('no right to namespaces')
+            return 77
     taken = socket.socket()
     taken.bind(('127.0.0.1', 0))
     port = str(taken.getsockname()[1])

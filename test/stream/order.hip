@@ -391,8 +391,8 @@ void two_phases(void) {
   object_free(source);
 }
 
-// More workgroups than there are channels: the members meet in kernels of their own. Rounds follow
-// each other with nothing between, and PE 0 is late.
+// More workgroups than there are channels, and copy engines: the members meet in kernels of their
+// own. Rounds follow each other with nothing between, and PE 0 is late.
 void many_workgroups(void) {
   constexpr size_t words = 66 * 64 * 4 + 36; // a pack for each thread of 66 workgroups, and more
   const auto all = size_t(npes);
@@ -402,8 +402,13 @@ void many_workgroups(void) {
   std::vector<int> mine(all * words), got(all * words);
   const auto value = [](int pe, size_t i) { return int(i % 1000) * (pe + 1) + pe; };
   for (size_t i = 0; i < mine.size(); i++) mine[i] = value(me, i);
-  for (const char *algorithm : {"direct", "phases"}) {
-    choose(algorithm, 66, 64);
+  for (const char *algorithm : {"direct", "phases", "engines"}) {
+    const bool engines = !strcmp(algorithm, "engines");
+    if (engines)
+      choose("direct", 2, 64);
+    else
+      choose(algorithm, 66, 64);
+    CHECK(shmemx_team_copy_engines(SHMEM_TEAM_WORLD, engines) == 0, "copy engines");
     to_device(source, mine.data(), mine.size() * sizeof(int));
     finish_all();
     for (int round = 0; round < 3; round++) {
@@ -435,6 +440,7 @@ void many_workgroups(void) {
     }
     finish_all();
   }
+  shmemx_team_copy_engines(SHMEM_TEAM_WORLD, 0);
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
   for (int kind = kinds; kind--;) object_free(dest[kind]);
   object_free(source);

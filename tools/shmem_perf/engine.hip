@@ -9,4 +9,5 @@ extern "C" void engine_perf(const struct engine_options *options) {
     printf("# %d PEs, %s; a call in a graph, on the slowest PE\n", engine.npes, engine.prop.name);
   engine_norm(engine);
   engine_moe(engine);
+  engine_copy(engine);
 }

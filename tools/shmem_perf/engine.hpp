@@ -107,3 +107,4 @@ struct Engine {
 // The families.
 void engine_norm(Engine &engine);
 void engine_moe(Engine &engine);
+void engine_copy(Engine &engine);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Collectives of a team by the GPU's copy engines, which take no compute unit: what a product beside
+// them would miss.
+#pragma once
+#include "../state.hpp"
+#include <hip/hip_runtime_api.h>
+
+namespace shmem::gpu {
+
+bool has_engines(const Team &t); // between make_engines and drop_engines
+void make_engines(const Team &t);
+void drop_engines(const Team &t);
+void drop_engines(); // of all teams
+
+// A copy to a member; many of them are on their way at once.
+struct EngineCopy {
+  void *dest;
+  const void *source;
+};
+// Copies of `bytes` bytes each, behind what the stream has so far and before what comes next there.
+void copy_by_engines(const char *fn, const Team &t, const EngineCopy *copies, int n, size_t bytes,
+                     hipStream_t stream);
+
+} // namespace shmem::gpu
