@@ -361,10 +361,10 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
 // own: of one with two rows at once 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
 template <CollectiveAlgorithm way, int K>
 inline constexpr unsigned bound =
-    way != CollectiveAlgorithm::lines &&K <= 2 ? arch::two_resident : 1;
+    way == CollectiveAlgorithm::lines || K > 2 ? arch::one_resident : arch::two_resident;
 
 template <CollectiveAlgorithm way, class T, int K, class Finish>
-__global__ void __launch_bounds__(device::max_threads, bound<way, K>)
+__global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
     all_reduce(RowsCall call, Finish finish) {
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.

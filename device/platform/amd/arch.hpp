@@ -365,8 +365,8 @@ SHMEM_D_ uint16_t float_to_half(float f) {
 #undef SHMEM_SC_BITS_
 
 // The wave size of the pass that is compiled: 64 on gfx9, 32 on others.
-// The second number of __launch_bounds__, here waves: as many as there have to be.
-inline constexpr unsigned two_resident = 1;
+// The second number of __launch_bounds__, here waves on a SIMD: as many as 512 threads have anyway.
+inline constexpr unsigned one_resident = 2, two_resident = 2;
 #if defined __HIP_DEVICE_COMPILE__ && !defined __GFX9__
 inline constexpr unsigned wave_size = 32;
 #else

@@ -102,7 +102,7 @@ SHMEM_D_ float erf(float v) {
   return erff(v);
 }
 // For __launch_bounds__.
-inline constexpr unsigned two_resident = 1;
+inline constexpr unsigned one_resident = 1, two_resident = 1;
 inline constexpr unsigned wave_size = 64;
 inline constexpr bool has_uniform = false;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these

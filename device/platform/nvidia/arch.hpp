@@ -188,9 +188,9 @@ SHMEM_D_ uint16_t float_to_half(float f) {
   return h;
 }
 
-// Workgroups of the most threads that a multiprocessor shall hold at once, for __launch_bounds__: of
-// 64 registers each thread.
-inline constexpr unsigned two_resident = 2;
+// Workgroups of the most threads that a multiprocessor shall hold at once, for __launch_bounds__;
+// two have 64 registers each thread.
+inline constexpr unsigned one_resident = 1, two_resident = 2;
 inline constexpr unsigned wave_size = 32;
 inline constexpr bool has_uniform = false;
 inline constexpr bool whole_waves = false; // all workgroups of products are of these
