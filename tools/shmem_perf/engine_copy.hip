@@ -16,7 +16,7 @@ const char *const names[kinds] = {"fcollect, kernels", "fcollect, engines", "pro
 struct Gather {
   Engine &e;
   size_t bytes, edge; // of what each PE gives; of square matrices
-  hipStream_t other;
+  hipStream_t other = nullptr;
   char *source = nullptr, *dest = nullptr;
   Bfloat16 *a = nullptr;
   shmemx_matmul_t call = {};
