@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Combine is one kernel, which loads the rows of the other members. It stores nothing at them
-// meanwhile: links carry less where requests for reads go beside writes.
+// Combine loads the rows of the other members. It stores nothing at them meanwhile: links carry less
+// where requests for reads go beside writes.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -47,7 +47,7 @@ SHMEM_D_ void add(Lanes<T> &sum, const TokenBatch &b, unsigned j, unsigned end, 
 template <class T>
 __global__ void __launch_bounds__(device::max_threads)
     gather(Moe argument, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
-           unsigned batch, bool weighted) {
+           unsigned batch, bool weighted, bool meets) {
   const Moe &moe = arch::argument<>(argument);
   CombineShared &shared = arch::workgroup_object<CombineShared>();
   TokenBatch &b = shared.batch;
@@ -55,11 +55,12 @@ __global__ void __launch_bounds__(device::max_threads)
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  packs = unsigned(moe.row_bytes / 16);
   const uint64_t members = members_of(moe), epoch = epoch_of(moe);
-  if (arch::block().x == 0) {
+  if (meets && arch::block().x == 0) {
     arch::fence_stream(); // the rows, before the flag
     tell(moe, &MoeSignals::entered, epoch, members);
   }
-  bool waits = true; // after the first places have been looked up
+  if (!meets) arch::polled(); // the others' rows, before the flags that enter has seen
+  bool waits = meets;         // after the first places have been looked up
   for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
     const unsigned count = n - first < batch ? n - first : batch;
     scope.sync();
@@ -101,7 +102,23 @@ __global__ void __launch_bounds__(device::max_threads)
     }
   }
   if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  if (is_last(moe, shared.seen)) meet(fn, moe, epoch, members);
+  if (!meets || !is_last(moe, shared.seen)) return;
+  arch::fence_release();
+  meet(fn, moe, epoch, members);
+}
+
+// What is before and behind gather if its workgroups do not wait.
+__global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
+  const Moe &moe = arch::argument<>(argument);
+  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
+  arch::fence_stream(); // the rows, before the flag
+  tell(moe, &MoeSignals::entered, epoch, members);
+  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+}
+__global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
+  const Moe &moe = arch::argument<>(argument);
+  arch::fence_stream(); // gather's loads, before the flag
+  meet(fn, moe, epoch_of(moe), members_of(moe));
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;
@@ -110,12 +127,17 @@ constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;
 
 hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void *out, unsigned n,
                    bool weighted, Grids grids, hipStream_t stream) {
-  const unsigned batch = batch_of(n, grids.waiting);
+  const bool few = is_few(moe, n);
+  const unsigned most = few ? grids.waiting : grids.others, batch = batch_of(n, few, most);
   const auto start = [&](auto *kernel) {
-    return shmem::launch(kernel, dim3(blocks_for(n, batch, grids.waiting)),
-                         dim3(device::max_threads), shared_bytes, stream, moe,
-                         static_cast<const char *>(rows), row, static_cast<char *>(out), n, batch,
-                         weighted && moe.layout != SHMEMX_MOE_BY_PE);
+    const dim3 one(1), wave(device::max_wave);
+    hipError_t error = few ? hipSuccess : shmem::launch(enter, one, wave, 0, stream, moe);
+    if (!error)
+      error = shmem::launch(kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads),
+                            shared_bytes, stream, moe, static_cast<const char *>(rows), row,
+                            static_cast<char *>(out), n, batch,
+                            weighted && moe.layout != SHMEMX_MOE_BY_PE, few);
+    return few || error ? error : shmem::launch(leave, one, wave, 0, stream, moe);
   };
   switch (moe.type) {
   case SHMEMX_F16:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Dispatch is three kernels: route finds the places of this PE's tokens, send stores them at the
-// other members, and expand copies what has come to the experts' rows, where the layout has such.
-// Only send waits for other PEs, and has few workgroups. Of few tokens it finds the routing, too.
+// Dispatch stores this PE's tokens at the other members. Of few tokens one kernel does all. Of more
+// it is four: route finds which tokens go where, enter counts them and waits until the others have
+// come, send stores them, and leave waits until all have been stored. expand then copies what has
+// come to the experts' rows, where the layout has such.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -13,7 +14,6 @@ namespace {
 using device::Pack;
 
 constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
-constexpr unsigned route_threads = 256;
 
 struct RowTotals {
   int all[max_experts], before[max_experts]; // rows of an expert; those of members before this one
@@ -21,7 +21,7 @@ struct RowTotals {
   int end[max_members];                      // and where a member's end
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
 };
-constexpr unsigned most_words = 2048, most_parts = 4096;
+constexpr unsigned most_parts = 4096;
 struct DispatchShared {
   union {
     struct {
@@ -70,17 +70,19 @@ SHMEM_D_ unsigned tokens_of(unsigned n, unsigned c) { // in chunk c
 }
 
 // Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
-// before each what came before it, if `stores`. Four packs are in flight at once.
+// before each what came before it, if `stores`. The loads of a part are in flight at once.
+constexpr unsigned part_length = 32; // the least
 SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned end, int sum,
                           bool stores) {
-  for (; at < end; at += 16) {
-    Pack v[4] = {};
+  constexpr unsigned deep = part_length / 4;
+  for (; at < end; at += part_length) {
+    Pack v[deep];
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < 4; j++)
-      if (at + 4 * j < end)
-        v[j] = arch::load_global(reinterpret_cast<const Pack *>(moe.has + column + at + 4 * j));
+    for (unsigned j = 0; j < deep; j++)
+      v[j] = arch::load_global(
+          reinterpret_cast<const Pack *>(moe.has + column + (at + 4 * j < end ? at + 4 * j : at)));
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < 4; j++) {
+    for (unsigned j = 0; j < deep; j++) {
       uint32_t has[4];
       int before[4];
       __builtin_memcpy(has, &v[j], sizeof v[j]);
@@ -98,9 +100,8 @@ SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned e
   return sum;
 }
 
-// A workgroup finds for its chunk of tokens which of them go to each column; the last one counts
-// them, each column in parts, because 128 chunks one after the other are 32 round trips to the L2.
-__global__ void __launch_bounds__(route_threads)
+// A workgroup finds for its chunk of tokens which of them go to each column.
+__global__ void __launch_bounds__(device::max_threads)
     route(Moe argument, const int *ids, const float *weights, unsigned n) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
@@ -113,11 +114,15 @@ __global__ void __launch_bounds__(route_threads)
   for (unsigned x = rank; x < moe.columns; x += size)
     arch::store_global(moe.has + size_t(x) * moe.chunks + c,
                        column_of(moe, x, shared.batch.id, count));
-  if (!is_last(moe, shared.seen)) return;
-  const unsigned chunks = arch::blocks().x, columns = moe.columns, most = most_parts / columns,
-                 wanted = (chunks + 15) / 16, parts = wanted < most ? wanted : most,
+}
+// Counts the tokens of each column, in parts, because 128 chunks one after the other are 32 round
+// trips to the L2.
+SHMEM_D_ void count_tokens(const Moe &moe, int *part, unsigned chunks) {
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size(), columns = moe.columns,
+                 most = most_parts / columns, wanted = (chunks + part_length - 1) / part_length,
+                 parts = wanted < most ? wanted : most,
                  length = ((chunks + parts - 1) / parts + 3) / 4 * 4;
-  int *const part = shared.part;
   for (int pass = 0; pass < 2; pass++) {
     const bool stores = pass == 1;
     for (unsigned i = rank; i < columns * parts; i += size) {
@@ -139,6 +144,35 @@ __global__ void __launch_bounds__(route_threads)
     }
     scope.sync();
   }
+}
+
+// Stores what count(column) gives at the other members.
+template <class Count>
+SHMEM_D_ void send_counts(const Moe &moe, uint64_t members, unsigned index, unsigned blocks,
+                          Count count) {
+  const unsigned columns = moe.columns, size = Workgroup{}.size();
+  for (unsigned i = index * size + Workgroup{}.rank(); i < unsigned(moe.n) * columns;
+       i += blocks * size) {
+    const int member = int(i / columns);
+    const unsigned x = i % columns;
+    if (member == moe.me || !is_in(members, member)) continue;
+    int *const there = at(moe, moe.counts, member) + size_t(moe.me) * columns + x;
+    arch::store_remote(reinterpret_cast<uint32_t *>(there), uint32_t(count(x)));
+  }
+}
+
+// After it send may store at the others. chunks: of a new routing, or 0.
+__global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
+  const Moe &moe = arch::argument<>(argument);
+  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
+  if (chunks)
+    count_tokens(moe, arch::workgroup_object<DispatchShared>().part, chunks);
+  else // route has not
+    tell(moe, &MoeSignals::entered, epoch, members);
+  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+  send_counts(moe, members, 0, 1, [&](unsigned x) {
+    return arch::load_global(moe.counts + size_t(moe.me) * moe.columns + x);
+  });
 }
 
 // The place of token t among those of this PE that go to a column.
@@ -279,12 +313,12 @@ SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
     arch::store_global(dropped + 1, arch::load_global(dropped + 1) + arch::load(dropped));
 }
 
-// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, too, and
-// there is no kernel before.
+// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
+// for the other members. `keeps`: see read_ids.
 template <bool routes>
 __global__ void __launch_bounds__(device::max_threads)
     send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
-         unsigned n, unsigned batch) {
+         unsigned n, unsigned batch, bool keeps) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   TokenBatch &b = shared.batch;
@@ -294,7 +328,6 @@ __global__ void __launch_bounds__(device::max_threads)
                  chunks = (n + chunk - 1) / chunk;
   const uint64_t members = members_of(moe), epoch = epoch_of(moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
-  int *const counts = moe.counts + size_t(moe.me) * moe.columns;
   const auto count_in = [&](unsigned x, unsigned c) { // in the chunks before c
     int sum = 0;
     for (unsigned i = 0; i < c; i++) sum += __popc(shared.has[x * chunks + i]);
@@ -311,29 +344,17 @@ __global__ void __launch_bounds__(device::max_threads)
     if (!routes) return arch::load_global(moe.weight + i);
     return weights ? arch::load_global(weights + i) : 1.0f;
   };
-  if (index == 0 && (routes || !ids)) tell(moe, &MoeSignals::entered, epoch, members);
   if constexpr (routes) {
-    read_ids(moe, ids, weights, 0, n * k, members, index == 0, b.id);
+    if (index == 0) tell(moe, &MoeSignals::entered, epoch, members);
+    read_ids(moe, ids, weights, 0, n * k, members, keeps && index == 0, b.id);
     for (unsigned i = rank; i < moe.columns * chunks; i += size)
       shared.has[i] =
           column_of(moe, i / chunks, b.id + i % chunks * chunk * k, tokens_of(n, i % chunks));
     scope.sync();
-    for (unsigned x = rank; x < moe.columns && index == 0; x += size) { // for replays
-      const size_t column = size_t(x) * moe.chunks;
-      for (unsigned c = 0; c < chunks; c++) {
-        arch::store_global(moe.has + column + c, shared.has[x * chunks + c]);
-        arch::store_global(moe.before + column + c, count_in(x, c));
-      }
-      arch::store_global(counts + x, count_in(x, chunks));
-    }
-  }
-  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  for (int i = int(index); i < moe.n; i += int(blocks)) {
-    if (i == moe.me || !is_in(members, i)) continue;
-    int *const there = at(moe, counts, i);
-    for (unsigned x = rank; x < moe.columns; x += size)
-      arch::store_remote(reinterpret_cast<uint32_t *>(there + x),
-                         uint32_t(routes ? count_in(x, chunks) : arch::load_global(counts + x)));
+    for (unsigned x = rank; x < moe.columns && index == 0; x += size)
+      arch::store_global(moe.counts + size_t(moe.me) * moe.columns + x, count_in(x, chunks));
+    wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+    send_counts(moe, members, index, blocks, [&](unsigned x) { return count_in(x, chunks); });
   }
   for (unsigned first = index * batch; first < n; first += blocks * batch) {
     const unsigned count = n - first < batch ? n - first : batch;
@@ -385,9 +406,18 @@ __global__ void __launch_bounds__(device::max_threads)
       }
     }
   }
-  if (!is_last(moe, shared.seen)) return;
+  if (!routes || !is_last(moe, shared.seen)) return;
+  arch::fence_release();
   meet(fn, moe, epoch, members);
   settle_rows(moe, shared.totals, members);
+}
+
+__global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
+  const Moe &moe = arch::argument<>(argument);
+  const uint64_t members = members_of(moe);
+  arch::fence_stream(); // what send stored, before the flag
+  meet(fn, moe, epoch_of(moe), members);
+  settle_rows(moe, arch::workgroup_object<DispatchShared>().totals, members);
 }
 
 // To the rows of experts here.
@@ -451,33 +481,30 @@ constexpr size_t shared_bytes = arch::launch_bytes<DispatchShared>;
 
 hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, const int *ids,
                     const float *weights, unsigned n, Grids grids, hipStream_t stream) {
-  const unsigned batch = batch_of(n, grids.waiting), k = unsigned(moe.top_k),
-                 chunks = n ? (n + chunk - 1) / chunk : 1;
-  const bool routes = ids && n * k <= chunk * max_top_k && chunks * moe.columns <= most_words;
+  const bool few = is_few(moe, n);
+  const unsigned chunks = (n + chunk - 1) / chunk, most = few ? grids.waiting : grids.others,
+                 batch = batch_of(n, few, most);
   hipError_t error = hipSuccess;
-  if (ids && !routes)
-    error = shmem::launch(route, dim3(chunks), dim3(route_threads), shared_bytes, stream, moe, ids,
-                          weights, n);
-  if (!error)
-    error = shmem::launch(routes ? send<true> : send<false>,
-                          dim3(blocks_for(n, batch, grids.waiting)), dim3(device::max_threads),
-                          shared_bytes, stream, moe, static_cast<const char *>(tokens),
-                          static_cast<const char *>(scales), ids, weights, n, batch);
-  if (!error && moe.layout != SHMEMX_MOE_BY_PE)
-    error = shmem::launch(expand, dim3(blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others)),
-                          dim3(device::max_threads), shared_bytes, stream, moe, most_tokens / 2);
+  const auto start = [&](auto *kernel, unsigned blocks, const auto &...arguments) {
+    if (!error)
+      error = shmem::launch(kernel, dim3(blocks), dim3(device::max_threads), shared_bytes, stream,
+                            moe, arguments...);
+  };
+  if (ids && !few) start(route, chunks, ids, weights, n);
+  if (!few) start(enter, 1, ids ? chunks : 0);
+  // A replay of few tokens finds their routing again.
+  start(few ? send<true> : send<false>, blocks_for(n, batch, most),
+        static_cast<const char *>(tokens), static_cast<const char *>(scales), ids ? ids : moe.id,
+        ids ? weights : moe.weight, n, batch, ids != nullptr);
+  if (!few) start(leave, 1);
+  if (moe.layout != SHMEMX_MOE_BY_PE)
+    start(expand, blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others), most_tokens / 2);
   return error;
 }
 
 hipError_t residents_of_dispatch(int *blocks) {
-  int few = 0;
-  hipError_t error = hipOccupancyMaxActiveBlocksPerMultiprocessor(
-      &few, arch::launchable(send<true>), int(device::max_threads), shared_bytes);
-  if (!error)
-    error = hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<false>),
-                                                         int(device::max_threads), shared_bytes);
-  *blocks = few < *blocks ? few : *blocks;
-  return error;
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<true>),
+                                                      int(device::max_threads), shared_bytes);
 }
 
 } // namespace shmem::moe

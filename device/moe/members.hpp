@@ -75,19 +75,29 @@ SHMEM_D_ bool is_last(const Moe &moe, unsigned &seen) {
   if (scope.rank() == 0) arch::store_global(&moe.signals->count, 0u);
   return true;
 }
-// The last workgroup ends the call.
+// One workgroup ends the call, after a fence as for tell.
 SHMEM_D_ void meet(const char *fn, const Moe &moe, uint64_t epoch, uint64_t members) {
-  arch::fence_release();
   tell(moe, &MoeSignals::ended, epoch, members);
   wait_all(fn, moe, &MoeSignals::ended, epoch, members);
   if (Workgroup{}.rank() == 0) arch::store_global(&moe.signals->epoch, epoch);
 }
 
+// A call of few tokens is one kernel, whose workgroups wait for the other PEs and are all resident
+// at once. Of more tokens, kernels of one workgroup wait, and the kernel between them that moves
+// data waits for no PE and fills the GPU: 64 workgroups of 512 threads do not fill a link (dispatch
+// of 4096 tokens took 1.6 times as long as plain stores by 128 workgroups), and a kernel more costs
+// 0.9 us (H100, 2026-11-27).
+inline constexpr unsigned most_words = 2048; // of the routing of few tokens, see Moe::has
+inline bool is_few(const Moe &moe, unsigned n) {
+  return n <= 4 * chunk && n * unsigned(moe.top_k) <= chunk * max_top_k &&
+         (n + chunk - 1) / chunk * moe.columns <= most_words;
+}
 // Tokens of a batch: no more than keep all workgroups at work, and a power of two, so that a batch
-// lies in one chunk.
-inline unsigned batch_of(unsigned n, unsigned blocks) {
+// lies in one chunk. Where workgroups do not wait, batches are small: one workgroup looks up its
+// next rows while another one moves data.
+inline unsigned batch_of(unsigned n, bool few, unsigned blocks) {
   unsigned batch = 1;
-  while (batch < most_tokens && batch * blocks < n) batch *= 2;
+  while (batch < (few ? most_tokens : most_tokens / 2) && batch * blocks < n) batch *= 2;
   return batch;
 }
 inline unsigned blocks_for(unsigned n, unsigned batch, unsigned blocks) {

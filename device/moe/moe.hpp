@@ -66,7 +66,7 @@ struct Moe {
   int *pe_count, *expert_count, *expert_first;
 };
 
-// The most workgroups of any of these kernels that the device holds at once.
+// The most workgroups of any of the kernels of few tokens that the device holds at once.
 hipError_t residents(int device, unsigned *blocks);
 hipError_t residents_of_dispatch(int *blocks); // on a compute unit, with combine's left out
 
