@@ -34,39 +34,47 @@ struct DispatchShared {
   unsigned seen; // of is_last
 };
 
-// Numbers of experts of a dispatch, from number `from` on; those of members that take no part are
-// left out. `keeps`: for the calls behind.
-SHMEM_D_ void read_ids(const Moe &moe, const int *ids, const float *weights, unsigned from,
-                       unsigned count, uint64_t members, bool keeps, int *to) {
-  for (unsigned i = Workgroup{}.rank(); i < count; i += Workgroup{}.size()) {
-    const unsigned at = from + i;
-    int e = arch::load_global(ids + at);
-    if (e < -1 || e >= moe.experts)
-      device::fail(device::Report::bad_index, fn, "expert_ids", ids + at, sizeof e, alignof(int),
-                   arch::load_global(&moe.signals->pe[moe.me]), 0, uint64_t(moe.experts),
-                   uint64_t(int64_t(e)));
-    if (e >= 0 && !is_in(members, e / moe.local)) e = -1;
-    to[i] = e;
-    if (!keeps) continue;
-    arch::store_global(moe.id + at, e);
-    arch::store_global(moe.weight + at, weights ? arch::load_global(weights + at) : 1.0f);
+// Of `n` tokens, from token `first` on: finds the experts, without those of members that take no
+// part, and which tokens of a chunk go to each column. `keeps`: for the calls behind.
+SHMEM_D_ void find_routing(const Moe &moe, const int *ids, const float *weights, unsigned first,
+                           unsigned n, uint64_t members, bool keeps, int *id, uint32_t *has) {
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
+                 chunks = (n + chunk - 1) / chunk;
+  for (unsigned i = rank; i < moe.columns * chunks; i += size) has[i] = 0;
+  constexpr unsigned deep = 2; // loads in flight
+  for (unsigned from = rank; from < n * k; from += deep * size) {
+    int e[deep];
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++) {
+      const unsigned i = from + j * size;
+      e[j] = arch::load_global(ids + first * k + (i < n * k ? i : from));
+    }
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++) {
+      const unsigned i = from + j * size;
+      if (i >= n * k) break;
+      if (e[j] < -1 || e[j] >= moe.experts)
+        device::fail(device::Report::bad_index, fn, "expert_ids", ids + first * k + i, sizeof *ids,
+                     alignof(int), arch::load_global(&moe.signals->pe[moe.me]), 0,
+                     uint64_t(moe.experts), uint64_t(int64_t(e[j])));
+      id[i] = e[j] >= 0 && is_in(members, e[j] / moe.local) ? e[j] : -1;
+      if (!keeps) continue;
+      arch::store_global(moe.id + first * k + i, id[i]);
+      arch::store_global(moe.weight + first * k + i,
+                         weights ? arch::load_global(weights + first * k + i) : 1.0f);
+    }
   }
-  Workgroup{}.sync();
-}
-// Which of `count` tokens go to a column; id: of their experts.
-SHMEM_D_ uint32_t column_of(const Moe &moe, unsigned x, const int *id, unsigned count) {
-  // The column's experts are from..from + width - 1.
-  const bool of_pe = x < unsigned(moe.n);
-  const int from = of_pe ? int(x) * moe.local : int(x) - moe.n, width = of_pe ? moe.local : 1;
-  const unsigned k = unsigned(moe.top_k);
-  uint32_t has = 0;
-  for (unsigned t = 0; t < count; t++)
-    for (unsigned i = 0; i < k; i++)
-      has |= uint32_t(unsigned(id[t * k + i] - from) < unsigned(width)) << t;
-  return has;
-}
-SHMEM_D_ unsigned tokens_of(unsigned n, unsigned c) { // in chunk c
-  return c * chunk >= n ? 0 : n - c * chunk < chunk ? n - c * chunk : chunk;
+  scope.sync();
+  // A thread for each number, because one for each column looked at up to 256 numbers. Atomics set
+  // the bits, and their order changes nothing.
+  for (unsigned i = rank; i < n * k; i += size) {
+    if (id[i] < 0) continue;
+    const unsigned t = i / k, c = t / chunk;
+    atomicOr(has + unsigned(id[i] / moe.local) * chunks + c, 1u << t % chunk);
+    atomicOr(has + unsigned(moe.n + id[i]) * chunks + c, 1u << t % chunk);
+  }
+  scope.sync();
 }
 
 // Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
@@ -106,14 +114,13 @@ __global__ void __launch_bounds__(device::max_threads)
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   const Workgroup scope;
-  const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(),
-                 k = unsigned(moe.top_k), count = tokens_of(n, c);
+  const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(), first = c * chunk,
+                 count = n - first < chunk ? n - first : chunk;
   const uint64_t members = members_of(moe);
   if (c == 0) tell(moe, &MoeSignals::entered, epoch_of(moe), members);
-  read_ids(moe, ids, weights, c * chunk * k, count * k, members, true, shared.batch.id);
+  find_routing(moe, ids, weights, first, count, members, true, shared.batch.id, shared.has);
   for (unsigned x = rank; x < moe.columns; x += size)
-    arch::store_global(moe.has + size_t(x) * moe.chunks + c,
-                       column_of(moe, x, shared.batch.id, count));
+    arch::store_global(moe.has + size_t(x) * moe.chunks + c, shared.has[x]);
 }
 // Counts the tokens of each column, in parts, because 128 chunks one after the other are 32 round
 // trips to the L2.
@@ -314,7 +321,7 @@ SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
 }
 
 // `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
-// for the other members. `keeps`: see read_ids.
+// for the other members. `keeps`: see find_routing.
 template <bool routes>
 __global__ void __launch_bounds__(device::max_threads)
     send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
@@ -346,11 +353,7 @@ __global__ void __launch_bounds__(device::max_threads)
   };
   if constexpr (routes) {
     if (index == 0) tell(moe, &MoeSignals::entered, epoch, members);
-    read_ids(moe, ids, weights, 0, n * k, members, keeps && index == 0, b.id);
-    for (unsigned i = rank; i < moe.columns * chunks; i += size)
-      shared.has[i] =
-          column_of(moe, i / chunks, b.id + i % chunks * chunk * k, tokens_of(n, i % chunks));
-    scope.sync();
+    find_routing(moe, ids, weights, 0, n, members, keeps && index == 0, b.id, shared.has);
     for (unsigned x = rank; x < moe.columns && index == 0; x += size)
       arch::store_global(moe.counts + size_t(moe.me) * moe.columns + x, count_in(x, chunks));
     wait_all(fn, moe, &MoeSignals::entered, epoch, members);
