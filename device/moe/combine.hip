@@ -13,34 +13,57 @@ using device::Lanes, device::Pack;
 
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
+// The rows of the tokens of a batch: a thread looks up one for each number of an expert.
+constexpr unsigned most_rows = most_tokens * max_top_k;
+static_assert(most_rows <= device::max_threads);
 struct CombineShared {
-  TokenBatch batch;
-  unsigned seen; // of is_last
+  bool has[most_rows];       // [token][k]: there is such a row
+  uintptr_t from[most_rows]; // [token][max_top_k]: the rows that there are, in the order of k
+  float weight[most_rows];
+  unsigned count[most_tokens]; // of a token
+  unsigned seen;               // of is_last
 };
 
-template <int n> using Deep = std::integral_constant<int, n>;
-
-// Adds a pack of each of up to n rows, from entry j of the batch on; their loads are in flight at
-// once. Where there is no row, a pack of this PE's own is loaded and not added: nvcc gave loads
-// under a condition no registers of their own, and so waited for each (2026-11-27).
+// Stores the sums of `tokens` tokens, each of so many packs. A step adds a pack of each of up to n
+// rows, and loads those of the next step before: nvcc 13 put each of several loads of one step behind
+// the sum before, and so waited for each (2026-11-27). Where there are fewer rows, a pack of this
+// PE's own is loaded.
 template <class T, int n>
-SHMEM_D_ void add(Lanes<T> &sum, const TokenBatch &b, unsigned j, unsigned end, const char *rows,
-                  size_t row_bytes, unsigned in) {
-  Pack v[n];
-  SHMEM_UNROLL_
-  for (unsigned q = 0; q < unsigned(n); q++) {
-    const bool has = j + q < end && b.row[j + q] >= 0;
-    const uintptr_t from = has ? b.delta[j + q] + size_t(unsigned(b.row[j + q])) * row_bytes : 0;
-    v[q] = arch::load_global(
-        reinterpret_cast<const Pack *>(reinterpret_cast<uintptr_t>(rows) + from) + in);
-  }
-  SHMEM_UNROLL_
-  for (unsigned q = 0; q < unsigned(n); q++) {
-    if (j + q >= end || b.row[j + q] < 0) continue;
-    const Lanes<T> more = device::unpack<T>(v[q]);
+SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsigned tokens,
+                       unsigned packs) {
+  struct Step {
+    unsigned i, t, row; // the pack of all, its token, and the first row
+    Pack v[n];
+  };
+  const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), all = tokens * packs;
+  const auto begin = [&](Step &s) {
+    s.t = s.i / packs;
     SHMEM_UNROLL_
-    for (int i = 0; i < Lanes<T>::n; i++)
-      sum.v[i] = __builtin_fmaf(b.weight[j + q], more.v[i], sum.v[i]);
+    for (unsigned q = 0; q < unsigned(n); q++) {
+      const uintptr_t from = s.row + q < b.count[s.t] ? b.from[s.t * max_top_k + s.row + q]
+                                                      : reinterpret_cast<uintptr_t>(rows);
+      s.v[q] = arch::load_global(reinterpret_cast<const Pack *>(from) + (s.i - s.t * packs));
+    }
+  };
+  Step s = {rank, 0, 0, {}}, next = s;
+  if (rank < all) begin(s);
+  Lanes<T> sum = {};
+  for (bool more = rank < all; more; s = next) {
+    const bool ends = s.row + unsigned(n) >= b.count[s.t];
+    next.i = s.i + (ends ? size : 0), next.row = ends ? 0 : s.row + unsigned(n);
+    more = next.i < all;
+    if (more) begin(next);
+    SHMEM_UNROLL_
+    for (unsigned q = 0; q < unsigned(n); q++) {
+      if (s.row + q >= b.count[s.t]) break;
+      const float weight = b.weight[s.t * max_top_k + s.row + q];
+      const Lanes<T> pack = device::unpack<T>(s.v[q]);
+      SHMEM_UNROLL_
+      for (int i = 0; i < Lanes<T>::n; i++) sum.v[i] = __builtin_fmaf(weight, pack.v[i], sum.v[i]);
+    }
+    if (!ends) continue;
+    arch::store_global(reinterpret_cast<Pack *>(out) + s.i, device::pack<T>(sum));
+    sum = {};
   }
 }
 
@@ -49,11 +72,9 @@ __global__ void __launch_bounds__(device::max_threads)
     gather(Moe argument, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
            unsigned batch, bool weighted, bool meets) {
   const Moe &moe = arch::argument<>(argument);
-  CombineShared &shared = arch::workgroup_object<CombineShared>();
-  TokenBatch &b = shared.batch;
+  CombineShared &b = arch::workgroup_object<CombineShared>();
   const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
-                 packs = unsigned(moe.row_bytes / 16);
+  const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16);
   const uint64_t members = members_of(moe), epoch = epoch_of(moe);
   if (meets && arch::block().x == 0) {
     arch::fence_stream(); // the rows, before the flag
@@ -63,46 +84,51 @@ __global__ void __launch_bounds__(device::max_threads)
   bool waits = meets;         // after the first places have been looked up
   for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
     const unsigned count = n - first < batch ? n - first : batch;
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const size_t at = size_t(first) * k + i;
-      const int e = arch::load_global(moe.id + at), place = arch::load_global(moe.place + at);
-      int row = -1;
-      if (e >= 0 && place >= 0 && is_in(members, e / moe.local)) {
+    scope.sync(); // the threads are done with the last batch
+    const bool mine = rank < count * k;
+    const size_t at = size_t(first) * k + rank;
+    const int e = mine ? arch::load_global(moe.id + at) : -1,
+              place = mine ? arch::load_global(moe.place + at) : -1, member = e / moe.local;
+    const float weight = mine && weighted ? arch::load_global(moe.weight + at) : 1.0f;
+    bool has = e >= 0 && place >= 0 && is_in(members, member);
+    uintptr_t from = 0;
+    if (has) {
+      int row = moe.me * int(moe.staged) + place;
+      if (moe.layout != SHMEMX_MOE_BY_PE) {
         row = arch::load_global(moe.base + e) + place;
-        if (row >= arch::load_global(moe.bound + e)) row = -1;
-        const int member = e / moe.local;
-        b.delta[i] =
-            row_deltas
-                ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[member])) &
-                      ~device::tags
-                : arch::load_global(&moe.signals->delta[member]);
+        has = row < arch::load_global(moe.bound + e);
       }
-      b.row[i] = row;
-      b.weight[i] = weighted ? arch::load_global(moe.weight + at) : 1.0f;
+      from = reinterpret_cast<uintptr_t>(rows) + size_t(unsigned(row)) * moe.row_bytes +
+             (row_deltas
+                  ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[member])) &
+                        ~device::tags
+                  : arch::load_global(&moe.signals->delta[member]));
+    }
+    if (mine) b.has[rank] = has;
+    scope.sync();
+    if (mine) {
+      const unsigned t = rank / k;
+      unsigned before = 0;
+      for (unsigned j = t * k; j < rank; j++) before += b.has[j];
+      if (has) {
+        b.from[t * max_top_k + before] = from;
+        b.weight[t * max_top_k + before] = weight;
+      }
+      if (rank % k == k - 1) b.count[t] = before + has;
     }
     if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
     waits = false;
     scope.sync();
-    for (unsigned i = rank; i < count * packs; i += size) {
-      const unsigned t = i / packs, in = i % packs;
-      Lanes<T> sum = {};
-      const unsigned end = t * k + k;
-      const auto some = [&](auto deep, unsigned j) {
-        add<T, decltype(deep)::value>(sum, b, j, end, rows, moe.row_bytes, in);
-      };
-      unsigned j = t * k;
-      for (; end - j > 4; j += end - j < 8 ? end - j : 8) some(Deep<8>{}, j);
-      if (end - j > 2)
-        some(Deep<4>{}, j);
-      else if (end - j > 0)
-        some(Deep<2>{}, j);
-      arch::store_global(reinterpret_cast<Pack *>(out + size_t(first) * moe.row_bytes) + i,
-                         device::pack<T>(sum));
-    }
+    unsigned most = 0;
+    for (unsigned t = 0; t < count; t++) most = most < b.count[t] ? b.count[t] : most;
+    char *const to = out + size_t(first) * moe.row_bytes;
+    if (most > 2)
+      add_rows<T, 4>(b, rows, to, count, packs);
+    else
+      add_rows<T, 2>(b, rows, to, count, packs);
   }
   if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  if (!meets || !is_last(moe, shared.seen)) return;
+  if (!meets || !is_last(moe, b.seen)) return;
   arch::fence_release();
   meet(fn, moe, epoch, members);
 }

@@ -21,6 +21,12 @@ struct RowTotals {
   int end[max_members];                      // and where a member's end
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
 };
+// What a workgroup knows of some tokens, by token and k.
+struct TokenBatch {
+  int id[chunk * max_top_k];                // of a chunk, or of all tokens if they are few
+  int row[most_tokens * max_top_k];         // at the member; -1: none
+  uintptr_t delta[most_tokens * max_top_k]; // from here to the member
+};
 constexpr unsigned most_parts = 4096;
 struct DispatchShared {
   union {

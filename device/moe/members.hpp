@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the kernels of the members wait for each other, and what a workgroup knows of some tokens.
+// How the kernels of the members wait for each other, and how many workgroups they have.
 #pragma once
 #include "moe.hpp"
 #include <hip/hip_runtime.h>
@@ -13,13 +13,6 @@ namespace shmem::moe {
 
 inline constexpr unsigned most_tokens = 8; // of a batch
 
-// What a workgroup knows of some tokens, by token and k.
-struct TokenBatch {
-  int id[chunk * max_top_k];                // of a chunk, or of all tokens if they are few
-  int row[most_tokens * max_top_k];         // at the member; -1: none
-  uintptr_t delta[most_tokens * max_top_k]; // from here to the member
-  float weight[most_tokens * max_top_k];
-};
 template <class T> SHMEM_D_ T *at(const Moe &moe, T *here, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) +
                                arch::load_global(&moe.signals->delta[member]));
