@@ -13,15 +13,12 @@ using device::Lanes, device::Pack;
 
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
-// The rows of the tokens of a batch: a thread looks up one for each number of an expert.
-constexpr unsigned most_rows = most_tokens * max_top_k;
-static_assert(most_rows <= device::max_threads);
 struct CombineShared {
-  bool has[most_rows];       // [token][k]: there is such a row
+  uintptr_t delta[max_members]; // to the rows of member i
+  RowLists lists;
   uintptr_t from[most_rows]; // [token][max_top_k]: the rows that there are, in the order of k
   float weight[most_rows];
-  unsigned count[most_tokens]; // of a token
-  unsigned seen;               // of is_last
+  unsigned seen; // of is_last
 };
 
 // Stores the sums of `tokens` tokens, each of so many packs. A step adds a pack of each of up to n
@@ -40,8 +37,8 @@ SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsi
     s.t = s.i / packs;
     SHMEM_UNROLL_
     for (unsigned q = 0; q < unsigned(n); q++) {
-      const uintptr_t from = s.row + q < b.count[s.t] ? b.from[s.t * max_top_k + s.row + q]
-                                                      : reinterpret_cast<uintptr_t>(rows);
+      const uintptr_t from = s.row + q < b.lists.count[s.t] ? b.from[s.t * max_top_k + s.row + q]
+                                                            : reinterpret_cast<uintptr_t>(rows);
       s.v[q] = arch::load_global(reinterpret_cast<const Pack *>(from) + (s.i - s.t * packs));
     }
   };
@@ -49,13 +46,13 @@ SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsi
   if (rank < all) begin(s);
   Lanes<T> sum = {};
   for (bool more = rank < all; more; s = next) {
-    const bool ends = s.row + unsigned(n) >= b.count[s.t];
+    const bool ends = s.row + unsigned(n) >= b.lists.count[s.t];
     next.i = s.i + (ends ? size : 0), next.row = ends ? 0 : s.row + unsigned(n);
     more = next.i < all;
     if (more) begin(next);
     SHMEM_UNROLL_
     for (unsigned q = 0; q < unsigned(n); q++) {
-      if (s.row + q >= b.count[s.t]) break;
+      if (s.row + q >= b.lists.count[s.t]) continue;
       const float weight = b.weight[s.t * max_top_k + s.row + q];
       const Lanes<T> pack = device::unpack<T>(s.v[q]);
       SHMEM_UNROLL_
@@ -75,76 +72,63 @@ __global__ void __launch_bounds__(device::max_threads)
   CombineShared &b = arch::workgroup_object<CombineShared>();
   const Workgroup scope;
   const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16);
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
-  if (meets && arch::block().x == 0) {
-    arch::fence_stream(); // the rows, before the flag
-    tell(moe, &MoeSignals::entered, epoch, members);
-  }
+  const Call c = open(fn, moe);
   if (!meets) arch::polled(); // the others' rows, before the flags that enter has seen
-  bool waits = meets;         // after the first places have been looked up
-  for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
+  bool begins = true;
+  unsigned first = arch::block().x * batch;
+  do { // once if there are no tokens
     const unsigned count = n - first < batch ? n - first : batch;
-    scope.sync(); // the threads are done with the last batch
     const bool mine = rank < count * k;
     const size_t at = size_t(first) * k + rank;
     const int e = mine ? arch::load_global(moe.id + at) : -1,
               place = mine ? arch::load_global(moe.place + at) : -1, member = e / moe.local;
     const float weight = mine && weighted ? arch::load_global(moe.weight + at) : 1.0f;
-    bool has = e >= 0 && place >= 0 && is_in(members, member);
-    uintptr_t from = 0;
+    if (begins && meets && arch::block().x == 0)
+      c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
+    if (begins && int(rank) < moe.n)
+      b.delta[rank] =
+          row_deltas ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[rank])) &
+                           ~device::tags
+                     : c.delta;
+    scope.sync(); // the deltas are there, and the threads are done with the last batch
+    bool has = e >= 0 && place >= 0 && c.is_in(member);
+    int row = moe.me * int(moe.staged) + place;
+    if (has && moe.layout != SHMEMX_MOE_BY_PE) {
+      row = arch::load_global(moe.base + e) + place;
+      has = row < arch::load_global(moe.bound + e);
+    }
+    const unsigned to = place_of(b.lists, k, mine, has);
     if (has) {
-      int row = moe.me * int(moe.staged) + place;
-      if (moe.layout != SHMEMX_MOE_BY_PE) {
-        row = arch::load_global(moe.base + e) + place;
-        has = row < arch::load_global(moe.bound + e);
-      }
-      from = reinterpret_cast<uintptr_t>(rows) + size_t(unsigned(row)) * moe.row_bytes +
-             (row_deltas
-                  ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[member])) &
-                        ~device::tags
-                  : arch::load_global(&moe.signals->delta[member]));
+      b.from[to] = reinterpret_cast<uintptr_t>(rows) + b.delta[member] +
+                   size_t(unsigned(row)) * moe.row_bytes;
+      b.weight[to] = weight;
     }
-    if (mine) b.has[rank] = has;
-    scope.sync();
-    if (mine) {
-      const unsigned t = rank / k;
-      unsigned before = 0;
-      for (unsigned j = t * k; j < rank; j++) before += b.has[j];
-      if (has) {
-        b.from[t * max_top_k + before] = from;
-        b.weight[t * max_top_k + before] = weight;
-      }
-      if (rank % k == k - 1) b.count[t] = before + has;
-    }
-    if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-    waits = false;
-    scope.sync();
-    unsigned most = 0;
-    for (unsigned t = 0; t < count; t++) most = most < b.count[t] ? b.count[t] : most;
-    char *const to = out + size_t(first) * moe.row_bytes;
-    if (most > 2)
-      add_rows<T, 4>(b, rows, to, count, packs);
+    if (begins && meets)
+      c.wait(&MoeSignals::entered);
     else
-      add_rows<T, 2>(b, rows, to, count, packs);
-  }
-  if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  if (!meets || !is_last(moe, b.seen)) return;
-  arch::fence_release();
-  meet(fn, moe, epoch, members);
+      scope.sync();
+    begins = false;
+    unsigned most = 0;
+    for (unsigned t = 0; t < count; t++) most = most < b.lists.count[t] ? b.lists.count[t] : most;
+    char *const sums = out + size_t(first) * moe.row_bytes;
+    if (most > 2)
+      add_rows<T, 4>(b, rows, sums, count, packs);
+    else
+      add_rows<T, 2>(b, rows, sums, count, packs);
+    first += arch::blocks().x * batch;
+  } while (first < n);
+  if (meets && c.is_last(b.seen)) c.end([] { arch::fence_release(); });
 }
 
 // What is before and behind gather if its workgroups do not wait.
 __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
-  const Moe &moe = arch::argument<>(argument);
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
-  arch::fence_stream(); // the rows, before the flag
-  tell(moe, &MoeSignals::entered, epoch, members);
-  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
+  const Call c = open(fn, arch::argument<>(argument));
+  c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
+  c.wait(&MoeSignals::entered);
 }
 __global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
-  const Moe &moe = arch::argument<>(argument);
-  arch::fence_stream(); // gather's loads, before the flag
-  meet(fn, moe, epoch_of(moe), members_of(moe));
+  const Call c = open(fn, arch::argument<>(argument));
+  c.end([] { arch::fence_stream(); }); // gather's loads, before the flag
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;

@@ -21,66 +21,78 @@ struct RowTotals {
   int end[max_members];                      // and where a member's end
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
 };
-// What a workgroup knows of some tokens, by token and k.
+// What a workgroup knows of some tokens.
 struct TokenBatch {
-  int id[chunk * max_top_k];                // of a chunk, or of all tokens if they are few
-  int row[most_tokens * max_top_k];         // at the member; -1: none
-  uintptr_t delta[most_tokens * max_top_k]; // from here to the member
+  int id[chunk * max_top_k]; // [token][k] of a chunk, or of all tokens if they are few
+  float weight[chunk * max_top_k];
+  int place[most_rows]; // [token][k]: see Moe::place
+  RowLists lists;
+  int row[most_rows];         // [token][max_top_k], of rows that there are: at the member
+  uintptr_t delta[most_rows]; // from here to the member
+  int member[most_rows];
 };
 constexpr unsigned most_parts = 4096;
 struct DispatchShared {
+  uintptr_t delta[max_members]; // from an object here to that of member i
+  unsigned seen;                // of is_last
   union {
     struct {
       TokenBatch batch;
       uint32_t has[most_words]; // see Moe::has
     };
     RowTotals totals;
-    int part[most_parts];
+    struct {
+      int part[most_parts];
+      int total[max_members + max_experts]; // of a column
+    };
   };
-  unsigned seen; // of is_last
 };
 
-// Of `n` tokens, from token `first` on: finds the experts, without those of members that take no
-// part, and which tokens of a chunk go to each column. `keeps`: for the calls behind.
-SHMEM_D_ void find_routing(const Moe &moe, const int *ids, const float *weights, unsigned first,
-                           unsigned n, uint64_t members, bool keeps, int *id, uint32_t *has) {
-  const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
+// Reads of `n` tokens, from token `first` on, the experts, without those of members that take no
+// part, and the weights, and clears has. A barrier comes behind. `keeps`: for the calls behind.
+SHMEM_D_ void read_ids(const Call &c, const int *ids, const float *weights, unsigned first,
+                       unsigned n, bool keeps, TokenBatch &b, uint32_t *has) {
+  const Moe &moe = c.moe;
+  const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), k = unsigned(moe.top_k),
                  chunks = (n + chunk - 1) / chunk;
   for (unsigned i = rank; i < moe.columns * chunks; i += size) has[i] = 0;
   constexpr unsigned deep = 2; // loads in flight
   for (unsigned from = rank; from < n * k; from += deep * size) {
     int e[deep];
+    float weight[deep];
     SHMEM_UNROLL_
     for (unsigned j = 0; j < deep; j++) {
-      const unsigned i = from + j * size;
-      e[j] = arch::load_global(ids + first * k + (i < n * k ? i : from));
+      const unsigned i = from + j * size, at = first * k + (i < n * k ? i : from);
+      e[j] = arch::load_global(ids + at);
+      weight[j] = weights ? arch::load_global(weights + at) : 1.0f;
     }
     SHMEM_UNROLL_
     for (unsigned j = 0; j < deep; j++) {
       const unsigned i = from + j * size;
-      if (i >= n * k) break;
+      if (i >= n * k) continue;
       if (e[j] < -1 || e[j] >= moe.experts)
         device::fail(device::Report::bad_index, fn, "expert_ids", ids + first * k + i, sizeof *ids,
                      alignof(int), arch::load_global(&moe.signals->pe[moe.me]), 0,
                      uint64_t(moe.experts), uint64_t(int64_t(e[j])));
-      id[i] = e[j] >= 0 && is_in(members, e[j] / moe.local) ? e[j] : -1;
+      b.id[i] = e[j] >= 0 && c.is_in(e[j] / moe.local) ? e[j] : -1;
+      b.weight[i] = weight[j];
       if (!keeps) continue;
-      arch::store_global(moe.id + first * k + i, id[i]);
-      arch::store_global(moe.weight + first * k + i,
-                         weights ? arch::load_global(weights + first * k + i) : 1.0f);
+      arch::store_global(moe.id + first * k + i, b.id[i]);
+      arch::store_global(moe.weight + first * k + i, weight[j]);
     }
   }
-  scope.sync();
-  // A thread for each number, because one for each column looked at up to 256 numbers. Atomics set
-  // the bits, and their order changes nothing.
-  for (unsigned i = rank; i < n * k; i += size) {
+}
+// Finds which tokens of a chunk go to each column: a thread for each number, because one for each
+// column looked at up to 256 numbers. Atomics set the bits, and their order changes nothing.
+SHMEM_D_ void find_columns(const Moe &moe, const int *id, unsigned n, uint32_t *has) {
+  const unsigned k = unsigned(moe.top_k), chunks = (n + chunk - 1) / chunk;
+  for (unsigned i = Workgroup{}.rank(); i < n * k; i += Workgroup{}.size()) {
     if (id[i] < 0) continue;
     const unsigned t = i / k, c = t / chunk;
     atomicOr(has + unsigned(id[i] / moe.local) * chunks + c, 1u << t % chunk);
     atomicOr(has + unsigned(moe.n + id[i]) * chunks + c, 1u << t % chunk);
   }
-  scope.sync();
+  Workgroup{}.sync();
 }
 
 // Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
@@ -120,17 +132,19 @@ __global__ void __launch_bounds__(device::max_threads)
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   const Workgroup scope;
-  const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(), first = c * chunk,
+  const unsigned index = arch::block().x, first = index * chunk,
                  count = n - first < chunk ? n - first : chunk;
-  const uint64_t members = members_of(moe);
-  if (c == 0) tell(moe, &MoeSignals::entered, epoch_of(moe), members);
-  find_routing(moe, ids, weights, first, count, members, true, shared.batch.id, shared.has);
-  for (unsigned x = rank; x < moe.columns; x += size)
-    arch::store_global(moe.has + size_t(x) * moe.chunks + c, shared.has[x]);
+  const Call c = open(fn, moe);
+  read_ids(c, ids, weights, first, count, true, shared.batch, shared.has);
+  if (index == 0) c.tell(&MoeSignals::entered, [] {});
+  scope.sync();
+  find_columns(moe, shared.batch.id, count, shared.has);
+  for (unsigned x = scope.rank(); x < moe.columns; x += scope.size())
+    arch::store_global(moe.has + size_t(x) * moe.chunks + index, shared.has[x]);
 }
 // Counts the tokens of each column, in parts, because 128 chunks one after the other are 32 round
 // trips to the L2.
-SHMEM_D_ void count_tokens(const Moe &moe, int *part, unsigned chunks) {
+SHMEM_D_ void count_tokens(const Moe &moe, int *part, int *total, unsigned chunks) {
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size(), columns = moe.columns,
                  most = most_parts / columns, wanted = (chunks + part_length - 1) / part_length,
@@ -154,6 +168,7 @@ SHMEM_D_ void count_tokens(const Moe &moe, int *part, unsigned chunks) {
         sum += own;
       }
       arch::store_global(moe.counts + size_t(moe.me) * columns + x, sum);
+      total[x] = sum;
     }
     scope.sync();
   }
@@ -161,75 +176,86 @@ SHMEM_D_ void count_tokens(const Moe &moe, int *part, unsigned chunks) {
 
 // Stores what count(column) gives at the other members.
 template <class Count>
-SHMEM_D_ void send_counts(const Moe &moe, uint64_t members, unsigned index, unsigned blocks,
+SHMEM_D_ void send_counts(const Call &c, const uintptr_t *delta, unsigned index, unsigned blocks,
                           Count count) {
+  const Moe &moe = c.moe;
   const unsigned columns = moe.columns, size = Workgroup{}.size();
   for (unsigned i = index * size + Workgroup{}.rank(); i < unsigned(moe.n) * columns;
        i += blocks * size) {
     const int member = int(i / columns);
     const unsigned x = i % columns;
-    if (member == moe.me || !is_in(members, member)) continue;
-    int *const there = at(moe, moe.counts, member) + size_t(moe.me) * columns + x;
-    arch::store_remote(reinterpret_cast<uint32_t *>(there), uint32_t(count(x)));
+    if (member == moe.me || !c.is_in(member)) continue;
+    int *const here = moe.counts + size_t(moe.me) * columns + x;
+    arch::store_remote(
+        reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(here) + delta[member]),
+        uint32_t(count(x)));
   }
 }
 
 // After it send may store at the others. chunks: of a new routing, or 0.
 __global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
   const Moe &moe = arch::argument<>(argument);
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
-  if (chunks)
-    count_tokens(moe, arch::workgroup_object<DispatchShared>().part, chunks);
-  else // route has not
-    tell(moe, &MoeSignals::entered, epoch, members);
-  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  send_counts(moe, members, 0, 1, [&](unsigned x) {
-    return arch::load_global(moe.counts + size_t(moe.me) * moe.columns + x);
-  });
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  const Call c = open(fn, moe);
+  const unsigned rank = Workgroup{}.rank();
+  if (chunks) {
+    count_tokens(moe, shared.part, shared.total, chunks);
+  } else {
+    c.tell(&MoeSignals::entered, [] {}); // route has not
+    for (unsigned x = rank; x < moe.columns; x += Workgroup{}.size())
+      shared.total[x] = arch::load_global(moe.counts + size_t(moe.me) * moe.columns + x);
+  }
+  if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+  c.wait(&MoeSignals::entered); // its barrier is also that of total and delta
+  send_counts(c, shared.delta, 0, 1, [&](unsigned x) { return shared.total[x]; });
 }
 
 // The place of token t among those of this PE that go to a column.
-SHMEM_D_ int place_of(const Moe &moe, int column, unsigned t) {
+SHMEM_D_ int place_in(const Moe &moe, int column, unsigned t) {
   const size_t at = size_t(column) * moe.chunks + t / chunk;
   return arch::load_global(moe.before + at) +
          __popc(arch::load_global(moe.has + at) & ((1u << t % chunk) - 1));
 }
 
 // Copies words of `count` rows that lie one after the other, each to its rows of the batch. A word
-// is loaded once for all of them.
-template <bool remote, class W>
-SHMEM_D_ void spread(const TokenBatch &b, unsigned k, const char *from, char *to, size_t bytes,
-                     unsigned count) {
+// is loaded once for all of them. All threads call before() once the first loads are on their way.
+template <bool remote, class W, class Before>
+SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t bytes, unsigned count,
+                     Before before) {
   constexpr unsigned deep = 4;
   const unsigned words = unsigned(bytes / sizeof(W)), all = words * count,
                  size = Workgroup{}.size();
   const W *const source = reinterpret_cast<const W *>(from);
-  for (unsigned i = Workgroup{}.rank(); i < all; i += deep * size) {
-    W v[deep] = {};
+  unsigned i = Workgroup{}.rank();
+  do {
+    W v[deep];
     SHMEM_UNROLL_
     for (unsigned j = 0; j < deep; j++)
-      if (i + j * size < all) v[j] = arch::load_global(source + i + j * size);
+      v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
+    before();
     arch::arrive(v);
     SHMEM_UNROLL_
     for (unsigned j = 0; j < deep; j++) {
-      const unsigned at = i + j * size, t = at / words, in = at % words;
-      if (at >= all) break;
-      for (unsigned e = t * k; e < t * k + k; e++) {
-        if (b.row[e] < 0) continue;
-        W *const p = reinterpret_cast<W *>(reinterpret_cast<uintptr_t>(to) + b.delta[e] +
-                                           size_t(unsigned(b.row[e])) * bytes) +
-                     in;
+      const unsigned at = i + j * size, t = at / words, in = at - t * words;
+      if (at >= all) continue;
+      SHMEM_NO_UNROLL_
+      for (unsigned r = t * max_top_k, end = r + b.lists.count[t]; r < end; r++) {
+        W *const p =
+            reinterpret_cast<W *>(reinterpret_cast<uintptr_t>(to) + (remote ? b.delta[r] : 0) +
+                                  size_t(unsigned(b.row[r])) * bytes) +
+            in;
         if constexpr (remote)
           arch::store_remote(p, v[j]);
         else
           arch::store_global(p, v[j]);
       }
     }
-  }
+    i += deep * size;
+  } while (i < all);
 }
 
 SHMEM_D_ int count_of(const Moe &moe, uint64_t members, int member, int column) {
-  return is_in(members, member)
+  return (members >> member & 1)
              ? arch::load_global(moe.counts + size_t(member) * moe.columns + column)
              : 0;
 }
@@ -327,7 +353,7 @@ SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
 }
 
 // `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
-// for the other members. `keeps`: see find_routing.
+// for the other members. `keeps`: see read_ids.
 template <bool routes>
 __global__ void __launch_bounds__(device::max_threads)
     send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
@@ -339,11 +365,11 @@ __global__ void __launch_bounds__(device::max_threads)
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  index = arch::block().x, blocks = arch::blocks().x,
                  chunks = (n + chunk - 1) / chunk;
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
+  const Call c = open(fn, moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
-  const auto count_in = [&](unsigned x, unsigned c) { // in the chunks before c
+  const auto count_in = [&](unsigned x, unsigned chunks_before) {
     int sum = 0;
-    for (unsigned i = 0; i < c; i++) sum += __popc(shared.has[x * chunks + i]);
+    for (unsigned i = 0; i < chunks_before; i++) sum += __popc(shared.has[x * chunks + i]);
     return sum;
   };
   const auto place = [&](int column, unsigned t) {
@@ -351,82 +377,94 @@ __global__ void __launch_bounds__(device::max_threads)
       return count_in(unsigned(column), t / chunk) +
              __popc(shared.has[unsigned(column) * chunks + t / chunk] & ((1u << t % chunk) - 1));
     else
-      return place_of(moe, column, t);
-  };
-  const auto weight = [&](size_t i) {
-    if (!routes) return arch::load_global(moe.weight + i);
-    return weights ? arch::load_global(weights + i) : 1.0f;
+      return place_in(moe, column, t);
   };
   if constexpr (routes) {
-    if (index == 0) tell(moe, &MoeSignals::entered, epoch, members);
-    find_routing(moe, ids, weights, 0, n, members, keeps && index == 0, b.id, shared.has);
+    read_ids(c, ids, weights, 0, n, keeps && index == 0, b, shared.has);
+    if (index == 0) c.tell(&MoeSignals::entered, [] {});
+    if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+    scope.sync();
+    find_columns(moe, b.id, n, shared.has);
     for (unsigned x = rank; x < moe.columns && index == 0; x += size)
       arch::store_global(moe.counts + size_t(moe.me) * moe.columns + x, count_in(x, chunks));
-    wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-    send_counts(moe, members, index, blocks, [&](unsigned x) { return count_in(x, chunks); });
   }
+  bool waits = routes;
+  const auto wait = [&] { // before the first store at another member
+    if (!waits) return;
+    c.wait(&MoeSignals::entered);
+    send_counts(c, shared.delta, index, blocks, [&](unsigned x) { return count_in(x, chunks); });
+    waits = false;
+  };
   for (unsigned first = index * batch; first < n; first += blocks * batch) {
-    const unsigned count = n - first < batch ? n - first : batch;
-    const int *const id = b.id + (routes ? first * k : 0);
-    scope.sync(); // the threads are done with the last batch
-    for (unsigned i = rank; i < count * k && !routes; i += size)
-      b.id[i] = arch::load_global(moe.id + size_t(first) * k + i);
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const unsigned t = i / k;
-      const int e = id[i], member = e < 0 ? -1 : e / moe.local;
-      int row = -1, to = -1;
-      if (e >= 0 && is_in(members, member)) { // a replay may have fewer of them
-        bool sent = false;                    // for an earlier k
-        for (unsigned j = t * k; j < i; j++) sent |= id[j] >= 0 && id[j] / moe.local == member;
-        const int slot = sent ? -1 : place(member, first + t);
-        if (!sent && slot < int(moe.staged)) row = moe.me * int(moe.staged) + slot;
-        to = by_pe ? (row < 0 ? -1 : slot) : place(moe.n + e, first + t);
-        b.delta[i] = arch::load_global(&moe.signals->delta[member]);
-      }
-      b.row[i] = row;
-      arch::store_global(moe.place + size_t(first) * k + i, to);
+    const unsigned count = n - first < batch ? n - first : batch, t = rank / k;
+    const unsigned own = routes ? first * k : 0; // of the ids that the workgroup has
+    const bool mine = rank < count * k;
+    if (!routes) {
+      if (mine) b.id[rank] = arch::load_global(moe.id + size_t(first) * k + rank);
+      if (mine) b.weight[rank] = arch::load_global(moe.weight + size_t(first) * k + rank);
+      if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+      scope.sync();
+    }
+    const int *const id = b.id + own;
+    const int e = mine ? id[rank] : -1, member = e / moe.local;
+    const bool goes = e >= 0 && c.is_in(member); // a replay may have fewer members
+    bool sent = !goes;                           // or for an earlier k
+    for (unsigned j = t * k; goes && j < rank; j++)
+      sent |= unsigned(id[j] - member * moe.local) < unsigned(moe.local);
+    const int slot = sent ? -1 : place(member, first + t);
+    const bool has = slot >= 0 && slot < int(moe.staged);
+    if (mine) {
+      b.place[rank] = !goes ? -1 : !by_pe ? place(moe.n + e, first + t) : has ? slot : -1;
+      arch::store_global(moe.place + size_t(first) * k + rank, b.place[rank]);
+    }
+    const unsigned r = place_of(b.lists, k, mine, has);
+    if (has) {
+      b.row[r] = moe.me * int(moe.staged) + slot;
+      b.delta[r] = shared.delta[member];
+      b.member[r] = member;
     }
     scope.sync();
-    spread<true, Pack>(b, k, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
-                       count);
+    spread<true, Pack>(b, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
+                       count, wait);
     if (moe.scale_bytes)
-      spread<true, uint32_t>(b, k, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
-                             moe.scale_bytes, count);
-    // What the row's experts are, for each row of each token.
-    for (unsigned i = rank; i < count * k * k; i += size) {
-      const unsigned j = i / k, in = i % k, t = j / k;
-      const int row = b.row[j];
-      if (row < 0) continue;
-      const int e = id[t * k + in], member = id[j] / moe.local;
-      const bool there = e >= 0 && e / moe.local == member;
+      spread<true, uint32_t>(b, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
+                             moe.scale_bytes, count, [] {});
+    // What the experts of a row are, for each row of each token.
+    const unsigned most = k < unsigned(moe.n) ? k : unsigned(moe.n);
+    for (unsigned i = rank; i < count * most * k; i += size) {
+      const unsigned u = i / (most * k), nth = i / k % most, in = i % k, q = u * max_top_k + nth;
+      if (nth >= b.lists.count[u]) continue;
+      const int row = b.row[q], expert = id[u * k + in] - b.member[q] * moe.local;
+      const bool there = unsigned(expert) < unsigned(moe.local);
       const size_t to = size_t(unsigned(row)) * k + in;
-      const auto put = [&](auto *p, size_t i, auto v) {
+      const auto put = [&](auto *p, size_t at, auto v) {
         arch::store_remote(
-            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + i) + b.delta[j]),
+            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + at) + b.delta[q]),
             arch::to_bits(v));
       };
-      put(moe.stage_expert, to, there ? e - member * moe.local : -1);
-      put(moe.stage_weight, to, there ? weight(size_t(first + t) * k + in) : 0.0f);
-      if (!by_pe) put(moe.stage_place, to, there ? place(moe.n + e, first + t) : -1);
+      put(moe.stage_expert, to, there ? expert : -1);
+      put(moe.stage_weight, to, there ? b.weight[own + u * k + in] : 0.0f);
+      if (!by_pe) put(moe.stage_place, to, there ? b.place[u * k + in] : -1);
       if (in == 0) {
         put(moe.stage_pe, size_t(unsigned(row)), moe.me);
-        put(moe.stage_token, size_t(unsigned(row)), int(first + t));
+        put(moe.stage_token, size_t(unsigned(row)), int(first + u));
       }
     }
+    scope.sync(); // the threads are done with the batch
   }
-  if (!routes || !is_last(moe, shared.seen)) return;
-  arch::fence_release();
-  meet(fn, moe, epoch, members);
-  settle_rows(moe, shared.totals, members);
+  if constexpr (routes) {
+    wait(); // without tokens
+    if (!c.is_last(shared.seen)) return;
+    c.end([] { arch::fence_release(); });
+    settle_rows(moe, shared.totals, c.members);
+  }
 }
 
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
   const Moe &moe = arch::argument<>(argument);
-  const uint64_t members = members_of(moe);
-  arch::fence_stream(); // what send stored, before the flag
-  meet(fn, moe, epoch_of(moe), members);
-  settle_rows(moe, arch::workgroup_object<DispatchShared>().totals, members);
+  const Call c = open(fn, moe);
+  c.end([] { arch::fence_stream(); }); // what send stored, before the flag
+  settle_rows(moe, arch::workgroup_object<DispatchShared>().totals, c.members);
 }
 
 // To the rows of experts here.
@@ -448,32 +486,35 @@ __global__ void __launch_bounds__(device::max_threads) expand(Moe argument, unsi
     const unsigned has = unsigned(arch::load_global(moe.pe_count + s)), first = left * batch,
                    count = has - first < batch ? has - first : batch;
     const size_t from = size_t(unsigned(s)) * moe.staged + first;
+    const bool mine = rank < count * k;
+    const size_t at = from * k + (mine ? rank : 0);
+    const int expert = arch::load_global(moe.stage_expert + at), e = mine ? expert : -1,
+              place = arch::load_global(moe.stage_place + at),
+              token = arch::load_global(moe.stage_token + from + (mine ? rank / k : 0));
+    const float weight = arch::load_global(moe.stage_weight + at);
+    scope.sync(); // the threads are done with the last batch
+    if (mine) b.id[rank] = e;
     scope.sync();
-    for (unsigned i = rank; i < count * k; i += size)
-      b.id[i] = arch::load_global(moe.stage_expert + from * k + i);
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const int e = b.id[i];
-      int row = -1;
-      if (e >= 0) {
-        row = arch::load_global(moe.start + s * moe.local + e) +
-              arch::load_global(moe.stage_place + from * k + i);
-        if (row >= arch::load_global(moe.bound + moe.me * moe.local + e)) row = -1;
-        for (unsigned j = i / k * k; j < i; j++) row = b.id[j] == e ? -1 : row;
-      }
-      b.row[i] = row;
-      b.delta[i] = 0;
-      if (row < 0) continue;
+    int row = -1;
+    if (e >= 0) {
+      row = arch::load_global(moe.start + s * moe.local + e) + place;
+      if (row >= arch::load_global(moe.bound + moe.me * moe.local + e)) row = -1;
+      for (unsigned j = rank / k * k; j < rank; j++) row = b.id[j] == e ? -1 : row;
+    }
+    const unsigned r = place_of(b.lists, k, mine, row >= 0);
+    if (row >= 0) {
+      b.row[r] = row;
       arch::store_global(moe.row_pe + row, s);
-      arch::store_global(moe.row_token + row, arch::load_global(moe.stage_token + from + i / k));
+      arch::store_global(moe.row_token + row, token);
       arch::store_global(moe.row_expert + row, e);
-      arch::store_global(moe.row_weight + row, arch::load_global(moe.stage_weight + from * k + i));
+      arch::store_global(moe.row_weight + row, weight);
     }
     scope.sync();
-    spread<false, Pack>(b, k, moe.stage + from * moe.token_bytes, moe.rows, moe.token_bytes, count);
+    spread<false, Pack>(b, moe.stage + from * moe.token_bytes, moe.rows, moe.token_bytes, count,
+                        [] {});
     if (moe.scale_bytes)
-      spread<false, uint32_t>(b, k, moe.stage_scales + from * moe.scale_bytes, moe.scales,
-                              moe.scale_bytes, count);
+      spread<false, uint32_t>(b, moe.stage_scales + from * moe.scale_bytes, moe.scales,
+                              moe.scale_bytes, count, [] {});
   }
   for (int le = 0; le < moe.local; le++) {
     const int end = arch::load_global(moe.gap + le);

@@ -44,7 +44,7 @@ struct Moe {
   unsigned staged;   // rows that a member may send here
   size_t token_bytes, scale_bytes, row_bytes; // row_bytes: of what combine sums
   MoeSignals *signals;
-  // The routing of this PE's tokens.
+  // The routing of this PE's tokens. has and before are not those of few tokens, see is_few.
   uint32_t *has;     // [column][chunk]: which tokens of the chunk go there
   int *before;       // [column][chunk]: how many of earlier chunks do
   int *id, *place;   // [token][k]: the expert or -1; the row's place among this PE's there, or -1
