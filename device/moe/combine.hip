@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(device::max_threads)
       add_rows<T, 2>(b, rows, sums, count, packs);
     first += arch::blocks().x * batch;
   } while (first < n);
-  if (meets && c.is_last(b.seen)) c.end([] { arch::fence_release(); });
+  if (meets && c.is_last(b.seen)) c.end([] { arch::fence_release(); }, [] {});
 }
 
 // What is before and behind gather if its workgroups do not wait.
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
 }
 __global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
   const Call c = open(fn, arch::argument<>(argument));
-  c.end([] { arch::fence_stream(); }); // gather's loads, before the flag
+  c.end([] { arch::fence_stream(); }, [] {}); // gather's loads, before the flag
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;

@@ -17,9 +17,12 @@ constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
 
 struct RowTotals {
   int all[max_experts], before[max_experts]; // rows of an expert; those of members before this one
-  int first[max_experts];                    // where an expert's rows begin, packed
-  int end[max_members];                      // and where a member's end
+  unsigned padded[max_experts];              // rows of an expert, to where the next one begins
+  int had_expert[max_experts];               // rows of an expert here in the last dispatch
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
+  int last;                                  // see Moe::last
+  unsigned dropped;                          // rows, in this dispatch
+  uint64_t dropped_before;
 };
 // What a workgroup knows of some tokens.
 struct TokenBatch {
@@ -254,102 +257,117 @@ SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t byt
   } while (i < all);
 }
 
-SHMEM_D_ int count_of(const Moe &moe, uint64_t members, int member, int column) {
-  return (members >> member & 1)
-             ? arch::load_global(moe.counts + size_t(member) * moe.columns + column)
-             : 0;
+// Calls f(member, count) for the counts of a column, in the order of the members and with 0 behind
+// them. The loads of eight are in flight at once.
+template <class F> SHMEM_D_ void each_count(const Call &c, int column, F f) {
+  constexpr int deep = 8;
+  for (int from = 0; from < c.moe.n; from += deep) {
+    int v[deep];
+    SHMEM_UNROLL_
+    for (int j = 0; j < deep; j++) {
+      const int s = from + j < c.moe.n ? from + j : from;
+      v[j] = arch::load_global(c.moe.counts + size_t(s) * c.moe.columns + column);
+    }
+    SHMEM_UNROLL_
+    for (int j = 0; j < deep; j++) f(from + j, from + j < c.moe.n && c.is_in(from + j) ? v[j] : 0);
+  }
 }
 SHMEM_D_ void no_row(const Moe &moe, size_t row) {
   arch::store_global(moe.row_pe + row, -1);
   arch::store_global(moe.row_token + row, -1);
   const size_t k = moe.layout == SHMEMX_MOE_BY_PE ? unsigned(moe.top_k) : 1;
+  SHMEM_NO_UNROLL_
   for (size_t i = row * k; i < (row + 1) * k; i++) {
     arch::store_global(moe.row_expert + i, -1);
     arch::store_global(moe.row_weight + i, 0.0f);
   }
 }
 
-// From the counts of all members: where rows begin, here and at the other members.
-SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
+// Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at the
+// other members.
+template <class Fence> SHMEM_D_ void finish(const Call &c, RowTotals &t, Fence fence) {
+  const Moe &moe = c.moe;
   const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size();
-  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  const int rank = int(scope.rank()), size = int(scope.size());
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE, packed = moe.layout == SHMEMX_MOE_PACKED;
   uint64_t *const dropped = moe.signals->dropped;
   const auto drop = [&](int rows) {
-    if (rows) arch::fetch_add<Order::relaxed, Range::device>(dropped, uint64_t(unsigned(rows)));
+    if (rows) atomicAdd(&t.dropped, unsigned(rows));
   };
-  for (int e = int(rank); e < moe.experts; e += int(size)) {
-    int sum = 0, mine = 0;
-    for (int s = 0; s < moe.n; s++) {
-      if (s == moe.me) mine = sum;
-      sum += count_of(moe, members, s, moe.n + e);
-    }
-    t.all[e] = sum;
-    t.before[e] = mine;
-  }
-  if (rank == 0) arch::store(dropped, uint64_t(0));
-  arch::wait_stores(); // before the atomics of other waves
-  scope.sync();
+  c.end(fence, [&] {
+    for (int s = rank; s < moe.n; s += size) t.had[s] = arch::load_global(moe.pe_count + s);
+    for (int le = rank; le < moe.local; le += size)
+      t.had_expert[le] = arch::load_global(moe.expert_count + le);
+    if (rank > 0) return;
+    t.last = arch::load_global(moe.last);
+    t.dropped_before = arch::load_global(dropped + 1);
+    t.dropped = 0;
+  });
+  // Of its own experts alone if rows are by PE. Members are the last threads' work.
+  const int own = moe.me * moe.local;
   const unsigned unit = moe.alignment;
-  for (int d = int(rank); d < moe.n; d += int(size)) {
-    unsigned next = 0;
-    for (int e = d * moe.local; e < (d + 1) * moe.local; e++) {
-      t.first[e] = int(next);
-      next = (next + unsigned(t.all[e]) + unit - 1) / unit * unit;
+  for (int e = (by_pe ? own : 0) + rank; e < (by_pe ? own + moe.local : moe.experts); e += size) {
+    int sum = 0, mine = 0;
+    each_count(c, moe.n + e, [&](int s, int count) {
+      mine = s == moe.me ? sum : mine;
+      sum += count;
+    });
+    if (by_pe) {
+      arch::store_global(moe.expert_count + (e - own), sum);
+    } else {
+      t.all[e] = sum, t.before[e] = mine;
+      t.padded[e] = (unsigned(sum) + unit - 1) / unit * unit;
     }
-    t.end[d] = int(next);
   }
-  scope.sync();
-  for (int e = int(rank); e < moe.experts; e += int(size)) {
-    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity),
-              first = by_pe                                ? moe.me * int(moe.staged)
-                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? le * capacity
-                                                           : t.first[e],
-              bound = by_pe                                ? first + int(moe.staged)
-                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? first + capacity
-                                                           : capacity,
-              room = first < bound ? bound - first : 0, has = by_pe || all < room ? all : room;
-    arch::store_global(moe.base + e, first + (by_pe ? 0 : t.before[e]));
-    arch::store_global(moe.bound + e, bound);
-    if (e / moe.local != moe.me) continue;
-    const int had = arch::load_global(moe.expert_count + le);
-    arch::store_global(moe.expert_count + le, has);
-    arch::store_global(moe.expert_first + le, by_pe ? 0 : first < bound ? first : bound);
+  for (int s = size - 1 - rank; s < moe.n; s += size) {
+    const int count = arch::load_global(moe.counts + size_t(s) * moe.columns + moe.me),
+              all = c.is_in(s) ? count : 0, has = all < int(moe.staged) ? all : int(moe.staged);
     drop(all - has);
-    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
-    // behind them all what the last dispatch had.
-    int gap = first + (had > has ? had : has);
-    if (moe.layout == SHMEMX_MOE_PACKED) {
-      const bool last = le == moe.local - 1;
-      const int end = last ? t.end[moe.me] : t.first[e + 1],
-                before = last ? arch::load_global(moe.last) : 0;
-      gap = end < capacity ? end : capacity;
-      if (last) arch::store_global(moe.last, gap);
-      gap = before > gap ? before : gap;
-    }
-    arch::store_global(moe.gap + le, gap);
-  }
-  for (int s = int(rank); s < moe.n; s += int(size)) {
-    const int all = count_of(moe, members, s, moe.me),
-              has = all < int(moe.staged) ? all : int(moe.staged);
-    drop(all - has);
-    t.had[s] = arch::load_global(moe.pe_count + s);
     t.has[s] = has;
     arch::store_global(moe.pe_count + s, has);
   }
-  arch::wait_stores();
   scope.sync();
-  for (int s = 0; by_pe && s < moe.n; s++)
-    for (int i = t.has[s] + int(rank); i < t.had[s]; i += int(size))
-      no_row(moe, size_t(unsigned(s)) * moe.staged + unsigned(i));
-  for (int i = int(rank); i < moe.n * moe.local; i += int(size)) {
-    const int s = i / moe.local, le = i % moe.local;
-    int first = arch::load(moe.expert_first + le);
-    for (int j = 0; j < s; j++) first += count_of(moe, members, j, moe.n + moe.me * moe.local + le);
-    arch::store_global(moe.start + i, first);
+  for (int e = rank; e < moe.experts && !by_pe; e += size) {
+    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity);
+    unsigned behind = 0; // those of this member's experts before
+    for (int i = e - le; packed && i < e; i++) behind += t.padded[i];
+    const int first = packed ? int(behind) : le * capacity,
+              bound = packed ? capacity : first + capacity,
+              room = first < bound ? bound - first : 0, has = all < room ? all : room;
+    arch::store_global(moe.base + e, first + t.before[e]);
+    arch::store_global(moe.bound + e, bound);
+    if (e / moe.local != moe.me) continue;
+    int next = first < bound ? first : bound;
+    arch::store_global(moe.expert_count + le, has);
+    arch::store_global(moe.expert_first + le, next);
+    drop(all - has);
+    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
+    // behind them all what the last dispatch had.
+    int gap = first + (t.had_expert[le] > has ? t.had_expert[le] : has);
+    if (packed) {
+      const int end = int(behind + t.padded[e]);
+      gap = end < capacity ? end : capacity;
+      if (le == moe.local - 1) {
+        arch::store_global(moe.last, gap);
+        gap = t.last > gap ? t.last : gap;
+      }
+    }
+    arch::store_global(moe.gap + le, gap);
+    each_count(c, moe.n + e, [&](int s, int count) {
+      if (s < moe.n) arch::store_global(moe.start + s * moe.local + le, next);
+      next += count;
+    });
   }
-  if (rank == 0)
-    arch::store_global(dropped + 1, arch::load_global(dropped + 1) + arch::load(dropped));
+  for (int s = 0; by_pe && s < moe.n; s++) {
+    SHMEM_NO_UNROLL_
+    for (int i = t.has[s] + rank; i < t.had[s]; i += size)
+      no_row(moe, size_t(unsigned(s)) * moe.staged + unsigned(i));
+  }
+  if (!by_pe) scope.sync();
+  if (rank == 0) {
+    arch::store_global(dropped, uint64_t(t.dropped));
+    arch::store_global(dropped + 1, t.dropped_before + t.dropped);
+  }
 }
 
 // `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
@@ -454,17 +472,13 @@ __global__ void __launch_bounds__(device::max_threads)
   }
   if constexpr (routes) {
     wait(); // without tokens
-    if (!c.is_last(shared.seen)) return;
-    c.end([] { arch::fence_release(); });
-    settle_rows(moe, shared.totals, c.members);
+    if (c.is_last(shared.seen)) finish(c, shared.totals, [] { arch::fence_release(); });
   }
 }
 
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
-  const Moe &moe = arch::argument<>(argument);
-  const Call c = open(fn, moe);
-  c.end([] { arch::fence_stream(); }); // what send stored, before the flag
-  settle_rows(moe, arch::workgroup_object<DispatchShared>().totals, c.members);
+  finish(open(fn, arch::argument<>(argument)), arch::workgroup_object<DispatchShared>().totals,
+         [] { arch::fence_stream(); }); // what send stored, before the flag
 }
 
 // To the rows of experts here.

@@ -62,8 +62,9 @@ struct Call {
     return true;
   }
   // One workgroup ends the call.
-  template <class Fence> SHMEM_D_ void end(Fence fence) const {
+  template <class Fence, class F> SHMEM_D_ void end(Fence fence, F meanwhile) const {
     tell(&MoeSignals::ended, fence);
+    meanwhile();
     wait(&MoeSignals::ended);
     if (rank == 0) arch::store_global(&moe.signals->epoch, epoch);
   }

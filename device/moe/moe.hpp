@@ -45,11 +45,12 @@ struct Moe {
   size_t token_bytes, scale_bytes, row_bytes; // row_bytes: of what combine sums
   MoeSignals *signals;
   // The routing of this PE's tokens. has and before are not those of few tokens, see is_few.
-  uint32_t *has;     // [column][chunk]: which tokens of the chunk go there
-  int *before;       // [column][chunk]: how many of earlier chunks do
-  int *id, *place;   // [token][k]: the expert or -1; the row's place among this PE's there, or -1
-  float *weight;     // [token][k]
-  int *base, *bound; // [expert]: the row at its PE of place 0, and the first row that is none
+  uint32_t *has;   // [column][chunk]: which tokens of the chunk go there
+  int *before;     // [column][chunk]: how many of earlier chunks do
+  int *id, *place; // [token][k]: the expert or -1; the row's place among this PE's there, or -1
+  float *weight;   // [token][k]
+  // [expert]: the row at its PE of place 0, and the first row that is none. Rows by PE need neither.
+  int *base, *bound;
   // Of all members.
   int *counts; // [member][column]
   int *start;  // [member][local expert]: the row here of the member's place 0
