@@ -231,9 +231,9 @@ SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t byt
   const W *const source = reinterpret_cast<const W *>(from);
   unsigned i = Workgroup{}.rank();
   do {
-    W v[deep];
+    W v[deep] = {};
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < deep; j++)
+    for (unsigned j = 0; j < deep && all; j++)
       v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
     before();
     arch::arrive(v);
@@ -295,7 +295,8 @@ template <class Fence> SHMEM_D_ void finish(const Call &c, RowTotals &t, Fence f
     if (rows) atomicAdd(&t.dropped, unsigned(rows));
   };
   c.end(fence, [&] {
-    for (int s = rank; s < moe.n; s += size) t.had[s] = arch::load_global(moe.pe_count + s);
+    if (rank < moe.n) t.had[rank] = arch::load_global(moe.pe_count + rank);
+    SHMEM_NO_UNROLL_
     for (int le = rank; le < moe.local; le += size)
       t.had_expert[le] = arch::load_global(moe.expert_count + le);
     if (rank > 0) return;
@@ -319,7 +320,7 @@ template <class Fence> SHMEM_D_ void finish(const Call &c, RowTotals &t, Fence f
       t.padded[e] = (unsigned(sum) + unit - 1) / unit * unit;
     }
   }
-  for (int s = size - 1 - rank; s < moe.n; s += size) {
+  if (const int s = size - 1 - rank; s < moe.n) {
     const int count = arch::load_global(moe.counts + size_t(s) * moe.columns + moe.me),
               all = c.is_in(s) ? count : 0, has = all < int(moe.staged) ? all : int(moe.staged);
     drop(all - has);
@@ -385,9 +386,11 @@ __global__ void __launch_bounds__(device::max_threads)
                  chunks = (n + chunk - 1) / chunk;
   const Call c = open(fn, moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
-  const auto count_in = [&](unsigned x, unsigned chunks_before) {
+  const auto count_in = [&](unsigned x, unsigned end) { // in the chunks before `end`
     int sum = 0;
-    for (unsigned i = 0; i < chunks_before; i++) sum += __popc(shared.has[x * chunks + i]);
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < few_chunks; i++)
+      sum += i < end ? __popc(shared.has[x * chunks + i]) : 0;
     return sum;
   };
   const auto place = [&](int column, unsigned t) {
@@ -413,7 +416,8 @@ __global__ void __launch_bounds__(device::max_threads)
     send_counts(c, shared.delta, index, blocks, [&](unsigned x) { return count_in(x, chunks); });
     waits = false;
   };
-  for (unsigned first = index * batch; first < n; first += blocks * batch) {
+  unsigned first = index * batch;
+  do { // once if there are no tokens
     const unsigned count = n - first < batch ? n - first : batch, t = rank / k;
     const unsigned own = routes ? first * k : 0; // of the ids that the workgroup has
     const bool mine = rank < count * k;
@@ -469,11 +473,10 @@ __global__ void __launch_bounds__(device::max_threads)
       }
     }
     scope.sync(); // the threads are done with the batch
-  }
-  if constexpr (routes) {
-    wait(); // without tokens
+    first += blocks * batch;
+  } while (first < n);
+  if constexpr (routes)
     if (c.is_last(shared.seen)) finish(c, shared.totals, [] { arch::fence_release(); });
-  }
 }
 
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {

@@ -104,8 +104,9 @@ SHMEM_D_ unsigned place_of(RowLists &lists, unsigned k, bool mine, bool has) {
 // dispatch of 4096 tokens took 148 us, combine 180, and plain stores of the same bytes by 128
 // workgroups 93; a kernel more costs 0.9 us (2 H100s, 2026-11-27).
 inline constexpr unsigned most_words = 2048; // of the routing of few tokens, see Moe::has
+inline constexpr unsigned few_chunks = 4;
 inline bool is_few(const Moe &moe, unsigned n) {
-  return n <= 4 * chunk && n * unsigned(moe.top_k) <= chunk * max_top_k &&
+  return n <= few_chunks * chunk && n * unsigned(moe.top_k) <= chunk * max_top_k &&
          (n + chunk - 1) / chunk * moe.columns <= most_words;
 }
 // Tokens of a batch: no more than keep all workgroups at work, and a power of two, so that a batch
