@@ -14,7 +14,8 @@ using device::Lanes, device::Pack;
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
 struct CombineShared {
-  uintptr_t delta[max_members]; // to the rows of member i
+  uintptr_t delta[max_members]; // from an object here to that of member i
+  uintptr_t rows[max_members];  // from `rows` here to those of member i
   RowLists lists;
   uintptr_t from[most_rows]; // [token][max_top_k]: the rows that there are, in the order of k
   float weight[most_rows];
@@ -85,11 +86,13 @@ __global__ void __launch_bounds__(device::max_threads)
     const float weight = mine && weighted ? arch::load_global(moe.weight + at) : 1.0f;
     if (begins && meets && arch::block().x == 0)
       c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
-    if (begins && int(rank) < moe.n)
-      b.delta[rank] =
+    if (begins && int(rank) < moe.n) {
+      b.delta[rank] = c.delta;
+      b.rows[rank] =
           row_deltas ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[rank])) &
                            ~device::tags
                      : c.delta;
+    }
     scope.sync(); // the deltas are there, and the threads are done with the last batch
     bool has = e >= 0 && place >= 0 && c.is_in(member);
     int row = moe.me * int(moe.staged) + place;
@@ -99,7 +102,7 @@ __global__ void __launch_bounds__(device::max_threads)
     }
     const unsigned to = place_of(b.lists, k, mine, has);
     if (has) {
-      b.from[to] = reinterpret_cast<uintptr_t>(rows) + b.delta[member] +
+      b.from[to] = reinterpret_cast<uintptr_t>(rows) + b.rows[member] +
                    size_t(unsigned(row)) * moe.row_bytes;
       b.weight[to] = weight;
     }
@@ -117,7 +120,9 @@ __global__ void __launch_bounds__(device::max_threads)
       add_rows<T, 2>(b, rows, sums, count, packs);
     first += arch::blocks().x * batch;
   } while (first < n);
-  if (meets && c.is_last(b.seen)) c.end([] { arch::fence_release(); }, [] {});
+  if (!meets || !c.is_last(b.seen)) return;
+  c.tell_last(b.delta);
+  c.end([] {});
 }
 
 // What is before and behind gather if its workgroups do not wait.
@@ -128,7 +133,8 @@ __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
 }
 __global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
   const Call c = open(fn, arch::argument<>(argument));
-  c.end([] { arch::fence_stream(); }, [] {}); // gather's loads, before the flag
+  c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // gather's loads, before the flag
+  c.end([] {});
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;

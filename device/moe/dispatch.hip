@@ -285,7 +285,7 @@ SHMEM_D_ void no_row(const Moe &moe, size_t row) {
 
 // Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at the
 // other members.
-template <class Fence> SHMEM_D_ void finish(const Call &c, RowTotals &t, Fence fence) {
+SHMEM_D_ void finish(const Call &c, RowTotals &t) {
   const Moe &moe = c.moe;
   const Workgroup scope;
   const int rank = int(scope.rank()), size = int(scope.size());
@@ -294,7 +294,7 @@ template <class Fence> SHMEM_D_ void finish(const Call &c, RowTotals &t, Fence f
   const auto drop = [&](int rows) {
     if (rows) atomicAdd(&t.dropped, unsigned(rows));
   };
-  c.end(fence, [&] {
+  c.end([&] {
     if (rank < moe.n) t.had[rank] = arch::load_global(moe.pe_count + rank);
     SHMEM_NO_UNROLL_
     for (int le = rank; le < moe.local; le += size)
@@ -475,13 +475,15 @@ __global__ void __launch_bounds__(device::max_threads)
     scope.sync(); // the threads are done with the batch
     first += blocks * batch;
   } while (first < n);
-  if constexpr (routes)
-    if (c.is_last(shared.seen)) finish(c, shared.totals, [] { arch::fence_release(); });
+  if (!routes || !c.is_last(shared.seen)) return;
+  c.tell_last(shared.delta);
+  finish(c, shared.totals);
 }
 
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
-  finish(open(fn, arch::argument<>(argument)), arch::workgroup_object<DispatchShared>().totals,
-         [] { arch::fence_stream(); }); // what send stored, before the flag
+  const Call c = open(fn, arch::argument<>(argument));
+  c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // what send stored, before the flag
+  finish(c, arch::workgroup_object<DispatchShared>().totals);
 }
 
 // To the rows of experts here.

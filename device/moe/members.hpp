@@ -25,13 +25,15 @@ struct Call {
 
   SHMEM_D_ bool is_in(int i) const { return members >> i & 1; }
   SHMEM_D_ bool has_peer() const { return rank < moe.n && rank != moe.me && is_in(rank); }
+  SHMEM_D_ void set_flag(EpochLines lines, uintptr_t to) const {
+    MoeSignals *const there =
+        reinterpret_cast<MoeSignals *>(reinterpret_cast<uintptr_t>(moe.signals) + to);
+    arch::store(&(there->*lines)[moe.me].epoch, epoch);
+  }
   // fence: orders what the flag stands for.
   template <class Fence> SHMEM_D_ void tell(EpochLines lines, Fence fence) const {
     if (rank < moe.n) fence();
-    if (!has_peer()) return;
-    MoeSignals *const there =
-        reinterpret_cast<MoeSignals *>(reinterpret_cast<uintptr_t>(moe.signals) + delta);
-    arch::store(&(there->*lines)[moe.me].epoch, epoch);
+    if (has_peer()) set_flag(lines, delta);
   }
   SHMEM_D_ void wait(EpochLines lines) const {
     if (has_peer()) {
@@ -47,8 +49,7 @@ struct Call {
     arch::polled(); // what the others stored before
     Workgroup{}.sync();
   }
-  // Whether this workgroup is the last of its kernel, which then ends the call: its thread 0 has seen
-  // the counts of the others, and the fence of its tell comes behind.
+  // Whether this workgroup is the last of its kernel, which then ends the call.
   SHMEM_D_ bool is_last(unsigned &seen) const {
     device::settle(Workgroup{});
     if (arch::blocks().x == 1) return true;
@@ -61,9 +62,17 @@ struct Call {
     if (rank == 0) arch::store_global(&moe.signals->count, 0u);
     return true;
   }
-  // One workgroup ends the call.
-  template <class Fence, class F> SHMEM_D_ void end(Fence fence, F meanwhile) const {
-    tell(&MoeSignals::ended, fence);
+  // The last workgroup tells all members, at the deltas of `to`, by the thread that has seen the
+  // counts of the other workgroups: its fence orders what this one and they have stored.
+  SHMEM_D_ void tell_last(const uintptr_t *to) const {
+    if (rank != 0) return;
+    arch::fence_release();
+    SHMEM_NO_UNROLL_
+    for (int i = 0; i < moe.n; i++)
+      if (i != moe.me && is_in(i)) set_flag(&MoeSignals::ended, to[i]);
+  }
+  // One workgroup ends the call, when it has told the other members.
+  template <class F> SHMEM_D_ void end(F meanwhile) const {
     meanwhile();
     wait(&MoeSignals::ended);
     if (rank == 0) arch::store_global(&moe.signals->epoch, epoch);
