@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Combine is one kernel, which loads the rows of the other members. It stores nothing at them
-// meanwhile: links carry less where requests for reads go beside writes.
+// Combine loads the rows of the other members. It stores nothing at them meanwhile: links carry less
+// where requests for reads go beside writes.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -14,94 +14,127 @@ using device::Lanes, device::Pack;
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
 struct CombineShared {
-  TokenBatch batch;
+  uintptr_t delta[max_members]; // from an object here to that of member i
+  uintptr_t rows[max_members];  // from `rows` here to those of member i
+  RowLists lists;
+  uintptr_t from[most_rows]; // [token][max_top_k]: the rows that there are, in the order of k
+  float weight[most_rows];
   unsigned seen; // of is_last
 };
 
-template <int n> using Deep = std::integral_constant<int, n>;
-
-// Adds a pack of each of up to n rows, from entry j of the batch on; their loads are in flight at
-// once. Where there is no row, a pack of this PE's own is loaded and not added: nvcc gave loads
-// under a condition no registers of their own, and so waited for each (2026-11-27).
+// Stores the sums of `tokens` tokens, each of so many packs. A step adds a pack of each of up to n
+// rows, and loads those of the next step before: nvcc 13 put each of several loads of one step behind
+// the sum before, and so waited for each (2026-11-27). Where there are fewer rows, a pack of this
+// PE's own is loaded.
 template <class T, int n>
-SHMEM_D_ void add(Lanes<T> &sum, const TokenBatch &b, unsigned j, unsigned end, const char *rows,
-                  size_t row_bytes, unsigned in) {
-  Pack v[n];
-  SHMEM_UNROLL_
-  for (unsigned q = 0; q < unsigned(n); q++) {
-    const bool has = j + q < end && b.row[j + q] >= 0;
-    const uintptr_t from = has ? b.delta[j + q] + size_t(unsigned(b.row[j + q])) * row_bytes : 0;
-    v[q] = arch::load_global(
-        reinterpret_cast<const Pack *>(reinterpret_cast<uintptr_t>(rows) + from) + in);
-  }
-  SHMEM_UNROLL_
-  for (unsigned q = 0; q < unsigned(n); q++) {
-    if (j + q >= end || b.row[j + q] < 0) continue;
-    const Lanes<T> more = device::unpack<T>(v[q]);
+SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsigned tokens,
+                       unsigned packs) {
+  struct Step {
+    unsigned i, t, row; // the pack of all, its token, and the first row
+    Pack v[n];
+  };
+  const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), all = tokens * packs;
+  const auto begin = [&](Step &s) {
+    s.t = s.i / packs;
     SHMEM_UNROLL_
-    for (int i = 0; i < Lanes<T>::n; i++)
-      sum.v[i] = __builtin_fmaf(b.weight[j + q], more.v[i], sum.v[i]);
+    for (unsigned q = 0; q < unsigned(n); q++) {
+      const uintptr_t from = s.row + q < b.lists.count[s.t] ? b.from[s.t * max_top_k + s.row + q]
+                                                            : reinterpret_cast<uintptr_t>(rows);
+      s.v[q] = arch::load_global(reinterpret_cast<const Pack *>(from) + (s.i - s.t * packs));
+    }
+  };
+  Step s = {rank, 0, 0, {}}, next = s;
+  if (rank < all) begin(s);
+  Lanes<T> sum = {};
+  for (bool more = rank < all; more; s = next) {
+    const bool ends = s.row + unsigned(n) >= b.lists.count[s.t];
+    next.i = s.i + (ends ? size : 0), next.row = ends ? 0 : s.row + unsigned(n);
+    more = next.i < all;
+    if (more) begin(next);
+    SHMEM_UNROLL_
+    for (unsigned q = 0; q < unsigned(n); q++) {
+      if (s.row + q >= b.lists.count[s.t]) continue;
+      const float weight = b.weight[s.t * max_top_k + s.row + q];
+      const Lanes<T> pack = device::unpack<T>(s.v[q]);
+      SHMEM_UNROLL_
+      for (int i = 0; i < Lanes<T>::n; i++) sum.v[i] = __builtin_fmaf(weight, pack.v[i], sum.v[i]);
+    }
+    if (!ends) continue;
+    arch::store_global(reinterpret_cast<Pack *>(out) + s.i, device::pack<T>(sum));
+    sum = {};
   }
 }
 
 template <class T>
 __global__ void __launch_bounds__(device::max_threads)
     gather(Moe argument, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
-           unsigned batch, bool weighted) {
+           unsigned batch, bool weighted, bool meets) {
   const Moe &moe = arch::argument<>(argument);
-  CombineShared &shared = arch::workgroup_object<CombineShared>();
-  TokenBatch &b = shared.batch;
+  CombineShared &b = arch::workgroup_object<CombineShared>();
   const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
-                 packs = unsigned(moe.row_bytes / 16);
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
-  if (arch::block().x == 0) {
-    arch::fence_stream(); // the rows, before the flag
-    tell(moe, &MoeSignals::entered, epoch, members);
-  }
-  bool waits = true; // after the first places have been looked up
-  for (unsigned first = arch::block().x * batch; first < n; first += arch::blocks().x * batch) {
+  const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16);
+  const Call c = open(fn, moe);
+  if (!meets) arch::polled(); // the others' rows, before the flags that enter has seen
+  bool begins = true;
+  unsigned first = arch::block().x * batch;
+  do { // once if there are no tokens
     const unsigned count = n - first < batch ? n - first : batch;
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const size_t at = size_t(first) * k + i;
-      const int e = arch::load_global(moe.id + at), place = arch::load_global(moe.place + at);
-      int row = -1;
-      if (e >= 0 && place >= 0 && is_in(members, e / moe.local)) {
-        row = arch::load_global(moe.base + e) + place;
-        if (row >= arch::load_global(moe.bound + e)) row = -1;
-        const int member = e / moe.local;
-        b.delta[i] =
-            row_deltas
-                ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[member])) &
-                      ~device::tags
-                : arch::load_global(&moe.signals->delta[member]);
-      }
-      b.row[i] = row;
-      b.weight[i] = weighted ? arch::load_global(moe.weight + at) : 1.0f;
+    const bool mine = rank < count * k;
+    const size_t at = size_t(first) * k + rank;
+    const int e = mine ? arch::load_global(moe.id + at) : -1,
+              place = mine ? arch::load_global(moe.place + at) : -1, member = e / moe.local;
+    const float weight = mine && weighted ? arch::load_global(moe.weight + at) : 1.0f;
+    if (begins && meets && arch::block().x == 0)
+      c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
+    if (begins && int(rank) < moe.n) {
+      b.delta[rank] = c.delta;
+      b.rows[rank] =
+          row_deltas ? arch::load_global(row_deltas + arch::load_global(&moe.signals->pe[rank])) &
+                           ~device::tags
+                     : c.delta;
     }
-    if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-    waits = false;
-    scope.sync();
-    for (unsigned i = rank; i < count * packs; i += size) {
-      const unsigned t = i / packs, in = i % packs;
-      Lanes<T> sum = {};
-      const unsigned end = t * k + k;
-      const auto some = [&](auto deep, unsigned j) {
-        add<T, decltype(deep)::value>(sum, b, j, end, rows, moe.row_bytes, in);
-      };
-      unsigned j = t * k;
-      for (; end - j > 4; j += end - j < 8 ? end - j : 8) some(Deep<8>{}, j);
-      if (end - j > 2)
-        some(Deep<4>{}, j);
-      else if (end - j > 0)
-        some(Deep<2>{}, j);
-      arch::store_global(reinterpret_cast<Pack *>(out + size_t(first) * moe.row_bytes) + i,
-                         device::pack<T>(sum));
+    scope.sync(); // the deltas are there, and the threads are done with the last batch
+    bool has = e >= 0 && place >= 0 && c.is_in(member);
+    int row = moe.me * int(moe.staged) + place;
+    if (has && moe.layout != SHMEMX_MOE_BY_PE) {
+      row = arch::load_global(moe.base + e) + place;
+      has = row < arch::load_global(moe.bound + e);
     }
-  }
-  if (waits) wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  if (is_last(moe, shared.seen)) meet(fn, moe, epoch, members);
+    const unsigned to = place_of(b.lists, k, mine, has);
+    if (has) {
+      b.from[to] = reinterpret_cast<uintptr_t>(rows) + b.rows[member] +
+                   size_t(unsigned(row)) * moe.row_bytes;
+      b.weight[to] = weight;
+    }
+    if (begins && meets)
+      c.wait(&MoeSignals::entered);
+    else
+      scope.sync();
+    begins = false;
+    unsigned most = 0;
+    for (unsigned t = 0; t < count; t++) most = most < b.lists.count[t] ? b.lists.count[t] : most;
+    char *const sums = out + size_t(first) * moe.row_bytes;
+    if (most > 2)
+      add_rows<T, 4>(b, rows, sums, count, packs);
+    else
+      add_rows<T, 2>(b, rows, sums, count, packs);
+    first += arch::blocks().x * batch;
+  } while (first < n);
+  if (!meets || !c.is_last(b.seen)) return;
+  c.tell_last(b.delta);
+  c.end([] {});
+}
+
+// What is before and behind gather if its workgroups do not wait.
+__global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
+  const Call c = open(fn, arch::argument<>(argument));
+  c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
+  c.wait(&MoeSignals::entered);
+}
+__global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
+  const Call c = open(fn, arch::argument<>(argument));
+  c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // gather's loads, before the flag
+  c.end([] {});
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;
@@ -110,12 +143,17 @@ constexpr size_t shared_bytes = arch::launch_bytes<CombineShared>;
 
 hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void *out, unsigned n,
                    bool weighted, Grids grids, hipStream_t stream) {
-  const unsigned batch = batch_of(n, grids.waiting);
+  const bool few = is_few(moe, n);
+  const unsigned most = few ? grids.waiting : grids.others, batch = batch_of(n, few, most);
   const auto start = [&](auto *kernel) {
-    return shmem::launch(kernel, dim3(blocks_for(n, batch, grids.waiting)),
-                         dim3(device::max_threads), shared_bytes, stream, moe,
-                         static_cast<const char *>(rows), row, static_cast<char *>(out), n, batch,
-                         weighted && moe.layout != SHMEMX_MOE_BY_PE);
+    const dim3 one(1), wave(device::max_wave);
+    hipError_t error = few ? hipSuccess : shmem::launch(enter, one, wave, 0, stream, moe);
+    if (!error)
+      error = shmem::launch(kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads),
+                            shared_bytes, stream, moe, static_cast<const char *>(rows), row,
+                            static_cast<char *>(out), n, batch,
+                            weighted && moe.layout != SHMEMX_MOE_BY_PE, few);
+    return few || error ? error : shmem::launch(leave, one, wave, 0, stream, moe);
   };
   switch (moe.type) {
   case SHMEMX_F16:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Dispatch is three kernels: route finds the places of this PE's tokens, send stores them at the
-// other members, and expand copies what has come to the experts' rows, where the layout has such.
-// Only send waits for other PEs, and has few workgroups. Of few tokens it finds the routing, too.
+// Dispatch stores this PE's tokens at the other members. Of few tokens one kernel does all. Of more
+// it is four: route finds which tokens go where, enter counts them and waits until the others have
+// come, send stores them, and leave waits until all have been stored. expand then copies what has
+// come to the experts' rows, where the layout has such.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -13,74 +14,104 @@ namespace {
 using device::Pack;
 
 constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
-constexpr unsigned route_threads = 256;
 
 struct RowTotals {
   int all[max_experts], before[max_experts]; // rows of an expert; those of members before this one
-  int first[max_experts];                    // where an expert's rows begin, packed
-  int end[max_members];                      // and where a member's end
+  unsigned padded[max_experts];              // rows of an expert, to where the next one begins
+  int had_expert[max_experts];               // rows of an expert here in the last dispatch
   int had[max_members], has[max_members];    // rows of a member in the last dispatch and in this
+  int last;                                  // see Moe::last
+  unsigned dropped;                          // rows, in this dispatch
+  uint64_t dropped_before;
 };
-constexpr unsigned most_words = 2048, most_parts = 4096;
+// What a workgroup knows of some tokens.
+struct TokenBatch {
+  int id[chunk * max_top_k]; // [token][k] of a chunk, or of all tokens if they are few
+  float weight[chunk * max_top_k];
+  int place[most_rows]; // [token][k]: see Moe::place
+  RowLists lists;
+  int row[most_rows];         // [token][max_top_k], of rows that there are: at the member
+  uintptr_t delta[most_rows]; // from here to the member
+  int member[most_rows];
+};
+constexpr unsigned most_parts = 4096;
 struct DispatchShared {
+  uintptr_t delta[max_members]; // from an object here to that of member i
+  unsigned seen;                // of is_last
   union {
     struct {
       TokenBatch batch;
       uint32_t has[most_words]; // see Moe::has
     };
     RowTotals totals;
-    int part[most_parts];
+    struct {
+      int part[most_parts];
+      int total[max_members + max_experts]; // of a column
+    };
   };
-  unsigned seen; // of is_last
 };
 
-// Numbers of experts of a dispatch, from number `from` on; those of members that take no part are
-// left out. `keeps`: for the calls behind.
-SHMEM_D_ void read_ids(const Moe &moe, const int *ids, const float *weights, unsigned from,
-                       unsigned count, uint64_t members, bool keeps, int *to) {
-  for (unsigned i = Workgroup{}.rank(); i < count; i += Workgroup{}.size()) {
-    const unsigned at = from + i;
-    int e = arch::load_global(ids + at);
-    if (e < -1 || e >= moe.experts)
-      device::fail(device::Report::bad_index, fn, "expert_ids", ids + at, sizeof e, alignof(int),
-                   arch::load_global(&moe.signals->pe[moe.me]), 0, uint64_t(moe.experts),
-                   uint64_t(int64_t(e)));
-    if (e >= 0 && !is_in(members, e / moe.local)) e = -1;
-    to[i] = e;
-    if (!keeps) continue;
-    arch::store_global(moe.id + at, e);
-    arch::store_global(moe.weight + at, weights ? arch::load_global(weights + at) : 1.0f);
+// Reads of `n` tokens, from token `first` on, the experts, without those of members that take no
+// part, and the weights, and clears has. A barrier comes behind. `keeps`: for the calls behind.
+SHMEM_D_ void read_ids(const Call &c, const int *ids, const float *weights, unsigned first,
+                       unsigned n, bool keeps, TokenBatch &b, uint32_t *has) {
+  const Moe &moe = c.moe;
+  const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), k = unsigned(moe.top_k),
+                 chunks = (n + chunk - 1) / chunk;
+  for (unsigned i = rank; i < moe.columns * chunks; i += size) has[i] = 0;
+  constexpr unsigned deep = 2; // loads in flight
+  for (unsigned from = rank; from < n * k; from += deep * size) {
+    int e[deep];
+    float weight[deep];
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++) {
+      const unsigned i = from + j * size, at = first * k + (i < n * k ? i : from);
+      e[j] = arch::load_global(ids + at);
+      weight[j] = weights ? arch::load_global(weights + at) : 1.0f;
+    }
+    SHMEM_UNROLL_
+    for (unsigned j = 0; j < deep; j++) {
+      const unsigned i = from + j * size;
+      if (i >= n * k) continue;
+      if (e[j] < -1 || e[j] >= moe.experts)
+        device::fail(device::Report::bad_index, fn, "expert_ids", ids + first * k + i, sizeof *ids,
+                     alignof(int), arch::load_global(&moe.signals->pe[moe.me]), 0,
+                     uint64_t(moe.experts), uint64_t(int64_t(e[j])));
+      b.id[i] = e[j] >= 0 && c.is_in(e[j] / moe.local) ? e[j] : -1;
+      b.weight[i] = weight[j];
+      if (!keeps) continue;
+      arch::store_global(moe.id + first * k + i, b.id[i]);
+      arch::store_global(moe.weight + first * k + i, weight[j]);
+    }
+  }
+}
+// Finds which tokens of a chunk go to each column: a thread for each number, because one for each
+// column looked at up to 256 numbers. Atomics set the bits, and their order changes nothing.
+SHMEM_D_ void find_columns(const Moe &moe, const int *id, unsigned n, uint32_t *has) {
+  const unsigned k = unsigned(moe.top_k), chunks = (n + chunk - 1) / chunk;
+  for (unsigned i = Workgroup{}.rank(); i < n * k; i += Workgroup{}.size()) {
+    if (id[i] < 0) continue;
+    const unsigned t = i / k, c = t / chunk;
+    atomicOr(has + unsigned(id[i] / moe.local) * chunks + c, 1u << t % chunk);
+    atomicOr(has + unsigned(moe.n + id[i]) * chunks + c, 1u << t % chunk);
   }
   Workgroup{}.sync();
 }
-// Which of `count` tokens go to a column; id: of their experts.
-SHMEM_D_ uint32_t column_of(const Moe &moe, unsigned x, const int *id, unsigned count) {
-  // The column's experts are from..from + width - 1.
-  const bool of_pe = x < unsigned(moe.n);
-  const int from = of_pe ? int(x) * moe.local : int(x) - moe.n, width = of_pe ? moe.local : 1;
-  const unsigned k = unsigned(moe.top_k);
-  uint32_t has = 0;
-  for (unsigned t = 0; t < count; t++)
-    for (unsigned i = 0; i < k; i++)
-      has |= uint32_t(unsigned(id[t * k + i] - from) < unsigned(width)) << t;
-  return has;
-}
-SHMEM_D_ unsigned tokens_of(unsigned n, unsigned c) { // in chunk c
-  return c * chunk >= n ? 0 : n - c * chunk < chunk ? n - c * chunk : chunk;
-}
 
 // Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
-// before each what came before it, if `stores`. Four packs are in flight at once.
+// before each what came before it, if `stores`. The loads of a part are in flight at once.
+constexpr unsigned part_length = 32; // the least
 SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned end, int sum,
                           bool stores) {
-  for (; at < end; at += 16) {
-    Pack v[4] = {};
+  constexpr unsigned deep = part_length / 4;
+  for (; at < end; at += part_length) {
+    Pack v[deep];
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < 4; j++)
-      if (at + 4 * j < end)
-        v[j] = arch::load_global(reinterpret_cast<const Pack *>(moe.has + column + at + 4 * j));
+    for (unsigned j = 0; j < deep; j++)
+      v[j] = arch::load_global(
+          reinterpret_cast<const Pack *>(moe.has + column + (at + 4 * j < end ? at + 4 * j : at)));
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < 4; j++) {
+    for (unsigned j = 0; j < deep; j++) {
       uint32_t has[4];
       int before[4];
       __builtin_memcpy(has, &v[j], sizeof v[j]);
@@ -98,26 +129,30 @@ SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned e
   return sum;
 }
 
-// A workgroup finds for its chunk of tokens which of them go to each column; the last one counts
-// them, each column in parts, because 128 chunks one after the other are 32 round trips to the L2.
-__global__ void __launch_bounds__(route_threads)
+// A workgroup finds for its chunk of tokens which of them go to each column.
+__global__ void __launch_bounds__(device::max_threads)
     route(Moe argument, const int *ids, const float *weights, unsigned n) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   const Workgroup scope;
-  const unsigned c = arch::block().x, rank = scope.rank(), size = scope.size(),
-                 k = unsigned(moe.top_k), count = tokens_of(n, c);
-  const uint64_t members = members_of(moe);
-  if (c == 0) tell(moe, &MoeSignals::entered, epoch_of(moe), members);
-  read_ids(moe, ids, weights, c * chunk * k, count * k, members, true, shared.batch.id);
-  for (unsigned x = rank; x < moe.columns; x += size)
-    arch::store_global(moe.has + size_t(x) * moe.chunks + c,
-                       column_of(moe, x, shared.batch.id, count));
-  if (!is_last(moe, shared.seen)) return;
-  const unsigned chunks = arch::blocks().x, columns = moe.columns, most = most_parts / columns,
-                 wanted = (chunks + 15) / 16, parts = wanted < most ? wanted : most,
+  const unsigned index = arch::block().x, first = index * chunk,
+                 count = n - first < chunk ? n - first : chunk;
+  const Call c = open(fn, moe);
+  read_ids(c, ids, weights, first, count, true, shared.batch, shared.has);
+  if (index == 0) c.tell(&MoeSignals::entered, [] {});
+  scope.sync();
+  find_columns(moe, shared.batch.id, count, shared.has);
+  for (unsigned x = scope.rank(); x < moe.columns; x += scope.size())
+    arch::store_global(moe.has + size_t(x) * moe.chunks + index, shared.has[x]);
+}
+// Counts the tokens of each column, in parts, because 128 chunks one after the other are 32 round
+// trips to the L2.
+SHMEM_D_ void count_tokens(const Moe &moe, int *part, int *total, unsigned chunks) {
+  const Workgroup scope;
+  const unsigned rank = scope.rank(), size = scope.size(), columns = moe.columns,
+                 most = most_parts / columns, wanted = (chunks + part_length - 1) / part_length,
+                 parts = wanted < most ? wanted : most,
                  length = ((chunks + parts - 1) / parts + 3) / 4 * 4;
-  int *const part = shared.part;
   for (int pass = 0; pass < 2; pass++) {
     const bool stores = pass == 1;
     for (unsigned i = rank; i < columns * parts; i += size) {
@@ -136,155 +171,212 @@ __global__ void __launch_bounds__(route_threads)
         sum += own;
       }
       arch::store_global(moe.counts + size_t(moe.me) * columns + x, sum);
+      total[x] = sum;
     }
     scope.sync();
   }
 }
 
+// Stores what count(column) gives at the other members.
+template <class Count>
+SHMEM_D_ void send_counts(const Call &c, const uintptr_t *delta, unsigned index, unsigned blocks,
+                          Count count) {
+  const Moe &moe = c.moe;
+  const unsigned columns = moe.columns, size = Workgroup{}.size();
+  for (unsigned i = index * size + Workgroup{}.rank(); i < unsigned(moe.n) * columns;
+       i += blocks * size) {
+    const int member = int(i / columns);
+    const unsigned x = i % columns;
+    if (member == moe.me || !c.is_in(member)) continue;
+    int *const here = moe.counts + size_t(moe.me) * columns + x;
+    arch::store_remote(
+        reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(here) + delta[member]),
+        uint32_t(count(x)));
+  }
+}
+
+// After it send may store at the others. chunks: of a new routing, or 0.
+__global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
+  const Moe &moe = arch::argument<>(argument);
+  DispatchShared &shared = arch::workgroup_object<DispatchShared>();
+  const Call c = open(fn, moe);
+  const unsigned rank = Workgroup{}.rank();
+  if (chunks) {
+    count_tokens(moe, shared.part, shared.total, chunks);
+  } else {
+    c.tell(&MoeSignals::entered, [] {}); // route has not
+    for (unsigned x = rank; x < moe.columns; x += Workgroup{}.size())
+      shared.total[x] = arch::load_global(moe.counts + size_t(moe.me) * moe.columns + x);
+  }
+  if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+  c.wait(&MoeSignals::entered); // its barrier is also that of total and delta
+  send_counts(c, shared.delta, 0, 1, [&](unsigned x) { return shared.total[x]; });
+}
+
 // The place of token t among those of this PE that go to a column.
-SHMEM_D_ int place_of(const Moe &moe, int column, unsigned t) {
+SHMEM_D_ int place_in(const Moe &moe, int column, unsigned t) {
   const size_t at = size_t(column) * moe.chunks + t / chunk;
   return arch::load_global(moe.before + at) +
          __popc(arch::load_global(moe.has + at) & ((1u << t % chunk) - 1));
 }
 
 // Copies words of `count` rows that lie one after the other, each to its rows of the batch. A word
-// is loaded once for all of them.
-template <bool remote, class W>
-SHMEM_D_ void spread(const TokenBatch &b, unsigned k, const char *from, char *to, size_t bytes,
-                     unsigned count) {
+// is loaded once for all of them. All threads call before() once the first loads are on their way.
+template <bool remote, class W, class Before>
+SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t bytes, unsigned count,
+                     Before before) {
   constexpr unsigned deep = 4;
   const unsigned words = unsigned(bytes / sizeof(W)), all = words * count,
                  size = Workgroup{}.size();
   const W *const source = reinterpret_cast<const W *>(from);
-  for (unsigned i = Workgroup{}.rank(); i < all; i += deep * size) {
+  unsigned i = Workgroup{}.rank();
+  do {
     W v[deep] = {};
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < deep; j++)
-      if (i + j * size < all) v[j] = arch::load_global(source + i + j * size);
+    for (unsigned j = 0; j < deep && all; j++)
+      v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
+    before();
     arch::arrive(v);
     SHMEM_UNROLL_
     for (unsigned j = 0; j < deep; j++) {
-      const unsigned at = i + j * size, t = at / words, in = at % words;
-      if (at >= all) break;
-      for (unsigned e = t * k; e < t * k + k; e++) {
-        if (b.row[e] < 0) continue;
-        W *const p = reinterpret_cast<W *>(reinterpret_cast<uintptr_t>(to) + b.delta[e] +
-                                           size_t(unsigned(b.row[e])) * bytes) +
-                     in;
+      const unsigned at = i + j * size, t = at / words, in = at - t * words;
+      if (at >= all) continue;
+      SHMEM_NO_UNROLL_
+      for (unsigned r = t * max_top_k, end = r + b.lists.count[t]; r < end; r++) {
+        W *const p =
+            reinterpret_cast<W *>(reinterpret_cast<uintptr_t>(to) + (remote ? b.delta[r] : 0) +
+                                  size_t(unsigned(b.row[r])) * bytes) +
+            in;
         if constexpr (remote)
           arch::store_remote(p, v[j]);
         else
           arch::store_global(p, v[j]);
       }
     }
-  }
+    i += deep * size;
+  } while (i < all);
 }
 
-SHMEM_D_ int count_of(const Moe &moe, uint64_t members, int member, int column) {
-  return is_in(members, member)
-             ? arch::load_global(moe.counts + size_t(member) * moe.columns + column)
-             : 0;
+// Calls f(member, count) for the counts of a column, in the order of the members and with 0 behind
+// them. The loads of eight are in flight at once.
+template <class F> SHMEM_D_ void each_count(const Call &c, int column, F f) {
+  constexpr int deep = 8;
+  for (int from = 0; from < c.moe.n; from += deep) {
+    int v[deep];
+    SHMEM_UNROLL_
+    for (int j = 0; j < deep; j++) {
+      const int s = from + j < c.moe.n ? from + j : from;
+      v[j] = arch::load_global(c.moe.counts + size_t(s) * c.moe.columns + column);
+    }
+    SHMEM_UNROLL_
+    for (int j = 0; j < deep; j++) f(from + j, from + j < c.moe.n && c.is_in(from + j) ? v[j] : 0);
+  }
 }
 SHMEM_D_ void no_row(const Moe &moe, size_t row) {
   arch::store_global(moe.row_pe + row, -1);
   arch::store_global(moe.row_token + row, -1);
   const size_t k = moe.layout == SHMEMX_MOE_BY_PE ? unsigned(moe.top_k) : 1;
+  SHMEM_NO_UNROLL_
   for (size_t i = row * k; i < (row + 1) * k; i++) {
     arch::store_global(moe.row_expert + i, -1);
     arch::store_global(moe.row_weight + i, 0.0f);
   }
 }
 
-// From the counts of all members: where rows begin, here and at the other members.
-SHMEM_D_ void settle_rows(const Moe &moe, RowTotals &t, uint64_t members) {
+// Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at the
+// other members.
+SHMEM_D_ void finish(const Call &c, RowTotals &t) {
+  const Moe &moe = c.moe;
   const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size();
-  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  const int rank = int(scope.rank()), size = int(scope.size());
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE, packed = moe.layout == SHMEMX_MOE_PACKED;
   uint64_t *const dropped = moe.signals->dropped;
   const auto drop = [&](int rows) {
-    if (rows) arch::fetch_add<Order::relaxed, Range::device>(dropped, uint64_t(unsigned(rows)));
+    if (rows) atomicAdd(&t.dropped, unsigned(rows));
   };
-  for (int e = int(rank); e < moe.experts; e += int(size)) {
-    int sum = 0, mine = 0;
-    for (int s = 0; s < moe.n; s++) {
-      if (s == moe.me) mine = sum;
-      sum += count_of(moe, members, s, moe.n + e);
-    }
-    t.all[e] = sum;
-    t.before[e] = mine;
-  }
-  if (rank == 0) arch::store(dropped, uint64_t(0));
-  arch::wait_stores(); // before the atomics of other waves
-  scope.sync();
+  c.end([&] {
+    if (rank < moe.n) t.had[rank] = arch::load_global(moe.pe_count + rank);
+    SHMEM_NO_UNROLL_
+    for (int le = rank; le < moe.local; le += size)
+      t.had_expert[le] = arch::load_global(moe.expert_count + le);
+    if (rank > 0) return;
+    t.last = arch::load_global(moe.last);
+    t.dropped_before = arch::load_global(dropped + 1);
+    t.dropped = 0;
+  });
+  // Of its own experts alone if rows are by PE. Members are the last threads' work.
+  const int own = moe.me * moe.local;
   const unsigned unit = moe.alignment;
-  for (int d = int(rank); d < moe.n; d += int(size)) {
-    unsigned next = 0;
-    for (int e = d * moe.local; e < (d + 1) * moe.local; e++) {
-      t.first[e] = int(next);
-      next = (next + unsigned(t.all[e]) + unit - 1) / unit * unit;
+  for (int e = (by_pe ? own : 0) + rank; e < (by_pe ? own + moe.local : moe.experts); e += size) {
+    int sum = 0, mine = 0;
+    each_count(c, moe.n + e, [&](int s, int count) {
+      mine = s == moe.me ? sum : mine;
+      sum += count;
+    });
+    if (by_pe) {
+      arch::store_global(moe.expert_count + (e - own), sum);
+    } else {
+      t.all[e] = sum, t.before[e] = mine;
+      t.padded[e] = (unsigned(sum) + unit - 1) / unit * unit;
     }
-    t.end[d] = int(next);
   }
-  scope.sync();
-  for (int e = int(rank); e < moe.experts; e += int(size)) {
-    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity),
-              first = by_pe                                ? moe.me * int(moe.staged)
-                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? le * capacity
-                                                           : t.first[e],
-              bound = by_pe                                ? first + int(moe.staged)
-                      : moe.layout == SHMEMX_MOE_BY_EXPERT ? first + capacity
-                                                           : capacity,
-              room = first < bound ? bound - first : 0, has = by_pe || all < room ? all : room;
-    arch::store_global(moe.base + e, first + (by_pe ? 0 : t.before[e]));
-    arch::store_global(moe.bound + e, bound);
-    if (e / moe.local != moe.me) continue;
-    const int had = arch::load_global(moe.expert_count + le);
-    arch::store_global(moe.expert_count + le, has);
-    arch::store_global(moe.expert_first + le, by_pe ? 0 : first < bound ? first : bound);
+  if (const int s = size - 1 - rank; s < moe.n) {
+    const int count = arch::load_global(moe.counts + size_t(s) * moe.columns + moe.me),
+              all = c.is_in(s) ? count : 0, has = all < int(moe.staged) ? all : int(moe.staged);
     drop(all - has);
-    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
-    // behind them all what the last dispatch had.
-    int gap = first + (had > has ? had : has);
-    if (moe.layout == SHMEMX_MOE_PACKED) {
-      const bool last = le == moe.local - 1;
-      const int end = last ? t.end[moe.me] : t.first[e + 1],
-                before = last ? arch::load_global(moe.last) : 0;
-      gap = end < capacity ? end : capacity;
-      if (last) arch::store_global(moe.last, gap);
-      gap = before > gap ? before : gap;
-    }
-    arch::store_global(moe.gap + le, gap);
-  }
-  for (int s = int(rank); s < moe.n; s += int(size)) {
-    const int all = count_of(moe, members, s, moe.me),
-              has = all < int(moe.staged) ? all : int(moe.staged);
-    drop(all - has);
-    t.had[s] = arch::load_global(moe.pe_count + s);
     t.has[s] = has;
     arch::store_global(moe.pe_count + s, has);
   }
-  arch::wait_stores();
   scope.sync();
-  for (int s = 0; by_pe && s < moe.n; s++)
-    for (int i = t.has[s] + int(rank); i < t.had[s]; i += int(size))
-      no_row(moe, size_t(unsigned(s)) * moe.staged + unsigned(i));
-  for (int i = int(rank); i < moe.n * moe.local; i += int(size)) {
-    const int s = i / moe.local, le = i % moe.local;
-    int first = arch::load(moe.expert_first + le);
-    for (int j = 0; j < s; j++) first += count_of(moe, members, j, moe.n + moe.me * moe.local + le);
-    arch::store_global(moe.start + i, first);
+  for (int e = rank; e < moe.experts && !by_pe; e += size) {
+    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity);
+    unsigned behind = 0; // those of this member's experts before
+    for (int i = e - le; packed && i < e; i++) behind += t.padded[i];
+    const int first = packed ? int(behind) : le * capacity,
+              bound = packed ? capacity : first + capacity,
+              room = first < bound ? bound - first : 0, has = all < room ? all : room;
+    arch::store_global(moe.base + e, first + t.before[e]);
+    arch::store_global(moe.bound + e, bound);
+    if (e / moe.local != moe.me) continue;
+    int next = first < bound ? first : bound;
+    arch::store_global(moe.expert_count + le, has);
+    arch::store_global(moe.expert_first + le, next);
+    drop(all - has);
+    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
+    // behind them all what the last dispatch had.
+    int gap = first + (t.had_expert[le] > has ? t.had_expert[le] : has);
+    if (packed) {
+      const int end = int(behind + t.padded[e]);
+      gap = end < capacity ? end : capacity;
+      if (le == moe.local - 1) {
+        arch::store_global(moe.last, gap);
+        gap = t.last > gap ? t.last : gap;
+      }
+    }
+    arch::store_global(moe.gap + le, gap);
+    each_count(c, moe.n + e, [&](int s, int count) {
+      if (s < moe.n) arch::store_global(moe.start + s * moe.local + le, next);
+      next += count;
+    });
   }
-  if (rank == 0)
-    arch::store_global(dropped + 1, arch::load_global(dropped + 1) + arch::load(dropped));
+  for (int s = 0; by_pe && s < moe.n; s++) {
+    SHMEM_NO_UNROLL_
+    for (int i = t.has[s] + rank; i < t.had[s]; i += size)
+      no_row(moe, size_t(unsigned(s)) * moe.staged + unsigned(i));
+  }
+  if (!by_pe) scope.sync();
+  if (rank == 0) {
+    arch::store_global(dropped, uint64_t(t.dropped));
+    arch::store_global(dropped + 1, t.dropped_before + t.dropped);
+  }
 }
 
-// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, too, and
-// there is no kernel before.
+// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
+// for the other members. `keeps`: see read_ids.
 template <bool routes>
 __global__ void __launch_bounds__(device::max_threads)
     send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
-         unsigned n, unsigned batch) {
+         unsigned n, unsigned batch, bool keeps) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
   TokenBatch &b = shared.batch;
@@ -292,12 +384,13 @@ __global__ void __launch_bounds__(device::max_threads)
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  index = arch::block().x, blocks = arch::blocks().x,
                  chunks = (n + chunk - 1) / chunk;
-  const uint64_t members = members_of(moe), epoch = epoch_of(moe);
+  const Call c = open(fn, moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
-  int *const counts = moe.counts + size_t(moe.me) * moe.columns;
-  const auto count_in = [&](unsigned x, unsigned c) { // in the chunks before c
+  const auto count_in = [&](unsigned x, unsigned end) { // in the chunks before `end`
     int sum = 0;
-    for (unsigned i = 0; i < c; i++) sum += __popc(shared.has[x * chunks + i]);
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < few_chunks; i++)
+      sum += i < end ? __popc(shared.has[x * chunks + i]) : 0;
     return sum;
   };
   const auto place = [&](int column, unsigned t) {
@@ -305,89 +398,92 @@ __global__ void __launch_bounds__(device::max_threads)
       return count_in(unsigned(column), t / chunk) +
              __popc(shared.has[unsigned(column) * chunks + t / chunk] & ((1u << t % chunk) - 1));
     else
-      return place_of(moe, column, t);
+      return place_in(moe, column, t);
   };
-  const auto weight = [&](size_t i) {
-    if (!routes) return arch::load_global(moe.weight + i);
-    return weights ? arch::load_global(weights + i) : 1.0f;
-  };
-  if (index == 0 && (routes || !ids)) tell(moe, &MoeSignals::entered, epoch, members);
   if constexpr (routes) {
-    read_ids(moe, ids, weights, 0, n * k, members, index == 0, b.id);
-    for (unsigned i = rank; i < moe.columns * chunks; i += size)
-      shared.has[i] =
-          column_of(moe, i / chunks, b.id + i % chunks * chunk * k, tokens_of(n, i % chunks));
+    read_ids(c, ids, weights, 0, n, keeps && index == 0, b, shared.has);
+    if (index == 0) c.tell(&MoeSignals::entered, [] {});
+    if (int(rank) < moe.n) shared.delta[rank] = c.delta;
     scope.sync();
-    for (unsigned x = rank; x < moe.columns && index == 0; x += size) { // for replays
-      const size_t column = size_t(x) * moe.chunks;
-      for (unsigned c = 0; c < chunks; c++) {
-        arch::store_global(moe.has + column + c, shared.has[x * chunks + c]);
-        arch::store_global(moe.before + column + c, count_in(x, c));
-      }
-      arch::store_global(counts + x, count_in(x, chunks));
-    }
+    find_columns(moe, b.id, n, shared.has);
+    for (unsigned x = rank; x < moe.columns && index == 0; x += size)
+      arch::store_global(moe.counts + size_t(moe.me) * moe.columns + x, count_in(x, chunks));
   }
-  wait_all(fn, moe, &MoeSignals::entered, epoch, members);
-  for (int i = int(index); i < moe.n; i += int(blocks)) {
-    if (i == moe.me || !is_in(members, i)) continue;
-    int *const there = at(moe, counts, i);
-    for (unsigned x = rank; x < moe.columns; x += size)
-      arch::store_remote(reinterpret_cast<uint32_t *>(there + x),
-                         uint32_t(routes ? count_in(x, chunks) : arch::load_global(counts + x)));
-  }
-  for (unsigned first = index * batch; first < n; first += blocks * batch) {
-    const unsigned count = n - first < batch ? n - first : batch;
-    const int *const id = b.id + (routes ? first * k : 0);
-    scope.sync(); // the threads are done with the last batch
-    for (unsigned i = rank; i < count * k && !routes; i += size)
-      b.id[i] = arch::load_global(moe.id + size_t(first) * k + i);
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const unsigned t = i / k;
-      const int e = id[i], member = e < 0 ? -1 : e / moe.local;
-      int row = -1, to = -1;
-      if (e >= 0 && is_in(members, member)) { // a replay may have fewer of them
-        bool sent = false;                    // for an earlier k
-        for (unsigned j = t * k; j < i; j++) sent |= id[j] >= 0 && id[j] / moe.local == member;
-        const int slot = sent ? -1 : place(member, first + t);
-        if (!sent && slot < int(moe.staged)) row = moe.me * int(moe.staged) + slot;
-        to = by_pe ? (row < 0 ? -1 : slot) : place(moe.n + e, first + t);
-        b.delta[i] = arch::load_global(&moe.signals->delta[member]);
-      }
-      b.row[i] = row;
-      arch::store_global(moe.place + size_t(first) * k + i, to);
+  bool waits = routes;
+  const auto wait = [&] { // before the first store at another member
+    if (!waits) return;
+    c.wait(&MoeSignals::entered);
+    send_counts(c, shared.delta, index, blocks, [&](unsigned x) { return count_in(x, chunks); });
+    waits = false;
+  };
+  unsigned first = index * batch;
+  do { // once if there are no tokens
+    const unsigned count = n - first < batch ? n - first : batch, t = rank / k;
+    const unsigned own = routes ? first * k : 0; // of the ids that the workgroup has
+    const bool mine = rank < count * k;
+    if (!routes) {
+      if (mine) b.id[rank] = arch::load_global(moe.id + size_t(first) * k + rank);
+      if (mine) b.weight[rank] = arch::load_global(moe.weight + size_t(first) * k + rank);
+      if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+      scope.sync();
+    }
+    const int *const id = b.id + own;
+    const int e = mine ? id[rank] : -1, member = e / moe.local;
+    const bool goes = e >= 0 && c.is_in(member); // a replay may have fewer members
+    bool sent = !goes;                           // or for an earlier k
+    for (unsigned j = t * k; goes && j < rank; j++)
+      sent |= unsigned(id[j] - member * moe.local) < unsigned(moe.local);
+    const int slot = sent ? -1 : place(member, first + t);
+    const bool has = slot >= 0 && slot < int(moe.staged);
+    if (mine) {
+      b.place[rank] = !goes ? -1 : !by_pe ? place(moe.n + e, first + t) : has ? slot : -1;
+      arch::store_global(moe.place + size_t(first) * k + rank, b.place[rank]);
+    }
+    const unsigned r = place_of(b.lists, k, mine, has);
+    if (has) {
+      b.row[r] = moe.me * int(moe.staged) + slot;
+      b.delta[r] = shared.delta[member];
+      b.member[r] = member;
     }
     scope.sync();
-    spread<true, Pack>(b, k, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
-                       count);
+    spread<true, Pack>(b, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
+                       count, wait);
     if (moe.scale_bytes)
-      spread<true, uint32_t>(b, k, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
-                             moe.scale_bytes, count);
-    // What the row's experts are, for each row of each token.
-    for (unsigned i = rank; i < count * k * k; i += size) {
-      const unsigned j = i / k, in = i % k, t = j / k;
-      const int row = b.row[j];
-      if (row < 0) continue;
-      const int e = id[t * k + in], member = id[j] / moe.local;
-      const bool there = e >= 0 && e / moe.local == member;
+      spread<true, uint32_t>(b, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
+                             moe.scale_bytes, count, [] {});
+    // What the experts of a row are, for each row of each token.
+    const unsigned most = k < unsigned(moe.n) ? k : unsigned(moe.n);
+    for (unsigned i = rank; i < count * most * k; i += size) {
+      const unsigned u = i / (most * k), nth = i / k % most, in = i % k, q = u * max_top_k + nth;
+      if (nth >= b.lists.count[u]) continue;
+      const int row = b.row[q], expert = id[u * k + in] - b.member[q] * moe.local;
+      const bool there = unsigned(expert) < unsigned(moe.local);
       const size_t to = size_t(unsigned(row)) * k + in;
-      const auto put = [&](auto *p, size_t i, auto v) {
+      const auto put = [&](auto *p, size_t at, auto v) {
         arch::store_remote(
-            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + i) + b.delta[j]),
+            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + at) + b.delta[q]),
             arch::to_bits(v));
       };
-      put(moe.stage_expert, to, there ? e - member * moe.local : -1);
-      put(moe.stage_weight, to, there ? weight(size_t(first + t) * k + in) : 0.0f);
-      if (!by_pe) put(moe.stage_place, to, there ? place(moe.n + e, first + t) : -1);
+      put(moe.stage_expert, to, there ? expert : -1);
+      put(moe.stage_weight, to, there ? b.weight[own + u * k + in] : 0.0f);
+      if (!by_pe) put(moe.stage_place, to, there ? b.place[u * k + in] : -1);
       if (in == 0) {
         put(moe.stage_pe, size_t(unsigned(row)), moe.me);
-        put(moe.stage_token, size_t(unsigned(row)), int(first + t));
+        put(moe.stage_token, size_t(unsigned(row)), int(first + u));
       }
     }
-  }
-  if (!is_last(moe, shared.seen)) return;
-  meet(fn, moe, epoch, members);
-  settle_rows(moe, shared.totals, members);
+    scope.sync(); // the threads are done with the batch
+    first += blocks * batch;
+  } while (first < n);
+  if (!routes || !c.is_last(shared.seen)) return;
+  c.tell_last(shared.delta);
+  finish(c, shared.totals);
+}
+
+__global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
+  const Call c = open(fn, arch::argument<>(argument));
+  c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // what send stored, before the flag
+  finish(c, arch::workgroup_object<DispatchShared>().totals);
 }
 
 // To the rows of experts here.
@@ -409,32 +505,35 @@ __global__ void __launch_bounds__(device::max_threads) expand(Moe argument, unsi
     const unsigned has = unsigned(arch::load_global(moe.pe_count + s)), first = left * batch,
                    count = has - first < batch ? has - first : batch;
     const size_t from = size_t(unsigned(s)) * moe.staged + first;
+    const bool mine = rank < count * k;
+    const size_t at = from * k + (mine ? rank : 0);
+    const int expert = arch::load_global(moe.stage_expert + at), e = mine ? expert : -1,
+              place = arch::load_global(moe.stage_place + at),
+              token = arch::load_global(moe.stage_token + from + (mine ? rank / k : 0));
+    const float weight = arch::load_global(moe.stage_weight + at);
+    scope.sync(); // the threads are done with the last batch
+    if (mine) b.id[rank] = e;
     scope.sync();
-    for (unsigned i = rank; i < count * k; i += size)
-      b.id[i] = arch::load_global(moe.stage_expert + from * k + i);
-    scope.sync();
-    for (unsigned i = rank; i < count * k; i += size) {
-      const int e = b.id[i];
-      int row = -1;
-      if (e >= 0) {
-        row = arch::load_global(moe.start + s * moe.local + e) +
-              arch::load_global(moe.stage_place + from * k + i);
-        if (row >= arch::load_global(moe.bound + moe.me * moe.local + e)) row = -1;
-        for (unsigned j = i / k * k; j < i; j++) row = b.id[j] == e ? -1 : row;
-      }
-      b.row[i] = row;
-      b.delta[i] = 0;
-      if (row < 0) continue;
+    int row = -1;
+    if (e >= 0) {
+      row = arch::load_global(moe.start + s * moe.local + e) + place;
+      if (row >= arch::load_global(moe.bound + moe.me * moe.local + e)) row = -1;
+      for (unsigned j = rank / k * k; j < rank; j++) row = b.id[j] == e ? -1 : row;
+    }
+    const unsigned r = place_of(b.lists, k, mine, row >= 0);
+    if (row >= 0) {
+      b.row[r] = row;
       arch::store_global(moe.row_pe + row, s);
-      arch::store_global(moe.row_token + row, arch::load_global(moe.stage_token + from + i / k));
+      arch::store_global(moe.row_token + row, token);
       arch::store_global(moe.row_expert + row, e);
-      arch::store_global(moe.row_weight + row, arch::load_global(moe.stage_weight + from * k + i));
+      arch::store_global(moe.row_weight + row, weight);
     }
     scope.sync();
-    spread<false, Pack>(b, k, moe.stage + from * moe.token_bytes, moe.rows, moe.token_bytes, count);
+    spread<false, Pack>(b, moe.stage + from * moe.token_bytes, moe.rows, moe.token_bytes, count,
+                        [] {});
     if (moe.scale_bytes)
-      spread<false, uint32_t>(b, k, moe.stage_scales + from * moe.scale_bytes, moe.scales,
-                              moe.scale_bytes, count);
+      spread<false, uint32_t>(b, moe.stage_scales + from * moe.scale_bytes, moe.scales,
+                              moe.scale_bytes, count, [] {});
   }
   for (int le = 0; le < moe.local; le++) {
     const int end = arch::load_global(moe.gap + le);
@@ -451,33 +550,30 @@ constexpr size_t shared_bytes = arch::launch_bytes<DispatchShared>;
 
 hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, const int *ids,
                     const float *weights, unsigned n, Grids grids, hipStream_t stream) {
-  const unsigned batch = batch_of(n, grids.waiting), k = unsigned(moe.top_k),
-                 chunks = n ? (n + chunk - 1) / chunk : 1;
-  const bool routes = ids && n * k <= chunk * max_top_k && chunks * moe.columns <= most_words;
+  const bool few = is_few(moe, n);
+  const unsigned chunks = (n + chunk - 1) / chunk, most = few ? grids.waiting : grids.others,
+                 batch = batch_of(n, few, most);
   hipError_t error = hipSuccess;
-  if (ids && !routes)
-    error = shmem::launch(route, dim3(chunks), dim3(route_threads), shared_bytes, stream, moe, ids,
-                          weights, n);
-  if (!error)
-    error = shmem::launch(routes ? send<true> : send<false>,
-                          dim3(blocks_for(n, batch, grids.waiting)), dim3(device::max_threads),
-                          shared_bytes, stream, moe, static_cast<const char *>(tokens),
-                          static_cast<const char *>(scales), ids, weights, n, batch);
-  if (!error && moe.layout != SHMEMX_MOE_BY_PE)
-    error = shmem::launch(expand, dim3(blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others)),
-                          dim3(device::max_threads), shared_bytes, stream, moe, most_tokens / 2);
+  const auto start = [&](auto *kernel, unsigned blocks, const auto &...arguments) {
+    if (!error)
+      error = shmem::launch(kernel, dim3(blocks), dim3(device::max_threads), shared_bytes, stream,
+                            moe, arguments...);
+  };
+  if (ids && !few) start(route, chunks, ids, weights, n);
+  if (!few) start(enter, 1, ids ? chunks : 0);
+  // A replay of few tokens finds their routing again.
+  start(few ? send<true> : send<false>, blocks_for(n, batch, most),
+        static_cast<const char *>(tokens), static_cast<const char *>(scales), ids ? ids : moe.id,
+        ids ? weights : moe.weight, n, batch, ids != nullptr);
+  if (!few) start(leave, 1);
+  if (moe.layout != SHMEMX_MOE_BY_PE)
+    start(expand, blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others), most_tokens / 2);
   return error;
 }
 
 hipError_t residents_of_dispatch(int *blocks) {
-  int few = 0;
-  hipError_t error = hipOccupancyMaxActiveBlocksPerMultiprocessor(
-      &few, arch::launchable(send<true>), int(device::max_threads), shared_bytes);
-  if (!error)
-    error = hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<false>),
-                                                         int(device::max_threads), shared_bytes);
-  *blocks = few < *blocks ? few : *blocks;
-  return error;
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<true>),
+                                                      int(device::max_threads), shared_bytes);
 }
 
 } // namespace shmem::moe

@@ -44,12 +44,13 @@ struct Moe {
   unsigned staged;   // rows that a member may send here
   size_t token_bytes, scale_bytes, row_bytes; // row_bytes: of what combine sums
   MoeSignals *signals;
-  // The routing of this PE's tokens.
-  uint32_t *has;     // [column][chunk]: which tokens of the chunk go there
-  int *before;       // [column][chunk]: how many of earlier chunks do
-  int *id, *place;   // [token][k]: the expert or -1; the row's place among this PE's there, or -1
-  float *weight;     // [token][k]
-  int *base, *bound; // [expert]: the row at its PE of place 0, and the first row that is none
+  // The routing of this PE's tokens. has and before are not those of few tokens, see is_few.
+  uint32_t *has;   // [column][chunk]: which tokens of the chunk go there
+  int *before;     // [column][chunk]: how many of earlier chunks do
+  int *id, *place; // [token][k]: the expert or -1; the row's place among this PE's there, or -1
+  float *weight;   // [token][k]
+  // [expert]: the row at its PE of place 0, and the first row that is none. Rows by PE need neither.
+  int *base, *bound;
   // Of all members.
   int *counts; // [member][column]
   int *start;  // [member][local expert]: the row here of the member's place 0
@@ -66,7 +67,7 @@ struct Moe {
   int *pe_count, *expert_count, *expert_first;
 };
 
-// The most workgroups of any of these kernels that the device holds at once.
+// The most workgroups of any of the kernels of few tokens that the device holds at once.
 hipError_t residents(int device, unsigned *blocks);
 hipError_t residents_of_dispatch(int *blocks); // on a compute unit, with combine's left out
 

@@ -182,7 +182,7 @@ void begin(const char *fn, shmemx_moe &m, Team &t, char *from) {
   MUST(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, gpu::chosen), "%s", fn);
   MUST(moe::residents(gpu::chosen, &blocks), "%s", fn);
   // As many as a collective has, see open_tuning in heap.cpp.
-  m.grids = {std::clamp(blocks / 4, 1u, device::max_channels), 2 * unsigned(units)};
+  m.grids = {std::clamp(blocks / 4, 1u, device::max_channels), 4 * unsigned(units)};
 }
 
 hipStream_t hip(shmemx_stream_t stream) {

@@ -34,14 +34,15 @@ void types(void) {
 void routings(void) {
   for (auto layout : layouts)
     for (auto kind : {one_expert, one_without})
-      run(make(SHMEM_TEAM_WORLD, layout, kind, SHMEMX_BF16, 32, 0, 8, 2, 2, 37), 3);
+      for (int tokens : {37, 180}) // in one kernel, and in several; a member without has one
+        run(make(SHMEM_TEAM_WORLD, layout, kind, SHMEMX_BF16, 32, 0, 8, 2, 2, tokens), 3);
 }
 // Of k, tokens, odd multiples of 16 bytes; and of more bytes than a workgroup has at a time.
 void sizes(void) {
   for (auto layout : layouts) {
     for (int k : {1, 2, 3, 8, 9, 16, 32})
       run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 4, 4, 16, k, 9), 1);
-    for (int tokens : {1, 2, 32, 33, 200})
+    for (int tokens : {1, 2, 32, 33, 129, 200}) // 129: some members have more than 128, some not
       run(make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 16, 4, 8, 2, 2, tokens), 1);
     // More than send finds the routing of; the last ones have several parts of a column.
     for (int k : {8, 1})
@@ -84,20 +85,22 @@ void overflow(void) {
 
 // Calls one after the other with no barrier between, one PE late.
 void repeated(void) {
-  for (auto layout : layouts) {
-    Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 48, 4, 24, 2, 3, 33);
-    for (int call = 0; call < 8; call++) {
-      if (me == call % npes) usleep(10000);
-      run_call(j, call);
+  for (auto layout : layouts)
+    for (int tokens : {33, 140}) {
+      Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 48, 4, 24, 2, 3, tokens);
+      for (int call = 0; call < 8; call++) {
+        if (me == call % npes) usleep(10000);
+        run_call(j, call);
+      }
+      destroy(j);
     }
-    destroy(j);
-  }
 }
 
 // The host is ahead of the device: all calls are queued, each into an out of its own.
 void queued(void) {
-  for (auto layout : layouts) {
-    Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 0, 4, 2, 3, 33);
+  for (int i = 0; i < 6; i++) {
+    Job j =
+        make(SHMEM_TEAM_WORLD, layouts[i / 2], usual, SHMEMX_F32, 16, 0, 4, 2, 3, i % 2 ? 140 : 33);
     constexpr int calls = 6;
     const Routing r = routing(j, j.me, 0);
     char *out;
@@ -187,21 +190,22 @@ void graph(void) {
 // A member that takes no part, and calls nothing; or that calls, and then is in again.
 void members(void) {
   if (npes < 2) return;
-  for (bool calls : {false, true})
-    for (auto layout : layouts) {
-      Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_F32, 16, 0, 4, 2, 3, 21);
-      run_call(j, 0);
-      const uint64_t all = j.members;
-      const int out = npes / 2;
-      j.members &= ~(uint64_t(1) << out);
-      shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
-      for (int call = 1; call < 4 && (calls || me != out); call++) run_call(j, call);
-      shmem_barrier_all();
-      j.members = all;
-      shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
-      for (int call = 4; call < 6 && calls; call++) run_call(j, call);
-      destroy(j);
-    }
+  for (int i = 0; i < 12; i++) {
+    const bool calls = i % 2;
+    Job j = make(SHMEM_TEAM_WORLD, layouts[i / 4], usual, SHMEMX_F32, 16, 0, 4, 2, 3,
+                 i / 2 % 2 ? 140 : 21);
+    run_call(j, 0);
+    const uint64_t all = j.members;
+    const int out = npes / 2;
+    j.members &= ~(uint64_t(1) << out);
+    shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+    for (int call = 1; call < 4 && (calls || me != out); call++) run_call(j, call);
+    shmem_barrier_all();
+    j.members = all;
+    shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+    for (int call = 4; call < 6 && calls; call++) run_call(j, call);
+    destroy(j);
+  }
 }
 
 // Two teams of the world, with shapes of their own, at once; and PEs that have none.
