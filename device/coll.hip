@@ -15,9 +15,11 @@ namespace {
 
 using device::Slice, device::Stored;
 
-template <class F> __device__ inline void run(const char *fn, const Call &call, F f) {
+// each_meets: every workgroup, whatever their number.
+template <bool each_meets = false, class F>
+__device__ inline void run(const char *fn, const Call &call, F f) {
   const Workgroup scope;
-  const bool meets = gridDim.x <= device::max_channels;
+  const bool meets = each_meets || gridDim.x <= device::max_channels;
   device::Channel c =
       device::open(fn, call.id, call.team, meets ? blockIdx.x : 0, call.dest, call.source, scope);
   f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing});
@@ -44,7 +46,7 @@ __global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int 
   });
 }
 __global__ void __launch_bounds__(device::max_threads) collect(Call call) {
-  run("collect on a stream", call, [&](device::Channel &c, const Slice &s) {
+  run<true>("collect on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::collect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
@@ -66,13 +68,13 @@ __global__ void __launch_bounds__(device::max_threads)
 }
 
 __global__ void __launch_bounds__(device::max_threads) alltoallv(Call call, Uneven u) {
-  run("alltoallv on a stream", call, [&](device::Channel &c, const Slice &s) {
+  run<true>("alltoallv on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
   });
 }
 
 __global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Block2d b) {
-  run("alltoall2d on a stream", call, [&](device::Channel &c, const Slice &s) {
+  run<true>("alltoall2d on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
   });
 }

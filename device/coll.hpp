@@ -193,7 +193,7 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
     }
     copy_rows(dest_at(c, dest, c.pe(i)), from, b, scope);
   }
-  go<Stored::by_scope>(c, s, scope);
+  leave<Stored::by_scope>(c, scope);
 }
 
 // The answer to a member whose block has no place in dest.

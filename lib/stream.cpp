@@ -129,9 +129,9 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
   c.stream = s;
   return c;
 }
-void tuned(kernels::Call *c, Collective what, size_t bytes) {
-  const bool rounds = what == Collective::collect || what == Collective::alltoallv;
-  const tune::Choice choice = tune::choose(what, c->team.n, bytes, rounds || c->team.has_remote);
+void tuned(kernels::Call *c, Collective what, size_t bytes, bool each_meets = false) {
+  const tune::Choice choice =
+      tune::choose(what, c->team.n, bytes, each_meets || c->team.has_remote);
   // Of members that are not mapped no source can be read; and only some channels have lines.
   const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
@@ -282,7 +282,8 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
   if (what != Collective::collect && gpu::has_engines(*t))
     return move_by_engines(fn, what, c, *t, root);
   // Members of a collect do not know of each other how much they have.
-  tuned(&c, what, what == Collective::collect ? ~size_t(0) / 2 : bytes);
+  const bool unknown = what == Collective::collect;
+  tuned(&c, what, unknown ? ~size_t(0) / 2 : bytes, unknown);
   OnDevice on;
   MUST(kernels::move(what, c, root, {}), "%s: %zu bytes", fn, bytes);
   return 0;
@@ -310,7 +311,7 @@ int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source,
   check_member(fn, *t, "dest", dest, check_uneven(fn, u), align);
   // The network takes the blocks from where it knows the memory; how long they are it learns later.
   if (c.team.has_remote) check_member(fn, *t, "source", source, 1, 1);
-  tuned(&c, Collective::alltoallv, ~size_t(0) / 2);
+  tuned(&c, Collective::alltoallv, ~size_t(0) / 2, true);
   OnDevice on;
   MUST(kernels::alltoallv(c, u), "%s: %zu units", fn, u.capacity);
   return 0;
@@ -324,7 +325,7 @@ int alltoall2d(const char *fn, shmem_team_t team, void *dest, const void *source
   const auto n = size_t(t->n);
   check_objects(fn, *t, dest, extent(n, b.dest_block, b.dest_row, b), source,
                 extent(n, b.source_block, b.source_row, b), align, false);
-  tuned(&c, Collective::alltoalls, b.bytes * b.rows);
+  tuned(&c, Collective::alltoalls, b.bytes * b.rows, true);
   OnDevice on;
   MUST(kernels::alltoall2d(c, b), "%s: %zu rows of %zu bytes", fn, b.rows, b.bytes);
   return 0;

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(device::max_threads)
   CombineShared &b = arch::workgroup_object<CombineShared>();
   const Workgroup scope;
   const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16);
-  const Call c = open(fn, moe);
+  const MoeCall c = open(fn, moe);
   if (!meets) arch::polled(); // the others' rows, before the flags that enter has seen
   bool begins = true;
   unsigned first = arch::block().x * batch;
@@ -127,12 +127,12 @@ __global__ void __launch_bounds__(device::max_threads)
 
 // What is before and behind gather if its workgroups do not wait.
 __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
-  const Call c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument<>(argument));
   c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
   c.wait(&MoeSignals::entered);
 }
 __global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
-  const Call c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument<>(argument));
   c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // gather's loads, before the flag
   c.end([] {});
 }

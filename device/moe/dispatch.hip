@@ -53,7 +53,7 @@ struct DispatchShared {
 
 // Reads of `n` tokens, from token `first` on, the experts, without those of members that take no
 // part, and the weights, and clears has. A barrier comes behind. `keeps`: for the calls behind.
-SHMEM_D_ void read_ids(const Call &c, const int *ids, const float *weights, unsigned first,
+SHMEM_D_ void read_ids(const MoeCall &c, const int *ids, const float *weights, unsigned first,
                        unsigned n, bool keeps, TokenBatch &b, uint32_t *has) {
   const Moe &moe = c.moe;
   const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), k = unsigned(moe.top_k),
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(device::max_threads)
   const Workgroup scope;
   const unsigned index = arch::block().x, first = index * chunk,
                  count = n - first < chunk ? n - first : chunk;
-  const Call c = open(fn, moe);
+  const MoeCall c = open(fn, moe);
   read_ids(c, ids, weights, first, count, true, shared.batch, shared.has);
   if (index == 0) c.tell(&MoeSignals::entered, [] {});
   scope.sync();
@@ -179,7 +179,7 @@ SHMEM_D_ void count_tokens(const Moe &moe, int *part, int *total, unsigned chunk
 
 // Stores what count(column) gives at the other members.
 template <class Count>
-SHMEM_D_ void send_counts(const Call &c, const uintptr_t *delta, unsigned index, unsigned blocks,
+SHMEM_D_ void send_counts(const MoeCall &c, const uintptr_t *delta, unsigned index, unsigned blocks,
                           Count count) {
   const Moe &moe = c.moe;
   const unsigned columns = moe.columns, size = Workgroup{}.size();
@@ -199,7 +199,7 @@ SHMEM_D_ void send_counts(const Call &c, const uintptr_t *delta, unsigned index,
 __global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
-  const Call c = open(fn, moe);
+  const MoeCall c = open(fn, moe);
   const unsigned rank = Workgroup{}.rank();
   if (chunks) {
     count_tokens(moe, shared.part, shared.total, chunks);
@@ -259,7 +259,7 @@ SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t byt
 
 // Calls f(member, count) for the counts of a column, in the order of the members and with 0 behind
 // them. The loads of eight are in flight at once.
-template <class F> SHMEM_D_ void each_count(const Call &c, int column, F f) {
+template <class F> SHMEM_D_ void each_count(const MoeCall &c, int column, F f) {
   constexpr int deep = 8;
   for (int from = 0; from < c.moe.n; from += deep) {
     int v[deep];
@@ -285,7 +285,7 @@ SHMEM_D_ void no_row(const Moe &moe, size_t row) {
 
 // Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at the
 // other members.
-SHMEM_D_ void finish(const Call &c, RowTotals &t) {
+SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
   const Moe &moe = c.moe;
   const Workgroup scope;
   const int rank = int(scope.rank()), size = int(scope.size());
@@ -384,7 +384,7 @@ __global__ void __launch_bounds__(device::max_threads)
   const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
                  index = arch::block().x, blocks = arch::blocks().x,
                  chunks = (n + chunk - 1) / chunk;
-  const Call c = open(fn, moe);
+  const MoeCall c = open(fn, moe);
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
   const auto count_in = [&](unsigned x, unsigned end) { // in the chunks before `end`
     int sum = 0;
@@ -481,7 +481,7 @@ __global__ void __launch_bounds__(device::max_threads)
 }
 
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
-  const Call c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument<>(argument));
   c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // what send stored, before the flag
   finish(c, arch::workgroup_object<DispatchShared>().totals);
 }

@@ -16,7 +16,7 @@ inline constexpr unsigned most_tokens = 8; // of a batch
 // A call, as a workgroup of at least max_members threads sees it: thread i tells member i, and waits
 // for member i.
 using EpochLines = EpochLine (MoeSignals::*)[max_members];
-struct Call {
+struct MoeCall {
   const char *fn;
   const Moe &moe;
   uint64_t members, epoch; // members: that take part, or none if this one does not
@@ -81,7 +81,7 @@ struct Call {
 static_assert(max_members <= device::max_wave);
 // Its loads, and those that a kernel begins with, are in flight at once: a load after another one
 // costs 0.6 to 0.8 us (H100, 2026-11-27).
-SHMEM_D_ Call open(const char *fn, const Moe &moe) {
+SHMEM_D_ MoeCall open(const char *fn, const Moe &moe) {
   const int rank = int(Workgroup{}.rank());
   const uint64_t members = arch::load_global(&moe.signals->members),
                  epoch = arch::load_global(&moe.signals->epoch);
