@@ -36,8 +36,9 @@ struct Team {
 // to. Each of the first `teams` team ids has `count` channels in it. Channel i belongs to workgroup
 // i of each member's kernel, and knows of no other. It has a head, with the epoch of its last
 // collective, two flags of each member, and two sets of lines for one pack of each; the first
-// with_lines of them also have two sets of lines for `room` bytes of each member. Epochs only grow. A team id that is used again goes on from
-// another base, because a flag of the last team may still be on its way.
+// with_lines of them also have two sets of lines for `room` bytes of each member. Epochs only grow.
+// A team id that is used again goes on from another base, because a flag of the last team may still
+// be on its way.
 struct Channels {
   uintptr_t at; // here; a peer's lies flag_delta further
   size_t team_bytes, head_bytes;

@@ -73,9 +73,9 @@ const char *shmemx_error_string(void);
 int shmemx_team_create(shmem_team_t parent, const int *pes, int n,
                        const shmem_team_config_t *config, long config_mask, shmem_team_t *team);
 
-/* With 1, fcollect, alltoall and broadcast on streams of this team go by the GPUs' copy engines from
- * here on, and take no compute unit; with 0, by kernels again. All members call, with no collective
- * of the team on its way. */
+/* With 1, fcollect, alltoall and broadcast on streams of this team go by the GPUs' copy engines
+ * from here on, and take no compute unit; with 0, by kernels again. All members call, with no
+ * collective of the team on its way. */
 int shmemx_team_copy_engines(shmem_team_t team, int on);
 
 /* Shows the job to a module of kernels that were linked with the bitcode of this library,

@@ -11,8 +11,8 @@ struct Choice {
   unsigned blocks, threads;
 };
 // bytes: what one member gives one other, or the size of the array that is reduced. The same on all
-// members. each_meets: the workgroups need a channel each, so they have to be resident at once; else
-// there may be more of them, see kernels::Call.
+// members. each_meets: the workgroups need a channel each, so they have to be resident at once;
+// else there may be more of them, see kernels::Call.
 Choice choose(Collective what, int pes, size_t bytes, bool each_meets);
 
 // tree: in log2 steps, and of a reduction everybody is told all that is to be combined. chain:
@@ -27,8 +27,8 @@ struct Between {
 Between choose_between(Collective what, int nodes, size_t bytes);
 
 // At init: takes the rows between nodes and those for this architecture of SHMEM_TUNE_FILE and of
-// the built-in table. Choices of workgroups that meet are at most most_blocks, of which `lines` have
-// lines.
+// the built-in table. Choices of workgroups that meet are at most most_blocks, of which `lines`
+// have lines.
 void open(const char *arch, unsigned most_blocks, unsigned lines);
 
 } // namespace shmem::tune

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Combine loads the rows of the other members. It stores nothing at them meanwhile: links carry less
-// where requests for reads go beside writes.
+// Combine loads the rows of the other members. It stores nothing at them meanwhile: links carry
+// less where requests for reads go beside writes.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -23,9 +23,9 @@ struct CombineShared {
 };
 
 // Stores the sums of `tokens` tokens, each of so many packs. A step adds a pack of each of up to n
-// rows, and loads those of the next step before: nvcc 13 put each of several loads of one step behind
-// the sum before, and so waited for each (2026-11-27). Where there are fewer rows, a pack of this
-// PE's own is loaded.
+// rows, and loads those of the next step before: nvcc 13 put each of several loads of one step
+// behind the sum before, and so waited for each (2026-11-27). Where there are fewer rows, a pack of
+// this PE's own is loaded.
 template <class T, int n>
 SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsigned tokens,
                        unsigned packs) {

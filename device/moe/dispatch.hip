@@ -283,8 +283,8 @@ SHMEM_D_ void no_row(const Moe &moe, size_t row) {
   }
 }
 
-// Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at the
-// other members.
+// Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at
+// the other members.
 SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
   const Moe &moe = c.moe;
   const Workgroup scope;

@@ -13,8 +13,8 @@ namespace shmem::moe {
 
 inline constexpr unsigned most_tokens = 8; // of a batch
 
-// A call, as a workgroup of at least max_members threads sees it: thread i tells member i, and waits
-// for member i.
+// A call, as a workgroup of at least max_members threads sees it: thread i tells member i, and
+// waits for member i.
 using EpochLines = EpochLine (MoeSignals::*)[max_members];
 struct MoeCall {
   const char *fn;

@@ -49,7 +49,8 @@ struct Moe {
   int *before;     // [column][chunk]: how many of earlier chunks do
   int *id, *place; // [token][k]: the expert or -1; the row's place among this PE's there, or -1
   float *weight;   // [token][k]
-  // [expert]: the row at its PE of place 0, and the first row that is none. Rows by PE need neither.
+  // [expert]: the row at its PE of place 0, and the first row that is none. Rows by PE need
+  // neither.
   int *base, *bound;
   // Of all members.
   int *counts; // [member][column]

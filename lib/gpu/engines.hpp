@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Collectives of a team by the GPU's copy engines, which take no compute unit: what a product beside
-// them would miss.
+// Collectives of a team by the GPU's copy engines, which take no compute unit: what a product
+// beside them would miss.
 #pragma once
 #include "../state.hpp"
 #include <hip/hip_runtime_api.h>

@@ -95,8 +95,8 @@ def case_perf_plot():
     want += [(title, r["test"], 0, r["us"], "us") for title, r in moved]
     want += [(title, "the wire", 0, r["wire_us"], "us") for title, r in moved
              if r["test"] == "dispatch"]
-    want += [(f"{r['bytes'] >> 10} KiB of each PE, products of {r['edge']} x {r['edge']} bf16: time "
-              "of a call", r["kind"], 0, r["us"], "us") for r in rows if r["test"] == "copy"]
+    want += [(f"{r['bytes'] >> 10} KiB of each PE, products of {r['edge']} x {r['edge']} bf16: "
+              "time of a call", r["kind"], 0, r["us"], "us") for r in rows if r["test"] == "copy"]
     assert want and moved, rows
     same(want, panels)
     rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups

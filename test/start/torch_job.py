@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Workers of torchrun with gloo: torch_job.py LIBSHMEM N starts N of them, which make three jobs one
-after the other in their processes, by an id that PyTorch broadcasts. A tensor is registered, and
-each PE stores there; on a GPU the members sum on PyTorch's stream. Skipped without PyTorch."""
+"""Workers of torchrun with gloo: torch_job.py LIBSHMEM N starts N of them, which make three jobs
+one after the other in their processes, by an id that PyTorch broadcasts. A tensor is registered,
+and each PE stores there; on a GPU the members sum on PyTorch's stream. Skipped without PyTorch."""
 import ctypes
 import os
 import subprocess

@@ -421,8 +421,8 @@ void shmem_pcontrol(int level, ...) {
   write_kernels();
 }
 
-// Calls on streams that the table of the API does not have. A pointer that is found when the library
-// is loaded.
+// Calls on streams that the table of the API does not have. A pointer that is found when the
+// library is loaded.
 #define ON_STREAM(name, params, ...)                                                               \
   static const auto next_##name = reinterpret_cast<decltype(&name)>(next(#name));                  \
   void name params {                                                                               \
