@@ -227,6 +227,13 @@ NO_ROW = {
                                               "fence_stream' is the same",
     "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
     "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
+    # Members of experts meet as those of a channel, whose rows take the same fences out.
+    "device/moe/combine.hip: polled": "'channel, enter: polled' is the same",
+    "device/moe/members.hpp: polled": "'channel, enter: polled' is the same",
+    "device/moe/combine.hip: fence_stream": "'streams, fence_stream' takes it out",
+    "device/moe/dispatch.hip: fence_stream": "'streams, fence_stream' takes it out",
+    "device/moe/members.hpp: device::settle(Workgroup{});": "'channel, tell: the wait' is the same",
+    "device/moe/members.hpp: fence_release": "'channel, tell: the release' is the same",
     "device/gemm/exchange.hpp: acq_rel": "'products, sums: the release' comes before it, and "
                                          "'acquire of atomics' takes it out",
     "device/platform/amd/arch.hpp: releases(o) && r == Range::system": "'report: the release' and "
