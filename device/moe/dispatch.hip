@@ -233,8 +233,8 @@ SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t byt
   do {
     W v[deep] = {};
     SHMEM_UNROLL_
-    for (unsigned j = 0; j < deep && all; j++)
-      v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
+    for (unsigned j = 0; j < deep; j++)
+      if (all) v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
     before();
     arch::arrive(v);
     SHMEM_UNROLL_

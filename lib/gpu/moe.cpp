@@ -172,7 +172,7 @@ void begin(const char *fn, shmemx_moe &m, Team &t, char *from) {
   }
   m.all = signals.members = t.n == 64 ? ~uint64_t(0) : (uint64_t(1) << t.n) - 1;
   gpu::OnDevice on;
-  const hipStream_t stream = gpu::stream();
+  hipStream_t stream = gpu::stream();
   MUST(hipMemsetAsync(from, 0, size_t(ends.zero - from), stream), "%s", fn);
   MUST(hipMemsetAsync(ends.zero, 0xff, size_t(ends.none - ends.zero), stream), "%s", fn);
   MUST(hipStreamSynchronize(stream), "%s", fn);
@@ -246,7 +246,7 @@ EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
         fatal("%s: shape: differs from that of PE %d, member %d of the team", fn, t->pe(i), i);
     });
     Moe sizes = m->device;
-    bytes = size_t(lay_out(sizes, m->rows, nullptr).all - static_cast<char *>(nullptr));
+    bytes = uintptr_t(lay_out(sizes, m->rows, nullptr).all);
   }
   // Teams differ in what they need, and the heap hands out the same everywhere.
   size_t most = 0;
