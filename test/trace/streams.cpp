@@ -35,13 +35,20 @@ int main() {
   shmemx_long_sum_reduce_on_stream(SHMEM_TEAM_WORLD, data, data + 4096, 100, b);
   HIP(hipStreamSynchronize(b));
 
-  // One that waits for as long as the host does, and ends when the other stream says so.
+  // One that waits for as long as the host does, and ends when the other stream says so. The host's
+  // time begins when the stream has come to it: under ASan, with the cores taken, that was up to 7 ms
+  // after the call (2026-11-27).
+  hipEvent_t come;
+  HIP(hipEventCreate(&come));
+  HIP(hipEventRecord(come, a));
   shmemx_signal_wait_until_on_stream(flag, SHMEM_CMP_EQ, 1, a);
+  HIP(hipEventSynchronize(come));
   usleep(30000);
   shmemx_trace_event(1);
   shmemx_signal_set_on_stream(flag, 1, me, b);
   HIP(hipStreamSynchronize(a));
   shmemx_trace_event(2);
+  HIP(hipEventDestroy(come));
 
   // While a is captured, of which no event is to become part, b goes on. Long enough for the clock
   // to be set anew.
