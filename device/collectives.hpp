@@ -116,7 +116,7 @@ SHMEM_D_ int alltoallv(const char *fn, shmem_team_t team, unsigned char *dest, s
                 {counts, offsets, recv_counts, recv_offsets, capacity, unit_bytes}, scope);
 }
 
-// For a receiver that knows what comes and says where it goes: room[i] units at places[i].
+// The receiver gives each member i a place of its own: room[i] units from places[i] on.
 template <class T, class Scope>
 SHMEM_D_ int alltoallv_to(const char *fn, shmem_team_t team, T *dest, const size_t *room,
                           const size_t *places, const T *source, const size_t *counts,

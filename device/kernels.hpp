@@ -54,7 +54,8 @@ struct Call {
 };
 hipError_t enter_on_stream(const device::Team &team, unsigned id, hipStream_t stream);
 hipError_t leave_on_stream(const device::Team &team, unsigned id, hipStream_t stream);
-// Starts a collective: the kernel of `start`, and what it needs before and behind.
+// Starts the kernel of a collective by `start`, and the kernels in which its members meet, if it
+// needs such.
 template <class F> hipError_t with_meetings(const Call &c, F start) {
   if (c.meets()) return start();
   hipError_t error = enter_on_stream(c.team, c.id, c.stream);

@@ -211,7 +211,7 @@ void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
  * it, row after row. The bits of a row depend on nothing but its elements and their number.
  *
  * input, out, quantized, scales and a residual_out that all members get are symmetric, in device
- * memory. What is NULL is left out, and a weight of NULL is 1. residual_out may be the residual. */
+ * memory. A matrix that is NULL is left out; a weight of NULL is 1. residual_out may be residual. */
 typedef struct {
   size_t size;                  /* of this structure */
   shmemx_type_t type;           /* SHMEMX_F32, F16 or BF16 */
@@ -277,7 +277,7 @@ typedef struct {
     }                                                                                              \
   }
 /* What has come: pointers to device memory, the same ones for all calls. A dispatch on the stream
- * changes what is there. */
+ * changes the contents. */
 typedef struct {
   size_t size;          /* of this structure, set by the caller */
   int members, experts; /* experts: of this PE */

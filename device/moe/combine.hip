@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(device::max_threads)
   c.end([] {});
 }
 
-// What is before and behind gather if its workgroups do not wait.
+// The members meet in these kernels if the workgroups of gather wait for no PE.
 __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
   const MoeCall c = open(fn, arch::argument<>(argument));
   c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag

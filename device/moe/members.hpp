@@ -96,7 +96,7 @@ struct RowLists {
   bool has[most_rows];
   unsigned count[most_tokens]; // rows of a token
 };
-// The place in [token][max_top_k] of this thread's row, among those of its token that there are.
+// The index in [token][max_top_k] of this thread's row. The rows of a token lie without gaps.
 SHMEM_D_ unsigned place_of(RowLists &lists, unsigned k, bool mine, bool has) {
   const unsigned rank = Workgroup{}.rank(), t = rank / k;
   if (mine) lists.has[rank] = has;

@@ -193,7 +193,7 @@ SHMEM_STRIDED_(iput)
 SHMEM_STRIDED_(iget)
 #undef SHMEM_STRIDED_
 
-// rocSHMEM's receivers know what comes, and say where it goes.
+// A receiver of rocSHMEM gives the place and the size of each block.
 template <class Scope, size_t bytes, class T>
 SHMEM_D_ void alltoallv(shmem_team_t team, T *dest, const size_t *dest_nelems,
                         const size_t *dest_displs, const T *source, const size_t *source_nelems,

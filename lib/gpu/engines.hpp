@@ -17,7 +17,7 @@ struct EngineCopy {
   void *dest;
   const void *source;
 };
-// Copies of `bytes` bytes each, behind what the stream has so far and before what comes next there.
+// Copies of `bytes` bytes each: after the work that the stream has now, before its next work.
 void copy_by_engines(const char *fn, const Team &t, const EngineCopy *copies, int n, size_t bytes,
                      hipStream_t stream);
 

@@ -177,7 +177,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     size.m = shape->m, size.n = shape->n, size.k = shape->k;
     bytes = sizeof(gemm::Signals) + gemm::workspace_bytes(w->op, size, t->n);
   }
-  // Teams differ in what they need, and the heap hands out the same everywhere.
+  // The heap gives all PEs as many bytes: as many as the team with the largest need takes.
   size_t most = 0;
   exchange_value(*self.world, bytes,
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });

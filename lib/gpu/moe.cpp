@@ -248,7 +248,7 @@ EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
     Moe sizes = m->device;
     bytes = uintptr_t(lay_out(sizes, m->rows, nullptr).all);
   }
-  // Teams differ in what they need, and the heap hands out the same everywhere.
+  // The heap gives all PEs as many bytes: as many as the team with the largest need takes.
   size_t most = 0;
   exchange_value(*self.world, bytes,
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });

@@ -25,7 +25,7 @@ struct Ints {
 };
 
 // Every PE puts its number into `from`; each collective has a row of `to`.
-// sizes: of what comes, where that goes, of what is sent, and where that is.
+// sizes: of the blocks to receive, their offsets, the sizes of the blocks to send, their offsets.
 __global__ void all(Ints *to, int *from, size_t *sizes, int *provided) {
   const rocshmem_team_t world = ROCSHMEM_TEAM_WORLD;
   const int me = rocshmem_my_pe(), n = rocshmem_n_pes();

@@ -206,7 +206,7 @@ Job make(shmem_team_t team, shmemx_moe_layout_t layout, Kind kind, shmemx_type_t
   j.shape.experts = local * j.n, j.shape.top_k = top_k, j.shape.max_tokens = max_tokens;
   j.shape.layout = layout, j.shape.alignment = layout == SHMEMX_MOE_PACKED ? 4 : 1;
   j.shape.capacity = capacity;
-  // What it is made of has been written to before.
+  // The heap then hands out memory that is not zero.
   void *const waste = shmem_malloc_with_hints(1 << 20, SHMEMX_MALLOC_DEVICE);
   HIP(hipMemsetAsync(waste, 0x5a, 1 << 20, stream));
   HIP(hipStreamSynchronize(stream));

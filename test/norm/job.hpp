@@ -116,7 +116,7 @@ struct Job {
     shmemx_matmul_shard(k.rows, team.n, team.me, &first, &rows);
     return row - first < rows;
   }
-  // All PEs, also those that are in no team: what is symmetric is all PEs' to make.
+  // All PEs make a job, also PEs in no team: all of them allocate a symmetric object at once.
   Job(const Case &what, const struct pe_team &t) : k(what), team(t) {
     const size_t unit = unit_of(k.type),
                  scales_n = k.group ? (k.columns + k.group - 1) / k.group : 1;
