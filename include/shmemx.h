@@ -211,7 +211,8 @@ void shmemx_all_gather_matmul_on_stream(shmemx_matmul_workspace_t workspace,
  * it, row after row. The bits of a row depend on nothing but its elements and their number.
  *
  * input, out, quantized, scales and a residual_out that all members get are symmetric, in device
- * memory. A matrix that is NULL is left out; a weight of NULL is 1. residual_out may be residual. */
+ * memory. A matrix that is NULL is left out; a weight of NULL is 1. residual_out may be the
+ * residual. */
 typedef struct {
   size_t size;                  /* of this structure */
   shmemx_type_t type;           /* SHMEMX_F32, F16 or BF16 */

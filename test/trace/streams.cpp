@@ -36,8 +36,8 @@ int main() {
   HIP(hipStreamSynchronize(b));
 
   // One that waits for as long as the host does, and ends when the other stream says so. The host's
-  // time begins when the stream has come to it: under ASan, with the cores taken, that was up to 7 ms
-  // after the call (2026-11-27).
+  // time begins when the stream has come to it: under ASan, with the cores taken, that was up to
+  // 7 ms after the call (2026-11-27).
   hipEvent_t come;
   HIP(hipEventCreate(&come));
   HIP(hipEventRecord(come, a));
