@@ -232,9 +232,11 @@ SHMEM_D_ void spread(const TokenBatch &b, const char *from, char *to, size_t byt
   unsigned i = Workgroup{}.rank();
   do {
     W v[deep] = {};
-    SHMEM_UNROLL_
-    for (unsigned j = 0; j < deep; j++)
-      if (all) v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
+    if (all) {
+      SHMEM_UNROLL_
+      for (unsigned j = 0; j < deep; j++)
+        v[j] = arch::load_global(source + (i + j * size < all ? i + j * size : all - 1));
+    }
     before();
     arch::arrive(v);
     SHMEM_UNROLL_
