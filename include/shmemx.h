@@ -83,6 +83,11 @@ int shmemx_team_copy_engines(shmem_team_t team, int on);
  * and before the first kernel of each such module. Other modules do it by themselves. */
 void shmemx_module_init(void *module);
 
+/* For languages that have no GPU runtime of their own: "amd", "nvidia" or "cpu", as the library was
+ * built; and a wait of this thread until a stream has done all its work. */
+const char *shmemx_platform(void);
+void shmemx_stream_synchronize(shmemx_stream_t stream);
+
 /* Seconds since some time in the past, the same one on all PEs. Sandia's and the reference library
  * have it, too. */
 double shmemx_wtime(void);

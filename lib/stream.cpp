@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "stream.hpp"
 #include "../device/kernels.hpp"
+#include "built.h"
 #include "gpu/choice.hpp"
 #include "gpu/engines.hpp"
 #include "gpu/heap.hpp"
@@ -349,6 +350,15 @@ int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_tea
 }
 
 } // namespace shmem::stream
+
+extern "C" [[gnu::visibility("default")]] const char *shmemx_platform() {
+  return SHMEM_GPU;
+}
+extern "C" [[gnu::visibility("default")]] void shmemx_stream_synchronize(shmemx_stream_t stream) {
+  shmem::stream::check_ready("shmemx_stream_synchronize");
+  shmem::gpu::OnDevice on;
+  MUST(hipStreamSynchronize(stream), "shmemx_stream_synchronize");
+}
 
 extern "C" [[gnu::visibility("default")]] int shmemx_team_copy_engines(shmem_team_t team, int on) {
   using namespace shmem;
