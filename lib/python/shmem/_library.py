@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""The C library: its routines by name, with the types of their arguments, and its structures."""
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+from ._routines import CONSTANTS, INITIAL, ROUTINES, STRUCTS
+
+NAME = "libshmem.so.1"
+CTYPES = {"v": None, "b": ctypes.c_byte, "B": ctypes.c_ubyte, "h": ctypes.c_short,
+          "H": ctypes.c_ushort, "i": ctypes.c_int, "I": ctypes.c_uint, "l": ctypes.c_long,
+          "L": ctypes.c_ulong, "q": ctypes.c_longlong, "Q": ctypes.c_ulonglong,
+          "f": ctypes.c_float, "d": ctypes.c_double, "g": ctypes.c_longdouble,
+          "N": ctypes.c_size_t, "n": ctypes.c_ssize_t, "P": ctypes.c_void_p}
+
+
+class Error(RuntimeError):
+    """What could not be done, in one line: PE, routine, argument, value, cause."""
+
+
+def folders() -> list[Path]:
+    """Where the library may lie beside this package: an installed prefix, or a build tree."""
+    above = list(Path(__file__).resolve().parents)
+    libs = [p for p in above[1:] if p.name in ("lib", "lib64")]
+    return [q for p in libs for q in (p, *sorted(p.glob("*-linux-gnu")), p / "libshmem/lib")]
+
+
+def load() -> ctypes.CDLL:
+    """SHMEM_LIBRARY is a path to it. Without one: beside this package, then the loader's folders.
+    Its names are global, since extensions and bitcode link with them."""
+    named = os.environ.get("SHMEM_LIBRARY")
+    here = [str(p / NAME) for p in folders() if (p / NAME).exists()]
+    reasons = []
+    for path in [named] if named else [*here[:1], NAME]:
+        try:
+            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            reasons.append(str(error))
+    raise ImportError(f"shmem: {'; '.join(reasons)}: install libshmem, or set LD_LIBRARY_PATH to "
+                      f"its folder, or SHMEM_LIBRARY to {NAME}")
+
+
+class Library:
+    """`lib.shmem_putmem(dest, source, bytes, pe)`. A routine is looked up once."""
+
+    def __init__(self) -> None:
+        self._dll: ctypes.CDLL | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        letters = ROUTINES.get(name)
+        if letters is None:
+            raise AttributeError(f"libshmem has no routine {name}")
+        if self._dll is None:
+            self._dll = load()
+        routine = self._dll[name] # a function of its own, with types of its own
+        routine.restype = CTYPES[letters[0]]
+        routine.argtypes = [CTYPES[c] for c in letters[1:]]
+        setattr(self, name, routine)
+        return routine
+
+    def path(self) -> str:
+        """Of the library that has been loaded."""
+        self.shmemx_platform()
+        assert self._dll is not None
+        with open("/proc/self/maps") as maps:
+            files = {line.split()[-1] for line in maps if "/libshmem.so" in line}
+        return sorted(files)[0] if files else self._dll._name
+
+
+lib = Library()
+
+
+def _structure(name: str) -> type:
+    fields = [(field, CTYPES[letter] if n == 1 else CTYPES[letter] * n)
+              for field, letter, n in STRUCTS[name]]
+    first = INITIAL.get(name)
+
+    def __init__(self: Any, **values: Any) -> None:
+        ctypes.Structure.__init__(self)
+        if fields[0][0] == "size":
+            self.size = ctypes.sizeof(self)
+        for (field, _), value in zip(fields[1:], first or []):
+            setattr(self, field, value)
+        for field, value in values.items():
+            setattr(self, field, value)
+
+    return type(name, (ctypes.Structure,), {"_fields_": fields, "__init__": __init__})
+
+
+for _name in STRUCTS:
+    globals()[_name] = _structure(_name)
+globals().update(CONSTANTS)
+
+
+
+def platform() -> str:
+    """"amd", "nvidia" or "cpu": what the library was built for. On cpu, threads run the kernels, and
+    the device heap is memory of the host."""
+    return ctypes.string_at(lib.shmemx_platform()).decode()
+
+
+def has_torch() -> bool:
+    """Whether the program has imported PyTorch. This package never imports it first: that takes
+    seconds."""
+    return "torch" in sys.modules
