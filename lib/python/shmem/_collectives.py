@@ -19,21 +19,32 @@ from ._team import Team, handle, size
 OPS = ("sum", "prod", "max", "min", "and", "or", "xor")
 
 
-def _run(fn: str, routine: str, type: str, a: Array, stream: Any, *arguments: Any) -> None:
-    """Calls shmem_TYPE_routine, or its form for streams: of memory of a GPU, where the caller names a
-    stream, and where the host has none. type "mem": of bytes."""
-    on = stream_of(stream, a.on_gpu)
+# Of the host and of streams; None: there is none.
+_forms: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+
+def _find(routine: str, type: str) -> tuple[Any, Any]:
     name = f"{routine}mem" if type == "mem" else f"{type}_{routine}"
     host = next((p + name for p in ("shmem_", "shmemx_") if p + name in ROUTINES), None)
-    if on is None and host:
-        status = getattr(lib, host)(*arguments)
-    else:
-        form = f"shmemx_{name}_on_stream"
-        if form not in ROUTINES:
-            raise Error(line(fn, f"dest: elements of {type}, for which there is no {routine}"))
-        status = getattr(lib, form)(*arguments, on or 0)
+    stream = f"shmemx_{name}_on_stream"
+    found = _forms[routine, type] = (getattr(lib, host) if host else None,
+                                     getattr(lib, stream) if stream in ROUTINES else None)
+    return found
+
+
+def _run(fn: str, routine: str, type: str, a: Array, stream: Any, *arguments: Any) -> None:
+    """Calls shmem_TYPE_routine, or its form for streams: of memory of a GPU, where the caller
+    names a stream, and where the host has none. type "mem": of bytes."""
+    on_host, on_stream = _forms.get((routine, type)) or _find(routine, type)
+    on = stream_of(stream, a.on_gpu)
+    if on is None and on_host:
+        status = on_host(*arguments)
+    elif on_stream:
+        status = on_stream(*arguments, on or 0)
         if on is None: # what only streams have: the host waits
             settle(0)
+    else:
+        raise Error(line(fn, f"dest: elements of {type}, for which there is no {routine}"))
     if status:
         raise Error(line(fn, f"status {status}"))
 
@@ -42,7 +53,9 @@ def _pair(fn: str, dest: Any, source: Any, dest_times: int = 1,
           source_times: int = 1) -> tuple[Array, Array]:
     """Both arrays, of which dest has dest_times / source_times as many elements."""
     d = symmetric(dest, fn, "dest")
-    s = d if source is None else symmetric(source, fn, "source")
+    if source is None and dest_times == source_times:
+        return d, d
+    s = symmetric(source, fn, "source")
     if s.type != d.type:
         raise Error(line(fn, f"source: elements of {s.type}, and dest has {d.type}"))
     if s.on_gpu != d.on_gpu:
@@ -72,8 +85,8 @@ def all_reduce(dest: Any, source: Any = None, op: str = "sum", team: Team | None
 
 def reduce(dest: Any, source: Any = None, root: int = 0, op: str = "sum", team: Team | None = None,
            stream: Any = None) -> Any:
-    """As all_reduce; only the root's dest counts. OpenSHMEM's reductions have no root, so the others
-    get the result, too."""
+    """As all_reduce; only the root's dest counts. OpenSHMEM's reductions have no root, so the
+    others get the result, too."""
     _check_root("reduce", root, team)
     return all_reduce(dest, source, op, team, stream)
 
@@ -98,8 +111,8 @@ def all_gather(dest: Any, source: Any, team: Team | None = None, stream: Any = N
 
 
 def all_to_all(dest: Any, source: Any, team: Team | None = None, stream: Any = None) -> Any:
-    """source has a block for each member; dest becomes the blocks that the members have for this one,
-    in their order."""
+    """source has a block for each member; dest becomes the blocks that the members have for this
+    one, in their order."""
     t = handle(team, "all_to_all")
     d, s = _pair("all_to_all", dest, source)
     n = size(team)

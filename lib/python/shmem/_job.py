@@ -30,7 +30,8 @@ def _reason() -> str:
 
 
 def _launched() -> bool:
-    """Whether a launcher of PEs has started this process, or variables say how it finds the others."""
+    """Whether a launcher of PEs has started this process, or variables say how it finds the
+    others."""
     return any(name in os.environ for name in ("PMIX_RANK", "PMI_RANK", "SHMEM_BOOTSTRAP"))
 
 

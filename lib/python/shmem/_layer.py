@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A layer's communication: products of several PEs, an all-reduce with its norm, and tokens to
-experts and back. All are work of a stream, PyTorch's current one without another word; without a GPU
-they are done when the call returns."""
+experts and back. All are work of a stream, PyTorch's current one without another word; without a
+GPU they are done when the call returns."""
 from __future__ import annotations
 
 import ctypes
@@ -138,7 +138,7 @@ class Matmul:
             algorithm=_chosen(ALGORITHMS, algorithm, fn, "algorithm"))
         number = _chosen(OPERATIONS, op, fn, "op")
         if team != "none" and size(team) > 8: # type: ignore[arg-type]
-            raise Error(line(fn, f"team: {size(team)} members, and at most 8 can multiply together"))
+            raise Error(line(fn, f"team: {size(team)} members, and at most 8 multiply together"))
         self._workspace = lib.shmemx_matmul_workspace_create(at, number, ctypes.byref(self._call))
         self._run = getattr(lib, "shmemx_all_gather_matmul_on_stream" if op == "all_gather_matmul"
                             else f"shmemx_matmul_{op}_on_stream")
@@ -201,8 +201,8 @@ def _of_world(op: str, out: Any, a: Any, b: Any, workspace: Matmul | None, **mor
 
 def matmul_all_reduce(out: Any, a: Any, b: Any, *, workspace: Matmul | None = None,
                       bias: Any = None, activation: str | None = None, stream: Any = None) -> Any:
-    """out = activation(sum over all PEs of a @ b + bias); out is symmetric. The first call of a shape
-    makes its workspace, as all PEs do then; a team passes a Matmul."""
+    """out = activation(sum over all PEs of a @ b + bias); out is symmetric. The first call of a
+    shape makes its workspace, as all PEs do then; a team passes a Matmul."""
     return _of_world("all_reduce", out, a, b, workspace, bias=bias, activation=activation,
                      stream=stream)
 
@@ -217,15 +217,16 @@ def matmul_reduce_scatter(out: Any, a: Any, b: Any, *, workspace: Matmul | None 
 
 def matmul_all_gather(out: Any, a: Any, b: Any, *, workspace: Matmul | None = None,
                       bias: Any = None, activation: str | None = None, stream: Any = None) -> Any:
-    """a is this PE's shard of the rows, b the same on all PEs; out, symmetric, becomes the product of
-    all rows."""
+    """a is this PE's shard of the rows, b the same on all PEs; out, symmetric, becomes the product
+    of all rows."""
     return _of_world("all_gather", out, a, b, workspace, bias=bias, activation=activation,
                      stream=stream)
 
 
 def all_gather_matmul(out: Any, a: Any, b: Any, *, workspace: Matmul | None = None,
                       bias: Any = None, activation: str | None = None, stream: Any = None) -> Any:
-    """a is this PE's shard of the rows; out becomes the product of all PEs' rows with this PE's b."""
+    """a is this PE's shard of the rows; out becomes the product of all PEs' rows with this PE's
+    b."""
     return _of_world("all_gather_matmul", out, a, b, workspace, bias=bias, activation=activation,
                      stream=stream)
 
@@ -291,8 +292,8 @@ LAYOUTS = {"by_pe": c.SHMEMX_MOE_BY_PE, "by_expert": c.SHMEMX_MOE_BY_EXPERT,
 
 
 class Experts:
-    """Tokens to experts and back: shmemx_moe(3). All PEs of the job make it at once, and destroy it; a
-    PE that is in no such team with team "none".
+    """Tokens to experts and back: shmemx_moe(3). All PEs of the job make it at once, and destroy
+    it; a PE that is in no such team with team "none".
 
     hidden      elements of a token, which combine sums, of type dtype
     experts     of all members; expert e is on member e // (experts // members)
@@ -366,7 +367,8 @@ class Experts:
         if x.dtype != dtype or x.ndim != 2 or x.shape[1] != self.hidden or (
                 rows is not None and x.shape[0] != rows):
             raise Error(line(fn, f"{arg}: {tuple(x.shape)} of {x.dtype}: expected "
-                             f"({rows if rows is not None else 'tokens'}, {self.hidden}) of {dtype}"))
+                             f"({rows if rows is not None else 'tokens'}, {self.hidden}) of
+                             {dtype}"))
         return a
 
     def _scales(self, fn: str, x: Any) -> int | None:
@@ -374,8 +376,8 @@ class Experts:
 
     def dispatch(self, tokens: Any, ids: Any, weights: Any = None, scales: Any = None,
                  stream: Any = None) -> None:
-        """Sends tokens [n, hidden] to experts ids [n, top_k] of int32, -1 for none, with weights [n,
-        top_k] of float32, or 1. All members call; n differs."""
+        """Sends tokens [n, hidden] to experts ids [n, top_k] of int32, -1 for none, with weights
+        [n, top_k] of float32, or 1. All members call; n differs."""
         fn = "Experts.dispatch"
         t, i = self._tokens(fn, tokens, "tokens", self.token_dtype, None), array(ids, fn, "ids")
         n = tokens.shape[0]
@@ -410,9 +412,9 @@ class Experts:
         return out
 
     def combine(self, rows: Any, out: Any, stream: Any = None) -> Any:
-        """out [n, hidden]: for each token of the last dispatch the sum of weight * row over its experts
-        in the order of k, in fp32. rows [n_rows, hidden] is symmetric, like self.rows. by_pe has the
-        weights in its rows already."""
+        """out [n, hidden]: for each token of the last dispatch the sum of weight * row over its
+        experts in the order of k, in fp32. rows [n_rows, hidden] is symmetric, like self.rows.
+        by_pe has the weights in its rows already."""
         return self._back("Experts.combine", lib.shmemx_moe_combine_on_stream, rows, out, stream)
 
     def sum(self, rows: Any, out: Any, stream: Any = None) -> Any:

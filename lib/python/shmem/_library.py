@@ -98,8 +98,8 @@ globals().update(CONSTANTS)
 
 
 def platform() -> str:
-    """"amd", "nvidia" or "cpu": what the library was built for. On cpu, threads run the kernels, and
-    the device heap is memory of the host."""
+    """"amd", "nvidia" or "cpu": what the library was built for. On cpu, threads run the kernels,
+    and the device heap is memory of the host."""
     return ctypes.string_at(lib.shmemx_platform()).decode()
 
 

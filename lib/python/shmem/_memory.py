@@ -449,7 +449,8 @@ def uniform(*size: Any, low: float = 0.0, high: float = 1.0, dtype: Any = None, 
 
 
 def randn(*size: Any, dtype: Any = None, device: Any = None, generator: Any = None) -> Any:
-    """Normal numbers, of mean 0 and variance 1, by Box and Muller's method from two uniform ones."""
+    """Normal numbers, of mean 0 and variance 1, by Box and Muller's method from two uniform
+    ones."""
     x = _new("randn", size, dtype, device)
     torch = sys.modules.get("torch") if hasattr(x, "data_ptr") else None
     made = [_numbers("randn", _new("randn", size, dtype, device), generator)]

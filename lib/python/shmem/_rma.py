@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Puts, gets, atomics, signals, waits and locks.
 
-dest of a put, source of a get, and what atomics, waits and locks take is symmetric. On memory of the
-host a call is the host's routine. On a GPU's memory, or with a stream, a put or a get is work of the
-stream, PyTorch's current one without another word, and the call returns at once."""
+dest of a put, source of a get, and what atomics, waits and locks take is symmetric. On memory of
+the host a call is the host's routine. On a GPU's memory, or with a stream, a put or a get is work
+of the stream, PyTorch's current one without another word, and the call returns at once."""
 from __future__ import annotations
 
 import ctypes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from . import _job
 from . import _library as c
@@ -63,8 +64,8 @@ class Team:
         whole = parent or world()
         if len(set(numbers)) != len(numbers) or not numbers or not all(
                 isinstance(pe, int) and 0 <= pe < whole.n_pes() for pe in numbers):
-            raise Error(line("Team.from_list", f"pes = {numbers}: expected different PEs, from 0 to "
-                             f"{whole.n_pes() - 1}"))
+            raise Error(line("Team.from_list", f"pes = {numbers}: expected different PEs, from 0 "
+                             f"to {whole.n_pes() - 1}"))
         if whole.my_pe() not in numbers:
             raise Error(line("Team.from_list", f"pes = {numbers}: this PE is not among them"))
         new = ctypes.c_void_p()
