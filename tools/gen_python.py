@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes the Python package: gen_python.py FROM TO STAMP FILE... -- shmem.def shmem.h shmemx.h copies
-the files, which lie below FROM, to the same place below TO, and adds shmem/_routines.py there, what
-_library.py knows of the C interface:
+"""Makes the Python package: gen_python.py FROM TO STAMP FILE... -- shmem.def shmem.h shmemx.h
+
+The files, which lie below FROM, are copied to the same place below TO. shmem/_routines.py is added
+there, what _library.py knows of the C interface:
 
 ROUTINES    name: its result and arguments, a letter each, see LETTERS
 STRUCTS     name: its fields, each a name, a letter and how many
@@ -18,7 +19,7 @@ from pathlib import Path
 import gen
 
 # The letters of the module struct, and g for long double, v for nothing. Handles, functions and
-# arrays are pointers. A routine that takes or returns a complex number has no line: ctypes has none.
+# arrays are pointers. ctypes has no complex numbers, so routines that take one have no line.
 LETTERS = {"void": "v", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
            "unsigned short": "H", "int": "i", "unsigned int": "I", "unsigned": "I", "long": "l",
            "unsigned long": "L", "long long": "q", "unsigned long long": "Q", "float": "f",
@@ -56,8 +57,8 @@ def routines(table, header):
             found[f.name] = of_prototype(f.result, f.params)
     for f in gen.stream_functions(types, lines):
         found[f.name] = of_prototype(f.result, f.params)
-    for result, name, parameters in re.findall(r"^(?!typedef|SHMEMX_INLINE_)([\w ]+[ *]+)(shmemx_\w+)"
-                                               r"\(([^;{]*?)\);", header, re.M):
+    by_hand = r"^(?!typedef|SHMEMX_INLINE_)([\w ]+[ *]+)(shmemx_\w+)\(([^;{]*?)\);"
+    for result, name, parameters in re.findall(by_hand, header, re.M):
         words = [p.strip() for p in parameters.split(",")]
         found[name] = of_prototype(result, [] if words == ["void"] else words)
     return types, {name: letters for name, letters in found.items() if letters}
@@ -71,7 +72,8 @@ def structs(header):
             if m := re.fullmatch(r".*\(\*(\w+)\)\(.*\)", declaration):
                 fields.append((m[1], "P", 1))
                 continue
-            base, first = re.fullmatch(r"((?:const )?(?:unsigned )?\w+ \**)(.*)", declaration).groups()
+            base, first = re.fullmatch(r"((?:const )?(?:unsigned )?\w+ \**)(.*)",
+                                       declaration).groups()
             for word in first.split(","):
                 m = re.fullmatch(r"\s*(\**)(\w+)(?:\[(\d+)\])?", word)
                 fields.append((m[2], letter(base + m[1]), int(m[3] or 1)))
@@ -95,7 +97,8 @@ def constants(text):
 def initial(header, known):
     """The values of a structure's initializer: those of its fields but the first, its size, and the
     last, which is reserved."""
-    for name, body in re.findall(r"#define (SHMEMX_\w+)_INITIALIZER\s*\\\n((?:.*\\\n)*.*)\n", header):
+    defined = r"#define (SHMEMX_\w+)_INITIALIZER\s*\\\n((?:.*\\\n)*.*)\n"
+    for name, body in re.findall(defined, header):
         words = re.sub(r"[\\\s]+", " ", body).strip(" {}").split("{")[0].split(",")[1:-1]
         values = [word.strip(" ()") for word in words]
         yield name.lower() + "_t", [known[v] if v in known else float(v[:-1]) if v.endswith("f")

@@ -366,9 +366,9 @@ class Experts:
             raise Error(line(fn, "these experts have been destroyed, or this PE has none"))
         if x.dtype != dtype or x.ndim != 2 or x.shape[1] != self.hidden or (
                 rows is not None and x.shape[0] != rows):
-            raise Error(line(fn, f"{arg}: {tuple(x.shape)} of {x.dtype}: expected "
-                             f"({rows if rows is not None else 'tokens'}, {self.hidden}) of
-                             {dtype}"))
+            n = "tokens" if rows is None else rows
+            raise Error(line(fn, f"{arg}: {tuple(x.shape)} of {x.dtype}: expected ({n}, "
+                             f"{self.hidden}) of {dtype}"))
         return a
 
     def _scales(self, fn: str, x: Any) -> int | None:
