@@ -43,7 +43,7 @@ def typename(dtype: Any, fn: str, arg: str) -> tuple[str, int]:
     """TYPENAME of a dtype, and the bytes of an element."""
     found = _known.get(dtype)
     if found is None:
-        name = TYPENAMES.get(str(dtype).rpartition(".")[2])
+        name = TYPENAMES.get(getattr(dtype, "__name__", None) or str(dtype).rpartition(".")[2])
         if name is None:
             raise Error(line(fn, f"{arg}: elements of {dtype}, which the library does not have"))
         found = _known[dtype] = name, BYTES[name]

@@ -21,6 +21,8 @@ CTYPES = {"v": None, "b": ctypes.c_byte, "B": ctypes.c_ubyte, "h": ctypes.c_shor
 class Error(RuntimeError):
     """What could not be done, in one line: PE, routine, argument, value, cause."""
 
+    __module__ = "shmem"
+
 
 def folders() -> list[Path]:
     """Where the library may lie beside this package: an installed prefix, or a build tree."""

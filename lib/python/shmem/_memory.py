@@ -341,22 +341,22 @@ def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device:
 
 
 def as_symmetric(x: Any) -> Any:
-    """x itself if all PEs have it in symmetric memory, else a symmetric copy. All PEs call."""
-    mine = array(x, "as_symmetric", "x")
-    word = (ctypes.c_uint64 * 1)(bool(is_symmetric(x)))
-    ctypes.memmove(_scratch, word, 8)
+    """x itself if all PEs have it in symmetric memory, without gaps, else a symmetric copy. All PEs
+    call."""
+    _job._ready("as_symmetric")
+    typename(getattr(x, "dtype", None), "as_symmetric", "x")
+    ctypes.memmove(_scratch, (ctypes.c_uint64 * 1)(is_symmetric(x)), 8)
     lib.shmem_uint64_and_reduce(c.SHMEM_TEAM_WORLD, _scratch + 8 * WORDS, _scratch, 1)
     if ctypes.c_uint64.from_address(_scratch + 8 * WORDS).value:
         return x
-    typename(x.dtype, "as_symmetric", "x")
-    return _copy("as_symmetric", x, None if mine.on_gpu else "cpu")
+    return _copy("as_symmetric", x, None if getattr(x, "is_cuda", False) else "cpu")
 
 
 def is_symmetric(x: Any) -> bool:
-    """Whether the array lies in symmetric memory."""
-    a = array(x, "is_symmetric", "x")
+    """Whether the array lies in symmetric memory, without gaps."""
+    _job._ready("is_symmetric")
     try:
-        check(a.address, a.count * a.size, "is_symmetric", "x")
+        symmetric(x, "is_symmetric", "x")
     except Error:
         return False
     return True
