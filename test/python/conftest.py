@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Each PE of a job runs pytest with the same tests in the same order. ARRAYS=numpy leaves PyTorch out.
-A test that fails on one PE ends the job: the others would wait for that PE."""
+"""Each PE of a job runs pytest with the same tests in the same order. ARRAYS=numpy leaves PyTorch
+out. A test that fails on one PE ends the job: the others would wait for that PE."""
 import os
 import sys
 

@@ -29,7 +29,7 @@ def test_put_and_get(arrays, me, n, kind, count):
 def test_parts_and_misaligned(arrays, me, n):
     x = shmem.zeros(100, dtype=arrays.int8)
     source = shmem.full((100,), me + 1, dtype=arrays.int8)
-    for lap in range(5): # each PE stores in a part of its own
+    for _ in range(5): # each PE stores in a part of its own
         shmem.put(x[20 * (me % 5) + 1:], source[3:20], 0)
     shmem.barrier()
     if me == 0:

@@ -8,19 +8,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from run import python_with # noqa: E402
 
 JOBS, WORDS = 3, 1 << 18
 WORLD = ctypes.c_void_p(1)  # SHMEM_TEAM_WORLD
 
 
 def start(library, n):
-    for python in sys.executable, "/usr/bin/python3":
-        if subprocess.run([python, "-c", "import torch.distributed.run"],
-                          capture_output=True).returncode == 0:
-            break
-    else:
-        print("no PyTorch")
-        return 77
+    python = python_with("torch")
     # PyTorch 1.13 with Python 3.11 knows the numbers of one bit only.
     with tempfile.TemporaryDirectory() as logs:
         done = subprocess.run(
