@@ -16,10 +16,14 @@ not. Between .EX and .EE text stands as it is. A line that is one of these is re
   @COMPAT x@          the rows of include/compat.def for library x
   @FIGURES x@         table x of man/figures.tsv, with where, when and how it was measured
   @PLOT x@            row x of such a table as bars
+  @PYTHON x@          the functions and classes of module x of lib/python, and what they say
+  @DIFFERS x@         the table DIFFERS of that module
 and anywhere @VERSION@, and @=ROW:COLUMN@ for a value of man/figures.tsv.
 Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in
 NAME.
 """
+import ast
+import copy
 import re
 import shutil
 import sys
@@ -158,6 +162,10 @@ class Page:
                 source[:0] = compat(self.manual.root, m[2])
             elif m and m[1] == "FIGURES":
                 out += figures(self.manual.figures[m[2]])
+            elif m and m[1] == "PYTHON":
+                out += python_names(self.manual.root, m[2])
+            elif m and m[1] == "DIFFERS":
+                out += differs(self.manual.root, m[2])
             elif m and m[1] == "PLOT":
                 out += plot(self.manual.figures, m[2])
             else:
@@ -375,6 +383,77 @@ def pages(manual):
         first, *names = page.head()[0]
         yield ", ".join([bold(first) + "(3)"] + [bold(n) for n in names])
         yield marks(page.head()[1])
+
+
+def python_module(root, name):
+    path = root / "lib/python" / name.replace(".", "/")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text())
+
+
+def signature(f):
+    """As a caller needs it: without types, and without self."""
+    f = copy.deepcopy(f)
+    for a in f.args.posonlyargs + f.args.args + f.args.kwonlyargs + [f.args.vararg, f.args.kwarg]:
+        if a:
+            a.annotation = None
+    f.args.args = [a for a in f.args.args if a.arg != "self"]
+    return f"({ast.unparse(f.args)})"
+
+
+def told(doc):
+    """A docstring: paragraphs, and blocks that are indented as they are."""
+    for block in re.split(r"\n\s*\n", doc):
+        lines = block.split("\n")
+        if lines[0].startswith("    ") or any(re.match(r"\S+  +\S", line) for line in lines[1:]):
+            yield from (".PP", ".EX", *(roff(line) for line in lines), ".EE")
+        else:
+            yield from (".IP", *roff(" ".join(lines)).replace(". ", ".\n").split("\n"))
+
+
+def exported(tree):
+    """The strings of __all__."""
+    return {s.value for node in tree.body if isinstance(node, ast.Assign)
+            and getattr(node.targets[0], "id", "") == "__all__"
+            for s in ast.walk(node.value) if isinstance(s, ast.Constant)}
+
+
+def python_names(root, module):
+    """Public functions, and classes with their methods: of a module whose name begins with _, those
+    that the package hands on."""
+    tree, package = python_module(root, module), python_module(root, module.rpartition(".")[0])
+    names = exported(tree) | exported(package) if "._" in module else None
+    for node in tree.body:
+        named = getattr(node, "name", "_")
+        if named.startswith("_") or not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (
+                names is not None and named not in names):
+            continue
+        methods = [f for f in getattr(node, "body", []) if isinstance(f, ast.FunctionDef)]
+        shown = [(named, f) for f in methods if f.name == "__init__"]
+        if isinstance(node, ast.FunctionDef):
+            shown = [(named, node)]
+        elif not shown:
+            continue
+        shown += [(f"{named}.{f.name}", f) for f in methods if isinstance(node, ast.ClassDef)
+                  and (f.name == "__call__" or not f.name.startswith("_"))]
+        for name, f in shown:
+            doc = ast.get_docstring(f) or (f.name == "__init__" and ast.get_docstring(node)) or ""
+            yield ".TP"
+            yield f"\\fB{roff(name.replace('.__call__', ''))}\\fP{roff(signature(f))}"
+            if doc:
+                first, *rest = told(doc)
+                yield from [x for x in [*([] if first == ".IP" else [first]), *rest]]
+
+
+def differs(root, module):
+    for node in python_module(root, module).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if getattr(target, "id", "") == "DIFFERS":
+                rows = ast.literal_eval(node.value)
+                rows = rows.items() if isinstance(rows, dict) else rows
+                for name, text in rows:
+                    yield from (".TP", "\\fB" + roff(name) + "\\fP", roff(text))
 
 
 WIDTH = 70  # of a table or a plot

@@ -28,6 +28,9 @@ import gen  # noqa: E402
 import gen_figures  # noqa: E402
 import gen_man  # noqa: E402
 
+sys.path.insert(0, str(SOURCE / "test/python"))
+from run import python_with  # noqa: E402
+
 PAGES = {p.name[:-3]: p for p in sorted((SOURCE / "man").glob("*.[1-9].in"))}
 MADE = {name: BUILD / f"man/man{name[-1]}" / name for name in PAGES}
 TOOLS = [f"{BUILD}/tools/shmem_perf", f"{SOURCE}/tools/shmem_trace", f"{BUILD}/tools"]
@@ -35,6 +38,7 @@ ENV = {k: v for k, v in os.environ.items()
        if not k.startswith(("SHMEM_", "SMA_", "LD_LIBRARY_PATH"))}
 ENV["PATH"] = ":".join(TOOLS + [ENV["PATH"]])
 ENV["MANWIDTH"] = "80"
+ENV["PYTHONPATH"] = f"{BUILD}/lib/python"
 ENV.setdefault("LC_ALL", "C.UTF-8")
 faults = []
 
@@ -275,9 +279,12 @@ def case_examples():
 
         def program(name):
             path = SOURCE / name
-            says = re.search(r"^// With (\d+) PEs: (.*)$", path.read_text(), re.M)
+            says = re.search(r"^(?://|#) With (\d+) PEs: (.*)$", path.read_text(), re.M)
             if not says:
                 return expect(False, f"{name}: has no line '// With N PEs: what it prints'")
+            if path.suffix == ".py":
+                out = run("oshrun", "-n", says[1], python_with("numpy"), path, cwd=folder)[0]
+                return expect(out.strip() == says[2], f"{name}: prints '{out.strip()}'")
             binary = Path(folder, path.name + ".out")
             compiler = ["oshcc"] if path.suffix == ".c" else ["oshc++"]
             if path.suffix == ".cu":  # in NVSHMEM's names
