@@ -25,6 +25,9 @@ template <Space space> u64 address_of(Wave &w, const Op &op, int at, int base, i
   }
 }
 
+// Of a lane whose buffer access goes nowhere, see raw_buffer.
+constexpr u64 nowhere = ~u64(0);
+
 // What an instruction does in each lane that is on: take(lane, data) brings the registers,
 // where(lane) the address, and act, which knows no more than these, does it: now, or in the strict
 // machine at some time before the wave has waited for it.
@@ -40,9 +43,9 @@ void each_access(Wave &w, const Op &op, Take take, Where where, Does) {
     return;
   }
   if (w.timed) [[unlikely]] {
-    u64 at[lanes];
-    each_lane(w.mask(), [&](int i) { at[i] = where(i); });
-    w.timed->access(op, space, at, w.mask(), bytes);
+    u64 at[lanes], mask = 0;
+    each_lane(w.mask(), [&](int i) { mask |= u64((at[i] = where(i)) != nowhere) << i; });
+    if (mask) w.timed->access(op, space, at, mask, bytes);
   }
   each_lane(w.mask(), [&](int i) {
     u32 data[4];
@@ -246,6 +249,8 @@ auto stack_of(Wave &w, const Op &op) {
     return at + (op.offen ? w.vector(op.operand[1])[i] : 0);
   };
 }
+// Of an access beyond a buffer's end the hardware loads 0 and stores nothing. Triton's compiler
+// gives masked lanes the offset 2^31 for that; a smaller one is taken for a fault of the program.
 template <size_t bytes> auto raw_buffer(Wave &w, const Op &op) {
   const u32 *const word = w.s + op.operand[2].reg;
   if (word[1] >> 16) stop(&w, "a buffer with a stride");
@@ -253,6 +258,7 @@ template <size_t bytes> auto raw_buffer(Wave &w, const Op &op) {
             room = word[2];
   return [&w, &op, base, step, room](int i) {
     const u64 at = u64(i64(op.offset)) + (op.offen ? w.vector(op.operand[1])[i] : 0);
+    if (at >= u64(1) << 31 && at >= room) return nowhere;
     if (at + bytes > room) stop(&w, "beyond a buffer's end"); // its step does not count
     return base + step + at;
   };
@@ -263,7 +269,7 @@ void load_buffer(Wave &w, const Op &op, Where where) {
   each_access<space, bytes>(w, op, nothing, where,
                             [](Wave &w, const Op &op, int i, u64 address, const u32 *) {
                               u32 value[count] = {};
-                              load<bytes>(w, op, space, address, i, value);
+                              if (address != nowhere) load<bytes>(w, op, space, address, i, value);
                               if constexpr (sizeof(T) < 4 && std::is_signed_v<T>)
                                 value[0] = u32(i32(T(value[0])));
                               for (int k = 0; k < count; k++)
@@ -281,6 +287,7 @@ void store_buffer(Wave &w, const Op &op, Where where) {
   constexpr size_t bytes = sizeof(T) < 4 ? sizeof(T) : 4 * count;
   each_access<space, bytes>(w, op, registers<count>(w, op.operand[0]), where,
                             [](Wave &w, const Op &op, int i, u64 address, const u32 *data) {
+                              if (address == nowhere) return;
                               u32 value[count];
                               std::copy_n(data, count, value);
                               value[0] >>= shift;

@@ -211,6 +211,12 @@ void test_memory(void **) {
   for (int i = 0; i < lanes; i++)
     for (int k = 0; k < 4; k++)
       assert_int_equal(w.v[size_t(k) * lanes + size_t(i)], memory[4 * i + k]);
+  // A lane with an offset of 2^31 loads 0 and stores nothing, as Triton's compiler masks lanes.
+  for (int i = 0; i < lanes; i++) set(w, 10, i, i % 2 ? 1u << 31 : unsigned(16 * i));
+  run("buffer_load_dword v0, v10, s[12:15], s16 offen");
+  for (int i = 0; i < lanes; i++)
+    assert_int_equal(uint32_t(get(w, 0, i)), i % 2 ? 0 : memory[4 * i]);
+  run("buffer_store_dword v0, v10, s[12:15], s16 offen", 0xff);
   run("v_mov_b32_e32 v8, 5");
   run("buffer_store_dword v8, v6, s[12:15], s16 offen offset:4", 0xff);
   for (int i = 0; i < 8; i++) assert_int_equal(memory[4 * i + 1], 5);
