@@ -5,6 +5,7 @@
 #include "util.h"
 
 #include <shmemx.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +62,8 @@ int main(int argc, char **argv) {
     return EXIT_WRONG;
   }
   char hex[2 * sizeof id + 1], workers[16];
+  pid_t *const started = calloc((size_t)n, sizeof *started);
+  if (!started) return EXIT_WRONG;
   to_hex(hex, &id);
   snprintf(workers, sizeof workers, "%d", n);
   for (int rank = 0; rank < n; ++rank) {
@@ -73,10 +76,14 @@ int main(int argc, char **argv) {
     }
     if (pid < 0) {
       perror("driver: fork");
+      // The workers that are there would wait for the others until SHMEM_BOOTSTRAP_TIMEOUT.
+      while (rank-- > 0) kill(started[rank], SIGTERM);
       return EXIT_WRONG;
     }
+    started[rank] = pid;
   }
   int status, failed = 0;
   while (wait(&status) > 0) failed |= status != 0;
+  free(started);
   return failed ? EXIT_WRONG : 0;
 }

@@ -47,10 +47,11 @@ inline int make_id(void *id) {
   if (error) fprintf(stderr, "shmem: %s\n", shmemx_error_string());
   return error;
 }
-inline int init_as(int rank, int n, const void *id, int device = -1) {
+inline int init_as(int rank, int n, const void *id, int device = -1,
+                   int level = SHMEM_THREAD_SINGLE) {
   shmemx_init_attr_t attr = SHMEMX_INIT_ATTR_INITIALIZER;
   attr.rank = rank, attr.n = n, attr.uniqueid = static_cast<const shmemx_uniqueid_t *>(id);
-  attr.device = device;
+  attr.device = device, attr.thread_level = level;
   const int error = shmemx_init_attr(0, &attr);
   if (error) fprintf(stderr, "shmem: %s\n", shmemx_error_string());
   return error;
@@ -59,7 +60,8 @@ inline int init_as(int rank, int n, const void *id, int device = -1) {
 // The processes of an MPI communicator, of which comm is the address, in its order. This header is
 // also for programs without MPI, so the program's MPI is found when it runs: Open MPI, whose
 // handles are addresses, or MPICH and its relatives, whose handles are numbers.
-template <class Handle> int init_with_mpi(Handle comm, Handle world, Handle null, Handle byte) {
+template <class Handle>
+int init_with_mpi(Handle comm, Handle world, Handle null, Handle byte, int level) {
   const auto size_of =
       reinterpret_cast<int (*)(Handle, int *)>(dlsym(RTLD_DEFAULT, "MPI_Comm_size"));
   const auto rank_of =
@@ -77,8 +79,8 @@ template <class Handle> int init_with_mpi(Handle comm, Handle world, Handle null
   }
   constexpr int same_processes_and_order = 1; // MPI_CONGRUENT; MPI_IDENT is 0
   if (order <= same_processes_and_order) {
-    shmem_init(); // the launcher's own PEs
-    return 0;
+    int provided;
+    return shmem_init_thread(level, &provided); // the launcher's own PEs
   }
   struct {
     int failed;
@@ -86,15 +88,16 @@ template <class Handle> int init_with_mpi(Handle comm, Handle world, Handle null
   } from_first = {};
   if (rank == 0) from_first.failed = make_id(&from_first.id);
   if (broadcast(&from_first, int(sizeof from_first), byte, 0, comm) != 0) return SHMEMX_ERROR_START;
-  return from_first.failed ? from_first.failed : init_as(rank, n, &from_first.id);
+  return from_first.failed ? from_first.failed : init_as(rank, n, &from_first.id, -1, level);
 }
-inline int init_with_mpi(const void *comm) {
+inline int init_with_mpi(const void *comm, int level = SHMEM_THREAD_SINGLE) {
   if (void *const world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"))
     return init_with_mpi<void *>(*static_cast<void *const *>(comm), world,
                                  dlsym(RTLD_DEFAULT, "ompi_mpi_comm_null"),
-                                 dlsym(RTLD_DEFAULT, "ompi_mpi_byte"));
+                                 dlsym(RTLD_DEFAULT, "ompi_mpi_byte"), level);
   if (dlsym(RTLD_DEFAULT, "MPI_Comm_compare"))
-    return init_with_mpi<int>(*static_cast<const int *>(comm), 0x44000000, 0x04000000, 0x4c00010d);
+    return init_with_mpi<int>(*static_cast<const int *>(comm), 0x44000000, 0x04000000, 0x4c00010d,
+                              level);
   fprintf(stderr, "shmem: an MPI communicator was given, but this program has no libmpi\n");
   return SHMEMX_ERROR_START;
 }

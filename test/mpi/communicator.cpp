@@ -19,8 +19,10 @@ int start(const char *library, MPI_Comm comm) {
     return nvshmemx_init_attr(NVSHMEMX_INIT_WITH_MPI_COMM, &attr);
   }
   if (!strcmp(library, "thread")) {
-    int provided;
-    return rocshmem::rocshmem_init_thread(rocshmem::ROCSHMEM_THREAD_SINGLE, &provided, comm);
+    int provided = -1;
+    const int error =
+        rocshmem::rocshmem_init_thread(rocshmem::ROCSHMEM_THREAD_MULTIPLE, &provided, comm);
+    return error || provided != rocshmem::ROCSHMEM_THREAD_MULTIPLE;
   }
   rocshmem::rocshmem_init(comm);
   return 0;

@@ -154,8 +154,9 @@ inline int rocshmem_init_thread(int requested, int *provided) {
 template <class Communicator> void rocshmem_init(Communicator comm) {
   if (shmem_compat::init_with_mpi(&comm)) exit(1); // after the line that tells why
 }
-template <class Communicator> int rocshmem_init_thread(int, int *provided, Communicator comm) {
-  const int error = shmem_compat::init_with_mpi(&comm);
+template <class Communicator>
+int rocshmem_init_thread(int requested, int *provided, Communicator comm) {
+  const int error = shmem_compat::init_with_mpi(&comm, requested);
   if (!error) shmem_query_thread(provided);
   return error;
 }
