@@ -323,6 +323,14 @@ void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members, shmemx_str
 /* The rows that have found no room here since create; waits for no stream. */
 uint64_t shmemx_moe_dropped(shmemx_moe_t moe);
 
+/* How elements travel. */
+typedef enum {
+  SHMEMX_WIRE_F8, /* E4M3 */
+  SHMEMX_WIRE_INT8,
+  SHMEMX_WIRE_INT6,
+  SHMEMX_WIRE_INT4
+} shmemx_wire_format_t;
+
 #ifdef __cplusplus
 }
 #endif

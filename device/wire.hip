@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+// Collectives whose elements travel as fewer bits. A thread has a block, all of its 32 elements.
+#include "wire.hpp"
+#include <hip/hip_runtime.h>
+
+#include "channel.hpp"
+#include "launch.hpp"
+#include "module.hpp"
+
+namespace shmem::wire {
+
+namespace {
+
+using device::Channel, device::Pack, device::Stored;
+using number::float_bits, number::bits_float;
+
+// Codes from 1 to 2 * most + 1, of so many bits: what adding 2^23 and most + 1 leaves of a number
+// is the nearest integer, ties to even.
+template <unsigned bits> struct Int {
+  static constexpr unsigned words = bits, mask = (1u << bits) - 1;
+  static constexpr float largest = float(mask / 2), zero = 0x1p23f + float(mask / 2 + 1);
+  static SHMEM_D_ uint32_t encode(float v) { return float_bits(v + zero) & mask; }
+  static SHMEM_D_ float decode(uint32_t code) { return bits_float(0x4b000000 | code) - zero; }
+};
+struct E4m3 {
+  static constexpr unsigned words = 8, mask = 0xff;
+  static constexpr float largest = 448;
+  static SHMEM_D_ uint32_t encode(float v) { return from_float<Float8>(v).bits; }
+  // No code is a NaN.
+  static SHMEM_D_ float decode(uint32_t code) {
+    return bits_float((code & 0x80) << 24 | (code & 0x7f) << 20) * 0x1p120f;
+  }
+};
+
+template <class T, class F> struct Mover {
+  static constexpr unsigned words = F::words;
+  // Of so many members the codes are on their way at once. 16 words took a stack (nvcc 13, sm_90).
+  static constexpr int members = words == 4 ? 2 : 1;
+  const WireCall &call;
+
+  static SHMEM_D_ uint32_t code(const uint32_t (&w)[words], unsigned i) {
+    const unsigned at = i * words, k = at / 32, shift = at % 32;
+    uint32_t v = w[k] >> shift;
+    if (shift + words > 32) v |= w[k + 1] << (32 - shift);
+    return v & F::mask;
+  }
+  // The scale's bits. A NaN or an infinity makes the whole block NaN. The scale is never so small
+  // that dividing by it overflows, and rounded up, so that no code exceeds the largest.
+  static SHMEM_D_ uint32_t scale_of(const float (&v)[block]) {
+    uint32_t largest = 0;
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block; i++) {
+      const uint32_t x = float_bits(v[i]) & 0x7fffffff;
+      largest = x > largest ? x : largest;
+    }
+    constexpr uint32_t least = (127 - 100) << 7; // 2^-100
+    const uint32_t scale = (float_bits(bits_float(largest) * (1 / F::largest)) + 0xffff) >> 16;
+    return largest >= 0x7f800000 ? 0x7fc0 : scale < least ? least : scale;
+  }
+  static SHMEM_D_ void encode(uint32_t (&w)[words], const float (&v)[block], float scale) {
+    const float factor = 1 / scale;
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k < words; k++) w[k] = 0;
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block; i++) {
+      const uint32_t x = F::encode(v[i] * factor);
+      const unsigned at = i * words, k = at / 32, shift = at % 32;
+      w[k] |= x << shift;
+      if (shift + words > 32) w[k + 1] |= x >> (32 - shift);
+    }
+  }
+  // A code times the scale is exact, so a compiler may fuse the operations or not.
+  static SHMEM_D_ void add(float (&v)[block], const uint32_t (&w)[words], uint32_t scale) {
+    const float s = bits_float(scale << 16);
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block; i++) v[i] = v[i] + F::decode(code(w, i)) * s;
+  }
+
+  // Of a tile the first packs of all blocks, then the second ones, and at last what is half a pack:
+  // a wave's accesses are of memory in a row.
+  static SHMEM_D_ size_t codes_at(unsigned b) { return size_t(b / tile) * (tile * words * 4); }
+  static SHMEM_D_ void load(uint32_t (&w)[words], uint32_t &scale, const Quantized &from,
+                            unsigned b) {
+    const char *const at = from.codes + codes_at(b);
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k + 4 <= words; k += 4) {
+      const Pack v =
+          arch::load_global(reinterpret_cast<const Pack *>(at + k * 4 * tile) + b % tile);
+      __builtin_memcpy(&w[k], &v, 16);
+    }
+    if constexpr (words % 4 == 2) {
+      const uint64_t v = arch::load_global(
+          reinterpret_cast<const uint64_t *>(at + (words - 2) * 4 * tile) + b % tile);
+      w[words - 2] = uint32_t(v), w[words - 1] = uint32_t(v >> 32);
+    }
+    scale = arch::load_global(from.scales + b);
+  }
+  static SHMEM_D_ void store(const uint32_t (&w)[words], uint32_t scale, const Quantized &to,
+                             unsigned b) {
+    char *const at = to.codes + codes_at(b);
+    SHMEM_UNROLL_
+    for (unsigned k = 0; k + 4 <= words; k += 4) {
+      Pack v;
+      __builtin_memcpy(&v, &w[k], 16);
+      arch::store_global(reinterpret_cast<Pack *>(at + k * 4 * tile) + b % tile, v);
+    }
+    if constexpr (words % 4 == 2)
+      arch::store_global(reinterpret_cast<uint64_t *>(at + (words - 2) * 4 * tile) + b % tile,
+                         uint64_t(w[words - 1]) << 32 | w[words - 2]);
+    arch::store_global(to.scales + b, uint16_t(scale));
+  }
+  SHMEM_D_ Quantized at_member(const Quantized &q, int member) const {
+    const int pe = device::pe_of(call.team, member);
+    return {device::at_peer(device::heap_row, q.codes, pe),
+            device::at_peer(device::heap_row, q.scales, pe)};
+  }
+
+  // Drops the first 4 words, and appends 4: 32 elements one by one took 9 registers more of the
+  // kernel than 8 at a time (nvcc 13, sm_90, 2026-11-27), and no register has an index.
+  static SHMEM_D_ void turn(uint32_t (&w)[block / 2], const uint32_t (&last)[4]) {
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block / 2; i++) w[i] = i + 4 < block / 2 ? w[i + 4] : last[i % 4];
+  }
+  // `left` elements from p on, at most a block; by packs where these are whole.
+  static SHMEM_D_ bool is_whole(const char *p, unsigned left) {
+    return left >= block && reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  }
+  static SHMEM_D_ void load_elements(uint32_t (&w)[block / 2], const char *p, unsigned left) {
+    if (is_whole(p, left)) {
+      SHMEM_UNROLL_
+      for (unsigned k = 0; k < 4; k++) {
+        const Pack v = arch::load_global(reinterpret_cast<const Pack *>(p) + k);
+        __builtin_memcpy(&w[4 * k], &v, 16);
+      }
+    } else {
+      SHMEM_NO_UNROLL_
+      for (unsigned first = 0; first < block; first += 8) {
+        uint32_t some[4] = {};
+        SHMEM_UNROLL_
+        for (unsigned i = 0; i < 8; i++)
+          if (first + i < left)
+            some[i / 2] |=
+                uint32_t(arch::load_global(reinterpret_cast<const uint16_t *>(p) + first + i))
+                << i % 2 * 16;
+        turn(w, some);
+      }
+    }
+  }
+  static SHMEM_D_ void add_elements(float (&v)[block], const uint32_t (&w)[block / 2]) {
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block; i++)
+      v[i] = v[i] + to_float(arch::from_bits<T>(uint16_t(w[i / 2] >> i % 2 * 16)));
+  }
+  static SHMEM_D_ void store_elements(char *p, unsigned left, const float (&v)[block]) {
+    uint32_t w[block / 2];
+    SHMEM_UNROLL_
+    for (unsigned i = 0; i < block; i++) {
+      const uint32_t x = arch::to_bits(from_float<T>(v[i]));
+      w[i / 2] = i % 2 ? w[i / 2] | x << 16 : x;
+    }
+    if (is_whole(p, left)) {
+      SHMEM_UNROLL_
+      for (unsigned k = 0; k < 4; k++) {
+        Pack pack;
+        __builtin_memcpy(&pack, &w[4 * k], 16);
+        arch::store_global(reinterpret_cast<Pack *>(p) + k, pack);
+      }
+    } else {
+      SHMEM_NO_UNROLL_
+      for (unsigned first = 0; first < block; first += 8) {
+        SHMEM_UNROLL_
+        for (unsigned i = 0; i < 8; i++)
+          if (first + i < left)
+            arch::store_global(reinterpret_cast<uint16_t *>(p) + first + i,
+                               uint16_t(w[i / 2] >> i % 2 * 16));
+        turn(w, {});
+      }
+    }
+  }
+
+  // Adds up block b of this member's segment, in the order of the members. In the place of its own
+  // codes, which nobody needs, the member loads what lies there: see add in moe/combine.hip.
+  SHMEM_D_ void add_all(float (&v)[block], unsigned b, const char *own, unsigned left) const {
+    SHMEM_NO_UNROLL_
+    for (int first = 0; first < call.team.n; first += members) {
+      uint32_t w[members][words], scale[members];
+      SHMEM_UNROLL_
+      for (int m = 0; m < members; m++)
+        load(w[m], scale[m],
+             at_member(call.parts, first + m < call.team.n ? first + m : call.team.me), b);
+      SHMEM_UNROLL_
+      for (int m = 0; m < members; m++) {
+        if (first + m == call.team.me) {
+          uint32_t mine[block / 2] = {};
+          load_elements(mine, own, left);
+          add_elements(v, mine);
+        } else if (first + m < call.team.n) {
+          add(v, w[m], scale[m]);
+        }
+      }
+    }
+  }
+
+  // One code for the three phases: a kernel has the part that all share once.
+  SHMEM_D_ void run(WirePhase phase, pattern::Extent tiles) const {
+    const Workgroup scope;
+    const WireOp op = call.op;
+    // The source is this member's segment.
+    const bool one = op == WireOp::gather || op == WireOp::round,
+               own = phase == WirePhase::sum || (phase == quantize && one);
+    const unsigned first = unsigned(tiles.from) * tile, each = unsigned(tiles.to) * tile - first,
+                   all = own ? each : each * unsigned(call.team.n - 1);
+    for (unsigned i = scope.rank(); i < all; i += scope.size()) {
+      const unsigned b = first + i % each, // of the segment
+          wire = call.tiles * tile;        // blocks of a segment
+      const int j =
+          own ? call.team.me : pattern::peer(call.team.me, int(i / each) + 1, call.team.n);
+      const size_t at = size_t(j) * call.segment, from = size_t(b) * block,
+                   rest = call.total > at ? call.total - at : 0,
+                   end = rest < call.segment ? rest : call.segment;
+      if (from >= end) continue;
+      const unsigned left = end - from < block ? unsigned(end - from) : block;
+      const char *const source = reinterpret_cast<const char *>(call.source + 2 * (at + from));
+      float v[block] = {};
+      if (phase == quantize) {
+        uint32_t w[block / 2] = {};
+        load_elements(w, source, left);
+        add_elements(v, w);
+      } else if (phase == WirePhase::sum) {
+        add_all(v, unsigned(j) * wire + b, source, left);
+      } else {
+        uint32_t w[words], scale;
+        load(w, scale, at_member(op == WireOp::gather ? call.parts : call.sums, j), b);
+        add(v, w, scale);
+      }
+      if (phase == quantize || (phase == WirePhase::sum && op == WireOp::sum)) {
+        const uint32_t scale = scale_of(v);
+        uint32_t w[words];
+        encode(w, v, bits_float(scale << 16));
+        if (op != WireOp::round)
+          store(w, scale, phase == quantize ? call.parts : call.sums,
+                phase == quantize && !one ? unsigned(j) * wire + b : b);
+        SHMEM_UNROLL_
+        for (unsigned k = 0; k < block; k++) v[k] = 0;
+        add(v, w, scale);
+      }
+      if (phase == quantize && !one) continue;
+      store_elements(reinterpret_cast<char *>(call.dest + 2 * (at + from)), left, v);
+    }
+  }
+};
+
+SHMEM_D_ Channel open(const WireCall &call, unsigned index) {
+  return device::open("a wire on a stream", call.id, call.team, index, nullptr, nullptr,
+                      Workgroup{});
+}
+
+// Workgroups begin with different phases, so that the links are at work all the time; unless they
+// meet.
+template <class T, class F> __global__ void __launch_bounds__(threads, 2) move(WireCall argument) {
+  const WireCall &call = arch::argument<>(argument);
+  const Workgroup scope;
+  const unsigned index = arch::block().x, count = arch::blocks().x;
+  SHMEM_NO_UNROLL_
+  for (unsigned k = 0; k < phases; k++) {
+    const unsigned phase = call.meets ? k : (k + index) % phases;
+    Mover<T, F>{call}.run(
+        WirePhase(phase),
+        pattern::part(pattern::Extent{call.from[phase], call.to[phase]}, 1, index, count));
+    if (!call.meets) continue;
+    // The channel is opened anew each time, because it took 20 registers from the phases.
+    if (k == quantize) {
+      Channel c = open(call, index);
+      device::enter<Stored::by_scope>(c, scope);
+      device::close(c, arch::load_anew(call.team.base), scope);
+    }
+    if (k == unsigned(call.op == WireOp::gather ? spread : WirePhase::sum)) {
+      device::leave<Stored::by_scope>(open(call, index), scope);
+      scope.sync(); // what the others have summed is there
+    }
+  }
+}
+
+// Calls f with the kernel.
+template <class T, class F> auto with_format(shmemx_wire_format_t format, F f) {
+  switch (format) {
+  case SHMEMX_WIRE_INT4:
+    return f(move<T, Int<4>>);
+  case SHMEMX_WIRE_INT6:
+    return f(move<T, Int<6>>);
+  case SHMEMX_WIRE_INT8:
+    return f(move<T, Int<8>>);
+  default:
+    return f(move<T, E4m3>);
+  }
+}
+
+} // namespace
+
+hipError_t start(const WireCall &call, shmemx_type_t type, shmemx_wire_format_t format,
+                 hipStream_t stream) {
+  const auto start = [&](auto *kernel) {
+    return shmem::launch(kernel, dim3(call.blocks), dim3(threads), 0, stream, call);
+  };
+  return type == SHMEMX_F16 ? with_format<Half>(format, start)
+                            : with_format<Bfloat16>(format, start);
+}
+
+hipError_t residents(int device, unsigned *blocks) {
+  int units = 0, least = 1 << 30;
+  hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
+  const auto look = [&](auto *kernel) {
+    int each = 0;
+    if (!error)
+      error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, arch::launchable(kernel),
+                                                           int(threads), 0);
+    least = each < least ? each : least;
+  };
+  for (auto f : {SHMEMX_WIRE_F8, SHMEMX_WIRE_INT8, SHMEMX_WIRE_INT6, SHMEMX_WIRE_INT4})
+    with_format<Half>(f, look), with_format<Bfloat16>(f, look);
+  *blocks = unsigned(units) * unsigned(least);
+  return error;
+}
+
+} // namespace shmem::wire
