@@ -323,13 +323,49 @@ void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members, shmemx_str
 /* The rows that have found no room here since create; waits for no stream. */
 uint64_t shmemx_moe_dropped(shmemx_moe_t moe);
 
-/* How elements travel. */
+/* Sums and all-gathers of a team of at most 64 PEs of one node, on streams, whose elements travel
+ * as fewer bits. 32 elements in a row have one scale, a bfloat16: the largest of them by size, over
+ * the largest code. All members get the same bits. Sums are fp32, in the order of the members.
+ *
+ * dest and source are in any memory that the GPU reaches, aligned to 2 bytes; to 16 they are
+ * faster. dest may be source: of a reduce-scatter this PE's block of source, of a fcollect source
+ * may be this PE's block of dest. round is what one way makes of n elements, without another PE.
+ * All PEs of the world make and free a shmemx_wire_t at once, with their team and its shape, or
+ * SHMEM_TEAM_INVALID if they have none; it is for one call at a time. */
 typedef enum {
   SHMEMX_WIRE_F8, /* E4M3 */
   SHMEMX_WIRE_INT8,
   SHMEMX_WIRE_INT6,
   SHMEMX_WIRE_INT4
 } shmemx_wire_format_t;
+typedef struct {
+  size_t size;        /* of this structure */
+  shmemx_type_t type; /* SHMEMX_F16 or SHMEMX_BF16 */
+  shmemx_wire_format_t format;
+  size_t elements; /* the most of the source of a call, at most 2^30 */
+  int chunks;      /* 0: the library's choice; 1, 3, 5 or 7, which follow each other in kernels that
+                      fill the GPU; -1: all in one kernel */
+  int reserved_int;
+  void *reserved[4];
+} shmemx_wire_shape_t;
+#define SHMEMX_WIRE_SHAPE_INITIALIZER                                                              \
+  {                                                                                                \
+    sizeof(shmemx_wire_shape_t), SHMEMX_BF16, SHMEMX_WIRE_INT8, 0, 0, 0, {                         \
+      0, 0, 0, 0                                                                                   \
+    }                                                                                              \
+  }
+typedef struct shmemx_wire *shmemx_wire_t;
+int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shape, shmemx_wire_t *wire);
+void shmemx_wire_destroy(shmemx_wire_t wire);
+void shmemx_wire_sum_reduce_on_stream(shmemx_wire_t wire, void *dest, const void *source,
+                                      size_t nreduce, shmemx_stream_t stream);
+/* nreduce: elements of a member's block. */
+void shmemx_wire_sum_reduce_scatter_on_stream(shmemx_wire_t wire, void *dest, const void *source,
+                                              size_t nreduce, shmemx_stream_t stream);
+void shmemx_wire_fcollect_on_stream(shmemx_wire_t wire, void *dest, const void *source,
+                                    size_t nelems, shmemx_stream_t stream);
+void shmemx_wire_round_on_stream(shmemx_wire_t wire, void *dest, const void *source, size_t n,
+                                 shmemx_stream_t stream);
 
 #ifdef __cplusplus
 }

@@ -54,6 +54,10 @@ constexpr const char *own_names[] = {
     "shmemx_moe_replay_on_stream",
     "shmemx_moe_combine_on_stream",
     "shmemx_moe_sum_on_stream",
+    "shmemx_wire_sum_reduce_on_stream",
+    "shmemx_wire_sum_reduce_scatter_on_stream",
+    "shmemx_wire_fcollect_on_stream",
+    "shmemx_wire_round_on_stream",
 };
 constexpr uint32_t number(std::string_view name) {
   uint32_t i = 0;
@@ -456,6 +460,15 @@ ON_STREAM(shmemx_moe_replay_on_stream,
             rows, out, stream)
 MOE_ROWS(shmemx_moe_combine_on_stream)
 MOE_ROWS(shmemx_moe_sum_on_stream)
+#define WIRE(name)                                                                                 \
+  ON_STREAM(                                                                                       \
+      name,                                                                                        \
+      (shmemx_wire_t wire, void *dest, const void *source, size_t n, shmemx_stream_t stream),      \
+      wire, dest, source, n, stream)
+WIRE(shmemx_wire_sum_reduce_on_stream)
+WIRE(shmemx_wire_sum_reduce_scatter_on_stream)
+WIRE(shmemx_wire_fcollect_on_stream)
+WIRE(shmemx_wire_round_on_stream)
 
 void shmemx_trace_start() {
   shmem_pcontrol(1);
