@@ -52,7 +52,11 @@ def case_perf_engine():
         copies = [r for r in rows if r["test"] == "copy"]
         assert [r["kind"] for r in copies] == ["fcollect, kernels", "fcollect, engines", "product",
                                                "product, kernels", "product, engines"], rows
-        moe = [r for r in rows if r["test"] not in ("norm", "copy")]
+        wire = [r for r in rows if r["test"] == "wire"]
+        assert [r["kind"] for r in wire][:5] == ["sum", "sum by fp8", "sum by int8", "sum by int6",
+                                                 "sum by int4"], rows
+        assert wire[0]["x_sum"] == 1 and all(r["x_sum"] > 0 for r in wire), rows
+        moe = [r for r in rows if r["test"] in ("dispatch", "combine")]
         assert [r["test"] for r in moe] == (["dispatch", "combine"] * 2 if n < 3 else []), rows
         assert all(("wire_us" in r) == (n > 1) for r in moe), rows
     out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
@@ -97,6 +101,8 @@ def case_perf_plot():
              if r["test"] == "dispatch"]
     want += [(f"{r['bytes'] >> 10} KiB of each PE, products of {r['edge']} x {r['edge']} bf16: "
               "time of a call", r["kind"], 0, r["us"], "us") for r in rows if r["test"] == "copy"]
+    want += [(f"sums of {r['bytes']} bytes of bf16: time of a call", r["kind"], 0, r["us"], "us")
+             for r in rows if r["test"] == "wire"]
     assert want and moved, rows
     same(want, panels)
     rows, panels = plot("--coll-max", "64", "--time", 0.001, *small) # all groups

@@ -10,4 +10,5 @@ extern "C" void engine_perf(const struct engine_options *options) {
   engine_norm(engine);
   engine_moe(engine);
   engine_copy(engine);
+  engine_wire(engine);
 }

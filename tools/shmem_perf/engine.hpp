@@ -108,3 +108,4 @@ struct Engine {
 void engine_norm(Engine &engine);
 void engine_moe(Engine &engine);
 void engine_copy(Engine &engine);
+void engine_wire(Engine &engine);
