@@ -122,10 +122,36 @@ def test_bad_input(arrays):
             (lambda: shmem.all_reduce_norm(a, quantized=c), "quantized: expected float8"),
             (lambda: shmem.Experts(16, 4 * n + 1 if n > 1 else 0, 2, 8, arrays.float32), "experts"),
             (lambda: shmem.Experts(3, n, 1, 8, arrays.float32), "hidden = 3"),
+            (lambda: shmem.Wire(10, arrays.float32), "expected float16 or bfloat16"),
+            (lambda: shmem.Wire(10, arrays.float16, "int3"), "format = 'int3'"),
             (lambda: shmem.Matmul("sum", 1, 1, 1, arrays.float32), "op = 'sum'")]:
         with pytest.raises(shmem.Error, match=text):
             call()
     shmem.barrier()
+
+
+@pytest.mark.parametrize("format, bound", [("fp8", 0.07), ("int8", 0.01), ("int4", 0.15)])
+def test_wire(arrays, me, n, format, bound):
+    count = 1000 * n
+    wire = shmem.Wire(count, arrays.float16, format)
+    plain = matrix(count, 1).reshape(count)
+    x = shmem.empty(count, dtype=arrays.float16)
+    x[...] = plain
+    whole, all = total(arrays, plain)
+    y = shmem.empty(count, dtype=arrays.float16)
+    for _ in range(2):
+        wire.all_reduce(y, x)
+    assert close(y, whole, bound * n)
+    mine = shmem.empty(1000, dtype=arrays.float16)
+    wire.reduce_scatter(mine, x)
+    assert close(mine, whole[1000 * me:1000 * me + 1000], bound * n)
+    wire.all_gather(y, x[:1000])
+    assert close(y[:1000], all[:1000], bound)
+    with pytest.raises(shmem.Error, match="expected elements of half"):
+        wire.all_reduce(plain)
+    wire.destroy()
+    with pytest.raises(shmem.Error, match="destroyed"):
+        wire.all_reduce(x)
 
 
 if TORCH:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ._collectives import (all_gather, all_reduce, all_to_all, all_to_all_v, broadcast, exscan,
                            inscan, reduce, reduce_scatter)
 from ._job import finalize, get_unique_id, init, is_initialized, my_pe, n_pes
-from ._layer import (Experts, Matmul, all_gather_matmul, all_reduce_norm, matmul,
+from ._layer import (Experts, Matmul, Wire, all_gather_matmul, all_reduce_norm, matmul,
                      matmul_all_gather, matmul_all_reduce, matmul_reduce_scatter)
 from ._library import Error, platform
 from ._memory import (address, arange, as_symmetric, collect, empty, empty_like, free, full,
@@ -25,7 +25,7 @@ from ._rma import __all__ as _rma_names
 from ._team import Team, shared, world
 
 __all__ = [
-    "Error", "Experts", "Matmul", "Team", "address", "all_gather", "all_gather_matmul",
+    "Error", "Experts", "Matmul", "Team", "Wire", "address", "all_gather", "all_gather_matmul",
     "all_reduce", "all_reduce_norm", "all_to_all", "all_to_all_v", "arange", "as_symmetric",
     "broadcast", "collect", "empty", "empty_like", "exscan", "finalize", "free", "full",
     "full_like", "get_unique_id", "heap_bases", "init", "inscan", "is_initialized", "is_symmetric",

@@ -436,3 +436,75 @@ class Experts:
         if self._moe:
             lib.shmemx_moe_destroy(self._moe)
         self._moe = ctypes.c_void_p()
+
+
+FORMATS = {"fp8": c.SHMEMX_WIRE_F8, "int8": c.SHMEMX_WIRE_INT8, "int6": c.SHMEMX_WIRE_INT6,
+           "int4": c.SHMEMX_WIRE_INT4}
+
+
+class Wire:
+    """Sums and all-gathers whose elements travel as fewer bits: shmemx_wire(3). All PEs of the job
+    make it at once, and destroy it; a PE that is in no such team with team "none".
+
+    elements  the most that the source of a call has, of dtype float16 or bfloat16
+    format    fp8 (E4M3), int8, int6 or int4, with a scale for each 32 elements
+    chunks    0: the library's choice
+
+    dest and source need not be symmetric. All members get the same bits."""
+
+    def __init__(self, elements: int, dtype: Any, format: str = "int8", *, chunks: int = 0,
+                 team: Team | str | None = None) -> None:
+        fn = "Wire"
+        at = c.SHMEM_TEAM_INVALID if team == "none" else handle(team, fn) # type: ignore[arg-type]
+        kind = typename(dtype, fn, "dtype")[0]
+        if kind not in ("half", "bfloat16"):
+            raise Error(line(fn, f"dtype = {dtype}: expected float16 or bfloat16"))
+        if not 0 < elements <= 1 << 30 or chunks not in (-1, 0, 1, 3, 5, 7):
+            raise Error(line(fn, f"elements = {elements}, chunks = {chunks}: out of range"))
+        self._kind, self._elements, self._team = kind, elements, team
+        shape = c.shmemx_wire_shape_t(type=ELEMENTS[kind], elements=elements, chunks=chunks,
+                                      format=_chosen(FORMATS, format, fn, "format"))
+        self._wire = ctypes.c_void_p()
+        if lib.shmemx_wire_create(at, ctypes.byref(shape), ctypes.byref(self._wire)):
+            raise Error(line(fn, "no room on the symmetric heap (device, SHMEM_DEVICE_SIZE)"))
+
+    def _run(self, fn: str, routine: Any, dest: Any, source: Any, stream: Any, dest_times: int = 1,
+             source_times: int = 1) -> Any:
+        fn = "Wire." + fn
+        if not self._wire:
+            raise Error(line(fn, "has been destroyed, or this PE has none"))
+        d = array(dest, fn, "dest")
+        s = d if source is None else array(source, fn, "source")
+        if d.type != self._kind or s.type != self._kind or d.on_gpu != s.on_gpu:
+            raise Error(line(fn, f"dest, source: expected elements of {self._kind}, in one place"))
+        if d.count * source_times != s.count * dest_times or s.count > self._elements:
+            raise Error(line(fn, f"dest: {d.count} elements, source: {s.count}, of at most "
+                             f"{self._elements}"))
+        on = stream_of(stream, d.on_gpu)
+        routine(self._wire, d.address, s.address, min(d.count, s.count), on or 0)
+        _done(on)
+        return dest
+
+    def all_reduce(self, dest: Any, source: Any = None, stream: Any = None) -> Any:
+        """As shmem.all_reduce of a sum; source None: in place."""
+        return self._run("all_reduce", lib.shmemx_wire_sum_reduce_on_stream, dest, source, stream)
+
+    def reduce_scatter(self, dest: Any, source: Any, stream: Any = None) -> Any:
+        """As shmem.reduce_scatter of a sum: source has a block for each member."""
+        return self._run("reduce_scatter", lib.shmemx_wire_sum_reduce_scatter_on_stream, dest,
+                         source, stream, 1, size(self._team)) # type: ignore[arg-type]
+
+    def all_gather(self, dest: Any, source: Any, stream: Any = None) -> Any:
+        """As shmem.all_gather."""
+        return self._run("all_gather", lib.shmemx_wire_fcollect_on_stream, dest, source, stream,
+                         size(self._team)) # type: ignore[arg-type]
+
+    def round(self, dest: Any, source: Any = None, stream: Any = None) -> Any:
+        """What one way makes of the elements, without another PE."""
+        return self._run("round", lib.shmemx_wire_round_on_stream, dest, source, stream)
+
+    def destroy(self) -> None:
+        """All PEs of the job call, when no call is on its way."""
+        if self._wire:
+            lib.shmemx_wire_destroy(self._wire)
+        self._wire = ctypes.c_void_p()

@@ -82,6 +82,12 @@ class Team:
 
         return Team.from_list(dist.get_process_group_ranks(group))
 
+    def copy_engines(self, on: bool) -> None:
+        """all_gather, all_to_all and broadcast on streams go by the GPUs' copy engines from here
+        on, and take no compute unit; False: by kernels again. All members call, with none on its
+        way."""
+        lib.shmemx_team_copy_engines(self._valid("Team.copy_engines"), int(bool(on)))
+
     def destroy(self) -> None:
         """All members call."""
         if self.handle not in (c.SHMEM_TEAM_WORLD, c.SHMEM_TEAM_SHARED, 0):
