@@ -163,3 +163,18 @@ def test_bad_input(make, text):
     assert str(error.value).startswith(f"PE {shmem.my_pe()}: shmem.")
     assert "\n" not in str(error.value)
     shmem.barrier() # the job goes on
+
+
+def test_freed_and_kept(arrays, n):
+    """An array that has been freed goes after another one has got its memory."""
+    old = shmem.ones(100)
+    at = shmem.address(old)
+    shmem.free(old)
+    new = shmem.zeros(100)
+    assert shmem.address(new) == at
+    del old
+    gc.collect()
+    assert shmem.collect() == 0
+    shmem.all_reduce(new)
+    assert (new == 0).all()
+    shmem.free(new)

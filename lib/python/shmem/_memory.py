@@ -36,6 +36,7 @@ _starts: list[int] = []                 # addresses of the blocks that have not 
 _ends: dict[int, int] = {}              # by start
 _order: list[int] = []                  # the same in the order in which all PEs made them
 _gone: set[int] = set()                 # starts of those that this PE has no array of any more
+_notes: dict[int, weakref.finalize] = {} # by start: what adds it to _gone
 _freed: list[tuple[int, int]] = []      # where arrays were freed and none was made since
 _anchor = _scratch = 0
 _has_device = False
@@ -52,6 +53,9 @@ def start() -> None:
 
 
 def stop() -> None:
+    for note in _notes.values(): # the next job has other arrays at the same addresses
+        note.detach()
+    _notes.clear()
     for known in _starts, _ends, _order, _gone, _freed:
         known.clear()
 
@@ -75,9 +79,8 @@ def _place(torch: Any, device: Any, fn: str) -> tuple[int, str]:
     kind = "" if device is None else "cuda" if isinstance(device, int) else str(device)
     if kind.partition(":")[0] not in ("", "cuda", "cpu"):
         raise Error(line(fn, f"device = {device}: expected cuda or cpu"))
-    torch = torch if torch and on_gpu and torch.cuda.is_available() else None
     if kind.startswith("cuda"):
-        if not _has_device or not torch:
+        if not on_gpu or not _has_device or not torch:
             raise Error(line(fn, f"device = {device}: there is no symmetric heap on a GPU"))
         mine = torch.cuda.current_device()
         asked = device if isinstance(device, int) else int(kind.partition(":")[2] or mine)
@@ -108,7 +111,8 @@ def _allocate(nbytes: int, heap: int, fn: str) -> Block:
     _ends[address] = address + nbytes
     _order.append(address)
     _freed[:] = [(a, b) for a, b in _freed if b <= address or a >= address + nbytes]
-    weakref.finalize(block, _gone.add, address).atexit = False
+    _notes[address] = weakref.finalize(block, _gone.add, address)
+    _notes[address].atexit = False
     return block
 
 
@@ -146,6 +150,7 @@ def _forget(address: int) -> None:
     del _starts[bisect.bisect_left(_starts, address)]
     _order.remove(address)
     _freed.append((address, _ends.pop(address)))
+    _notes.pop(address).detach() # of an array that outlives its memory, which another one may get
     _gone.discard(address)
 
 
