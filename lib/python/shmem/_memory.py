@@ -79,8 +79,9 @@ def _place(torch: Any, device: Any, fn: str) -> tuple[int, str]:
     kind = "" if device is None else "cuda" if isinstance(device, int) else str(device)
     if kind.partition(":")[0] not in ("", "cuda", "cpu"):
         raise Error(line(fn, f"device = {device}: expected cuda or cpu"))
+    torch = torch if torch and on_gpu and torch.cuda.is_available() else None # of the library's GPU
     if kind.startswith("cuda"):
-        if not on_gpu or not _has_device or not torch:
+        if not _has_device or not torch:
             raise Error(line(fn, f"device = {device}: there is no symmetric heap on a GPU"))
         mine = torch.cuda.current_device()
         asked = device if isinstance(device, int) else int(kind.partition(":")[2] or mine)
