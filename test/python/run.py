@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """run.py OSHRUN N PACKAGE WHAT...: pytest on N PEs with the Python package in the folder PACKAGE.
-WHAT: files of this folder, variables NAME=VALUE, and options of pytest. Skipped where no Python has
-what the tests need: TEST_PYTHON, the one that tools/check makes, this one, or the system's."""
+WHAT: files of this folder, variables NAME=VALUE, and options of pytest; or a program, as arguments
+of Python. Skipped where no Python has what the tests need: TEST_PYTHON, the one that tools/check
+makes, this one, or the system's."""
 import os
 import subprocess
 import sys
@@ -30,15 +31,16 @@ def main():
     variables = dict(word.split("=", 1) for word in what if word.split("=")[0].isupper())
     numpy = variables.get("ARRAYS") == "numpy"
     python = python_with("pytest", "numpy", *([] if numpy else ["torch", "triton"]))
-    files = [str(HERE / w) if w.startswith("test_") else w for w in what
+    words = [str(HERE / w) if w.startswith("test_") else w for w in what
              if w.split("=")[0] not in variables]
+    program = any(w.endswith(".py") and Path(w).parent != HERE for w in words)
     done = subprocess.run(
-        [oshrun, "-n", n, python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-         *(files or [str(HERE)])],
+        [oshrun, "-n", n, python, *(words if program else [
+            "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *(words or [str(HERE)])])],
         env={**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1",
              "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", **variables},
         capture_output=True, text=True)
-    passed = done.stdout.count(" passed")
+    passed = int(n) if program else done.stdout.count(" passed")
     if done.returncode or passed != int(n):
         print(done.stdout, done.stderr, sep="\n")
         print(f"status {done.returncode}, and {passed} of {n} PEs passed")

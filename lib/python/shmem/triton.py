@@ -35,6 +35,19 @@ from ._library import Error, lib
 
 INTERPRET = knobs.runtime.interpret
 
+if INTERPRET:
+    from triton.runtime import interpreter
+
+    _patch = interpreter._patch_lang_tensor
+
+    def _with_numbers(tensor, scope):
+        # For range(n): Triton 3.6 calls int() on an array with one dimension, which NumPy 2.4
+        # refuses.
+        _patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    interpreter._patch_lang_tensor = _with_numbers
+
 
 @triton.jit
 def _at(pointer, here, there, heap_bases, hint: tl.constexpr = None):
@@ -189,8 +202,8 @@ def _in_kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function that kernels call, and whose Python runs while a kernel is compiled."""
     if not INTERPRET:
         return core.builtin(fn)
-    from triton.runtime.interpreter import interpreter_semantic
-    return lambda *args, **options: fn(*args, **options, _semantic=interpreter_semantic)
+    return lambda *args, **options: fn(*args, **options,
+                                       _semantic=interpreter.interpreter_semantic)
 
 
 def _call(name: str, types: str, args: list[Any], _semantic: Any) -> tl.tensor:
