@@ -136,8 +136,9 @@ def atomic_sub(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_cas(pointer, cmp, val, from_rank, to_rank, heap_bases, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Stores `val` at `pointer` on PE `to_rank` if `cmp` is there."""
-    return tl.atomic_cas(_at(pointer, from_rank, to_rank, heap_bases, hint), cmp, val, sem=sem,
-                         scope=scope)
+    there = _at(pointer, from_rank, to_rank, heap_bases, hint)
+    kind: tl.constexpr = pointer.dtype.element_ty  # which Triton does not make of a number itself
+    return tl.atomic_cas(there, tl.cast(cmp, kind), tl.cast(val, kind), sem=sem, scope=scope)
 
 
 @triton.jit
