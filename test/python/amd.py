@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""amd.py OSHRUN N PACKAGE ARCH [HIP]: kernels of shmem.triton, compiled for ARCH by Triton's own
-back end for AMD, with the library's bitcode where they call it. With the path of HIP's library they
-are loaded by HIP's module calls and run on N PEs; without it they are compiled alone, and so for
-all GPUs that the library has no bitcode for."""
+"""amd.py OSHRUN N PACKAGE ARCH HIP: kernels of shmem.triton, compiled for ARCH by Triton's own back
+end for AMD, with the library's bitcode where they call it, are loaded by the module calls of HIP's
+library and run on N PEs."""
 import ctypes
 import os
 import struct
@@ -71,8 +70,6 @@ def compiled(arch, bitcode):
 
     found = {}
     for name, (kernel, types, calls) in kernels().items():
-        if calls and not bitcode:
-            continue
         constants = {"BLOCK": BLOCK} if "BLOCK" in kernel.arg_names else {}
         made = triton.compile(ASTSource(fn=kernel, signature={**types, **dict.fromkeys(
             constants, "constexpr")}, constexprs={(kernel.arg_names.index(k),): v
@@ -127,7 +124,7 @@ class Gpu:
         return list(words)
 
 
-def work(arch, path, files):
+def work(path, files):
     gpu = Gpu(path)
     import shmem
     from shmem._library import SHMEMX_MALLOC_DEVICE, lib
@@ -178,8 +175,6 @@ def work(arch, path, files):
         assert got[:8] == [2 * BLOCK // 8] * 8, "atomic_add"
         assert got[8:16] == [left + BLOCK - 8 + i for i in range(8)], "atomic_max"
         assert got[16:-1] == list(range(BLOCK)) and got[-1] == left + 1, "atomic_xchg, cas"
-        if "exchange" not in loaded:
-            continue
         gpu.store(x, numbers(me, lap))
         gpu.store(y, [-1] * (2 * WORDS))
         shmem.barrier()
@@ -197,14 +192,14 @@ def work(arch, path, files):
 
 def main():
     if sys.argv[1] == "work":
-        arch, path, folder = sys.argv[2:]
+        path, folder = sys.argv[2:]
         files = {}
         for name in sorted(os.listdir(folder)):
             stem, letters, _ = name.split(".")
             files[stem] = os.path.join(folder, name), list(letters)
-        work(arch, path, files)
+        work(path, files)
         return
-    oshrun, n, package, arch, *hip = sys.argv[1:]
+    oshrun, n, package, arch, hip = sys.argv[1:]
     python = python_with("triton")
     if os.path.realpath(sys.executable) != os.path.realpath(python):
         os.execv(python, [python, *sys.argv])
@@ -215,21 +210,19 @@ def main():
 
     beside = [p / f"libshmem_device_{arch}.bc" for p in folders()]
     bitcode = next((str(p) for p in beside if p.exists()), None)
-    assert bitcode or not hip, beside
+    assert bitcode, beside
     with TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "cache")
         os.mkdir(os.path.join(folder, "code"))
         for name, (code, letters) in compiled(arch, bitcode).items():
             with open(os.path.join(folder, "code", f"{name}.{''.join(letters)}.co"), "wb") as file:
                 file.write(code)
-        if hip:
-            done = subprocess.run(
-                [oshrun, "-n", n, python, __file__, "work", arch, hip[0],
-                 os.path.join(folder, "code")],
-                env={**os.environ, "PYTHONPATH": package}, capture_output=True, text=True)
-            if done.returncode or done.stdout.count("as on a GPU") != int(n):
-                print(done.stdout, done.stderr, sep="\n")
-                sys.exit(1)
+        done = subprocess.run(
+            [oshrun, "-n", n, python, __file__, "work", hip, os.path.join(folder, "code")],
+            env={**os.environ, "PYTHONPATH": package}, capture_output=True, text=True)
+        if done.returncode or done.stdout.count("as on a GPU") != int(n):
+            print(done.stdout, done.stderr, sep="\n")
+            sys.exit(1)
 
 
 if __name__ == "__main__":
