@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable
 
@@ -24,20 +26,25 @@ class Error(RuntimeError):
     __module__ = "shmem"
 
 
-def folders() -> list[Path]:
-    """Where the library may lie beside this package: an installed prefix, or a build tree."""
-    above = list(Path(__file__).resolve().parents)
-    libs = [p for p in above[1:] if p.name in ("lib", "lib64")]
-    return [q for p in libs for q in (p, *sorted(p.glob("*-linux-gnu")), p / "libshmem/lib")]
+def beside(libs: Iterable[Path]) -> list[str]:
+    """The library of the first of these folders that has it: of a prefix, or of a build tree."""
+    places = [q for p in libs for q in (p, *sorted(p.glob("*-linux-gnu")), p / "libshmem/lib")]
+    return [str(p / NAME) for p in places if (p / NAME).exists()][:1]
 
 
 def load() -> ctypes.CDLL:
-    """SHMEM_LIBRARY is a path to it. Without one: beside this package, then the loader's folders.
-    Its names are global, since extensions and bitcode link with them."""
-    named = os.environ.get("SHMEM_LIBRARY")
-    here = [str(p / NAME) for p in folders() if (p / NAME).exists()]
+    """What the process has comes first: a program's own, or the tracer that oshrun loads, whose
+    routines record a call before they do it. Then SHMEM_LIBRARY, a path. Without one: beside this
+    package, the loader's folders, beside the oshrun of PATH. Its names are global, since extensions
+    and bitcode link with them."""
+    loaded = ctypes.CDLL(None)
+    if hasattr(loaded, "shmemx_platform"):
+        return loaded
+    named, prefix = os.environ.get("SHMEM_LIBRARY"), Path(shutil.which("oshrun") or "/").resolve()
+    here = beside(p for p in Path(__file__).resolve().parents if p.name in ("lib", "lib64"))
+    there = beside(prefix.parent.parent / name for name in ("lib", "lib64"))
     reasons = []
-    for path in [named] if named else [*here[:1], NAME]:
+    for path in [named] if named else [*here, NAME, *there]:
         try:
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
