@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a call costs: through Python, and in C.
+"""What a call costs: through Python, in C, and with PyTorch's own collectives beside it.
 
     oshrun -n 2 python -m shmem.bench
-    oshrun -n 2 python -m shmem.bench --op put --sizes 1k:64m --json
+    torchrun --nproc-per-node 2 -m shmem.bench --op all_reduce --sizes 1k:64m --json
 
 Each call is checked first, with numbers that all types have exactly. Then the ways to do it take
 turns: a batch of calls of each, behind a barrier, and again. A time is the median of the batches on
@@ -14,6 +14,7 @@ import argparse
 import ctypes
 import json
 import os
+import socket
 import statistics
 import sys
 import time
@@ -23,11 +24,13 @@ from typing import Any, NamedTuple
 
 import shmem
 
+from . import _collectives
 from . import _library as c
 from ._array import typename
 from ._library import lib
 
-OPS = ("put", "get", "atomic_fetch_add", "barrier")
+OPS = ("put", "get", "atomic_fetch_add", "barrier", "all_reduce", "reduce_scatter", "all_gather",
+       "all_to_all", "broadcast")
 BATCH = 5e-3    # seconds
 MOST = 1000     # calls of a batch: streams of GPUs take as many before the host has to wait
 
@@ -227,6 +230,8 @@ class Bench:
                 lib.shmem_barrier_all,)
             ways = [Way("python", partial(shmem.barrier, self.stream), None, None),
                     Way("C", prepared(*to), None, None)]
+            if self.group:
+                ways.append(Way(self.backend, self.dist.barrier, None, None))
             yield Case(op, 0, ways, None)
         elif op == "atomic_fetch_add":
             x = shmem.zeros(1, dtype=self.module.int64, device="cpu")
@@ -240,6 +245,8 @@ class Bench:
         else:
             for size in sizes:
                 count = max(1, size // self.size)
+                if op in ("reduce_scatter", "all_to_all"):
+                    count = -(-count // self.n) * self.n
                 yield from getattr(self, op)(count)
 
     def two_sided(self, op: str, count: int) -> Iterator[Case]:
@@ -270,10 +277,135 @@ class Bench:
     def get(self, count: int) -> Iterator[Case]:
         yield from self.two_sided("get", count)
 
+    def collective(self, op: str, count: int, dest_count: int, routine: str, kind: str,
+                   words: tuple[int, ...], expected: Any, peers: Any) -> Iterator[Case]:
+        """words: arguments of the C routine behind team, dest and source. peers(dest, source):
+        calls by name, of memory of their own."""
+        dest, source = self.empty(dest_count), self.empty(count)
+        on_host, on_stream = _collectives._find(routine, kind)
+        given = (c.SHMEM_TEAM_WORLD, shmem.address(dest), shmem.address(source), *words)
+        if on_host and not self.on_gpu:
+            call = prepared(on_host, *given)
+        else:
+            call = prepared(on_stream, *given, self.stream or 0)
+            if not self.on_gpu: # the host waits, as the Python package does
+                call = partial(_both, call, prepared(lib.shmemx_stream_synchronize, 0))
+        ways = [Way("python", partial(getattr(shmem, op), dest, source), dest, source),
+                Way("C", call, dest, source)]
+        if self.group:
+            ways += peers(self.plain(dest_count), self.plain(count))
+        yield Case(op, count * self.size, ways, expected)
+        self.release(dest, source)
+
     def release(self, *arrays: Any) -> None:
         self.meet()
         for x in arrays:
             shmem.free(x)
+
+    def all_reduce(self, count: int) -> Iterator[Case]:
+        def peers(dest: Any, source: Any) -> Iterator[Way]:
+            yield Way(self.backend, partial(self.dist.all_reduce, source), source, source)
+            if self.on_gpu:
+                yield from self.two_shot(count)
+
+        yield from self.collective("all_reduce", count, count, "sum_reduce", self.type, (count,),
+                                   self.sum(count), peers)
+
+    def two_shot(self, count: int) -> Iterator[Way]:
+        """Of PyTorch's symmetric memory."""
+        name = self.group.group_name
+        try:
+            import torch.distributed._symmetric_memory as symm_mem
+
+            x = symm_mem.empty(count, dtype=self.dtype, device=self.device)
+            symm_mem.rendezvous(x, name)
+            routine = self.torch.ops.symm_mem.two_shot_all_reduce_
+        except (RuntimeError, ImportError, AttributeError, NotImplementedError) as error:
+            self.note(f"symm_mem is left out: {str(error).strip().partition(chr(10))[0]}")
+            return
+        yield Way("symm_mem", partial(routine, x, "sum", name), x, x)
+
+    def reduce_scatter(self, count: int) -> Iterator[Case]:
+        block = count // self.n
+
+        def peers(dest: Any, source: Any) -> Iterator[Way]:
+            yield Way(self.backend, partial(self.dist.reduce_scatter_tensor, dest, source), dest,
+                      source)
+
+        yield from self.collective("reduce_scatter", count, block, "sum_reduce_scatter", self.type,
+                                   (block,), self.sum(block, self.me * block), peers)
+
+    def all_gather(self, count: int) -> Iterator[Case]:
+        def peers(dest: Any, source: Any) -> Iterator[Way]:
+            yield Way(self.backend, partial(self.dist.all_gather_into_tensor, dest, source), dest,
+                      source)
+
+        yield from self.collective(
+            "all_gather", count, count * self.n, "fcollect", "mem", (count * self.size,),
+            self.joined([self.numbers(count, pe) for pe in range(self.n)]), peers)
+
+    def all_to_all(self, count: int) -> Iterator[Case]:
+        block = count // self.n
+
+        def peers(dest: Any, source: Any) -> Iterator[Way]:
+            yield Way(self.backend, partial(self.dist.all_to_all_single, dest, source), dest,
+                      source)
+
+        yield from self.collective(
+            "all_to_all", count, count, "alltoall", "mem", (block * self.size,),
+            self.joined([self.numbers(block, pe, self.me * block) for pe in range(self.n)]), peers)
+
+    def broadcast(self, count: int) -> Iterator[Case]:
+        def peers(dest: Any, source: Any) -> Iterator[Way]:
+            def call() -> None: # in place, so of what the check has filled only the root's stays
+                self.dist.broadcast(source, 0)
+
+            yield Way(self.backend, call, source, source)
+
+        yield from self.collective("broadcast", count, count, "broadcast", "mem",
+                                   (count * self.size, 0), self.numbers(count, 0), peers)
+
+    # --- the peers ---
+
+    def join(self) -> bool:
+        """The default group of torch.distributed. Whether this call has made it."""
+        if not self.torch or not self.torch.distributed.is_available():
+            return False
+        self.dist = self.torch.distributed
+        made = not self.dist.is_initialized()
+        if made:
+            self._init_process_group("nccl" if self.on_gpu else "gloo")
+        self.group, self.backend = self.dist.group.WORLD, self.dist.get_backend()
+        return made
+
+    def _init_process_group(self, backend: str) -> None:
+        words: dict[str, Any] = {}
+        if self.on_gpu:
+            words["device_id"] = self.torch.device(self.device)
+        if "MASTER_ADDR" in os.environ and "RANK" in os.environ: # of torchrun
+            self.dist.init_process_group(backend, **words)
+            return
+        # PE 0 says where the others find it.
+        place = shmem.zeros(256, dtype=self.module.uint8, device="cpu")
+        if self.me == 0:
+            near = shmem.shared().n_pes() == self.n
+            host = "127.0.0.1" if near else socket.gethostname()
+            store = self.dist.TCPStore(host, 0, self.n, True, wait_for_workers=False)
+            text = f"{host}:{store.port}".encode()
+            for i, byte in enumerate(text):
+                place[i] = byte
+        shmem.broadcast(place, root=0)
+        if self.me != 0:
+            host, _, port = bytes(place.tolist()).rstrip(b"\0").decode().rpartition(":")
+            store = self.dist.TCPStore(host, int(port), self.n, False)
+        self.dist.init_process_group(backend, store=store, rank=self.me, world_size=self.n, **words)
+        shmem.barrier()
+        shmem.free(place)
+
+
+def _both(call: Callable[[], Any], then: Callable[[], Any]) -> None:
+    call()
+    then()
 
 
 def ctypes_us() -> float:
@@ -363,6 +495,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", choices=["cuda", "cpu"],
                         help="which heap; default: the GPU's where there is one")
     parser.add_argument("--numpy", action="store_true", help="without PyTorch")
+    parser.add_argument("--no-peer", action="store_true", help="without torch.distributed")
     parser.add_argument("--json", action="store_true", help="JSON in place of a table")
     options = parser.parse_args(argv)
     torch: Any = None
@@ -385,6 +518,7 @@ def _bench(options: argparse.Namespace, torch: Any) -> int:
             torch.cuda.init()
         shmem.init()
     b = Bench(options, torch)
+    made = not options.no_peer and b.join()
     about, rows, wrong = head(b, ctypes_us()), list[dict[str, Any]](), 0
     said: list[str] = []
     table = b.me == 0 and not options.json
@@ -413,6 +547,8 @@ def _bench(options: argparse.Namespace, torch: Any) -> int:
             b.note(f"{op}: larger sizes are left out: {error}")
     b.meet()
     shmem.free(b.values)
+    if made:
+        b.dist.destroy_process_group()
     if table:
         print("\n" + "\n".join([*b.notes, f"{wrong} of the operations are wrong" if wrong else
                                 "the data of every operation was right"]), flush=True)
