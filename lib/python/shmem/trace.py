@@ -194,7 +194,9 @@ def _rows(trace: Trace, events: list[Event]) -> tuple[dict[tuple[int, int], int]
         mine = sorted((t for t in many if t[0] == pe), key=lambda t: -many[t])
         for track in sorted(mine[:TRACKS]):
             rows[track] = len(rows) + len(labels) # a gap between two PEs
-        labels[pe] = f"PE {pe}" + (f"\n{TRACKS} of {len(mine)} tracks" if len(mine) > TRACKS else "")
+        labels[pe] = f"PE {pe}"
+        if len(mine) > TRACKS:
+            labels[pe] += f"\n{TRACKS} of {len(mine)} tracks"
         if not mine:
             rows[pe, 0] = len(rows) + len(labels) - 1
     return rows, labels
@@ -249,7 +251,7 @@ def _draw(trace: Trace, begin: float | None, end: float | None, colour: str,
                 away.append((left, row, right, there, "get" in e.name or e.name.endswith("_g")))
     axes.add_collection(PolyCollection(bars, facecolors=faces, linewidths=0, gid="calls"))
     if arrows and away:
-        # To who gets the bytes: of a get back to the caller.
+        # Towards the PE that gets the bytes, which is the caller of a get.
         tail = [(x1, y1) if back else (x0, y0) for x0, y0, x1, y1, back in away]
         head = [(x1, y0) if back else (x1, y1) for x0, y0, x1, y1, back in away]
         axes.quiver([x for x, _ in tail], [y for _, y in tail],
@@ -286,10 +288,10 @@ def _draw(trace: Trace, begin: float | None, end: float | None, colour: str,
     return Picture(figure)
 
 
-def main(argv: list[str] | None = None) -> int:
+def _main(argv: list[str] | None = None) -> int:
     """python -m shmem.trace FILE PICTURE: draws the run into a file, by its ending a PNG, SVG or
     PDF. --begin and --end are in microseconds from the run's first event."""
-    parser = argparse.ArgumentParser(prog="python -m shmem.trace", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m shmem.trace", description=_main.__doc__)
     parser.add_argument("file", help="what SHMEM_TRACE named")
     parser.add_argument("picture")
     parser.add_argument("--begin", type=float, metavar="US")
@@ -307,4 +309,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main())
