@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes the Python package: gen_python.py FROM TO STAMP FILE... -- shmem.def shmem.h shmemx.h
+"""Makes the Python package: gen_python.py FROM TO STAMP ROUTINES FILE... -- shmem.def shmem.h
+shmemx.h
 
 The files, which lie below FROM, are copied to the same place below TO. shmem/_routines.py is added
-there, what _library.py knows of the C interface:
+there, and written to ROUTINES, what _library.py knows of the C interface:
 
 ROUTINES    name: its result and arguments, a letter each, see LETTERS
 STRUCTS     name: its fields, each a name, a letter and how many
@@ -129,7 +130,7 @@ def interface(table, headers):
 
 
 def main():
-    source, to, stamp, *files = sys.argv[1:]
+    source, to, stamp, routines_file, *files = sys.argv[1:]
     table, *headers = files[files.index("--") + 1:]
     package = Path(to, "shmem")
     shutil.rmtree(package, ignore_errors=True) # a module that is gone would still be imported
@@ -137,7 +138,8 @@ def main():
         place = Path(to, Path(file).resolve().relative_to(Path(source).resolve()))
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, place)
-    (package / "_routines.py").write_text("\n".join(interface(table, headers)) + "\n")
+    Path(routines_file).write_text("\n".join(interface(table, headers)) + "\n")
+    shutil.copyfile(routines_file, package / "_routines.py")
     Path(stamp).touch()
 
 

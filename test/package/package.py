@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Builds a copy of examples/build as a stranger would: by make against an installed tree that was
 moved, by CMake against unpacked
-Debian packages where dpkg is at hand. package.py SOURCE BUILD GPU. Every program runs at 2 PEs."""
+Debian packages where dpkg is at hand. The package for Python comes from all three, and from a wheel
+in a virtual environment. package.py SOURCE BUILD GPU. Every program runs at 2 PEs."""
 
 import io
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 SOURCE, BUILD, GPU = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -67,6 +69,37 @@ def by_make(tmp, prefix):
     run(folder / "product")
 
 
+def by_python(python, oshrun, tree, **env):
+    """A job of Python has the package and the library of that tree."""
+    got = run(oshrun, "-n", 2, python, "-c", """import shmem
+shmem.init()
+shmem.barrier()
+files = shmem.__file__, shmem._library.lib.path()
+print(f"PE {shmem.my_pe()} of {shmem.n_pes()}", *files)""", **env)
+    assert sorted(line.split(" /")[0] for line in got.splitlines()) == ["PE 0 of 2", "PE 1 of 2"]
+    for line in got.splitlines():
+        assert all(path.startswith(str(tree)) for path in line.split()[4:]), (got, tree)
+
+
+def by_wheel(tmp, prefix):
+    """In a virtual environment, without a network. PATH is all that is set."""
+    for folder in "wheel", "again":
+        run(sys.executable, SOURCE / "tools/package", "--wheel", "--out", tmp / folder, BUILD)
+    wheel, = (tmp / "wheel").iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl") and wheel.read_bytes() == (
+        tmp / "again" / wheel.name).read_bytes()
+    with zipfile.ZipFile(wheel) as archive:
+        assert not archive.testzip() and not any(".so" in n for n in archive.namelist())
+    done = subprocess.run([sys.executable, "-m", "venv", prefix / "venv"], capture_output=True)
+    if done.returncode:
+        print("no python3-venv here: the wheel is not installed")
+        return
+    python = prefix / "venv/bin/python"
+    run(python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", wheel)
+    run(python, "-m", "pip", "check", "--disable-pip-version-check")
+    by_python(python, prefix / "bin/oshrun", prefix, PATH=f"{prefix}/bin:{ENV['PATH']}")
+
+
 def by_cmake(tmp, prefix, root):
     folder = tmp / "cmake"
     configure = ["cmake", "-S", tmp / "copy", f"-DCMAKE_PREFIX_PATH={root}",
@@ -113,7 +146,8 @@ def debs(tmp):
         **({"TMPDIR": str(memory)} if fast else {}))
     packages = sorted((tmp / "debs").glob("*.deb"))
     assert [p.name.split("_")[0] for p in packages] == ["libshmem-bin", "libshmem-dev",
-                                                        "libshmem-doc", "libshmem1"], packages
+                                                        "libshmem-doc", "libshmem1",
+                                                        "python3-shmem"], packages
     theirs, ours = installed_files(), {}
     for package in packages:
         name = package.name.split("_")[0]
@@ -138,6 +172,9 @@ def debs(tmp):
     assert ("libucx0" in needs) == (net == "ucx"), (net, needs)
     assert ("many nodes, by UCX" if net == "ucx"
             else "on one node") in run("dpkg-deb", "-f", packages[3], "Description")
+    assert run("dpkg-deb", "-f", packages[4], "Architecture", "Depends").split("\n")[:2] == [
+        "Architecture: all", "Depends: python3 (>= 3.9), libshmem1 (= " + run(
+            "dpkg-deb", "-f", packages[3], "Version").strip() + ")"]
     root = tmp / "root/usr"
     if shutil.which("man"):
         for words in ["shmem_put"], ["3shmem", "shmem_int_put"], ["7", "shmem_env"], [
@@ -151,15 +188,20 @@ def debs(tmp):
 
 def main(tmp):
     # Without the manual, whose 4800 names cost 5 s; the packages have it.
-    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags", "runtime,devel",
-        "--destdir", tmp / "first")
+    run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--tags",
+        "runtime,devel,python-runtime", "--destdir", tmp / "first")
     (tmp / "first").rename(tmp / "moved")
     shutil.copytree(EXAMPLES, tmp / "copy") # alone, away from the other examples
     root = prefix = next((tmp / "moved").rglob("bin/oshrun")).parent.parent
     by_make(tmp, prefix)
+    package = next(prefix.rglob("shmem/_library.py")).parent.parent
+    by_python(sys.executable, prefix / "bin/oshrun", prefix, PYTHONPATH=str(package))
+    by_wheel(tmp, prefix)
     if shutil.which("dpkg-deb"):
         root = debs(tmp)
         prefix = root / "lib/libshmem"
+        by_python(sys.executable, prefix / "bin/oshrun", root,
+                  PYTHONPATH=str(root / "lib/python3/dist-packages"))
     if shutil.which("cmake"):
         by_cmake(tmp, prefix, root)
     else:
