@@ -12,6 +12,7 @@ import xml.dom.minidom
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 OSHRUN, CALLS, TOOL = os.environ["OSHRUN"], os.environ["CALLS"], os.environ["TRACE"]
 TMP = Path(tempfile.mkdtemp(prefix="trace-"))
 FILE = TMP / "trace.json"
@@ -226,6 +227,44 @@ def case_product():
     letters = [set(text.splitlines()[-1].split("; ")[1].split(", "))
                for text in (picture, shown.read_text())]
     assert letters[0] == letters[1], letters
+
+
+PROGRAM = """import shmem, shmem.trace
+shmem.init()
+x, to = shmem.ones(100), (shmem.my_pe() + 1) % shmem.n_pes()
+shmem.trace.event(7)
+shmem.put(x, x, to)
+shmem.barrier()
+shmem.trace.stop()
+shmem.put(x, x, to)
+shmem.trace.start()
+shmem.all_reduce(x, stream=0)
+shmem.quiet(stream=0)
+"""
+
+
+def case_python():
+    """A program in Python, which finds the tracer's routines, and its picture."""
+    from run import python_with
+    python, n = python_with("numpy"), 2
+    env = {"PYTHONPATH": os.environ["PACKAGE"], "PYTHONDONTWRITEBYTECODE": "1"}
+    said = traced(n, python, "-c", PROGRAM, **env)
+    assert not said, said
+    check()
+    for me in range(n):
+        mine = [e for e in events() if e["pid"] == me and e["ph"] != "M"]
+        got = Counter((e["name"].split(" ")[0], e.get("cat")) for e in mine)
+        on_stream = "shmemx_float_sum_reduce_on_stream"
+        once = [(name, None) for name in ("shmem_init_thread", "shmem_putmem", "event", on_stream)]
+        assert all(got[x] == 1 for x in [*once, (on_stream, "stream")]), got
+        put = next(e for e in mine if e["name"] == "shmem_putmem")
+        assert put["args"] == {"pe": (me + 1) % n, "bytes": 400}, put
+    if python := python_with("numpy", "matplotlib", wanted=False):
+        run(python, "-m", "shmem.trace", FILE, TMP / "p.svg", **env)
+        text = (TMP / "p.svg").read_text()
+        assert "calls" in {g.getAttribute("id") for g in
+                           xml.dom.minidom.parseString(text).getElementsByTagName("g")}
+        assert "shmem_barrier_all" in text and "PE 1" in text and "stream 1" in text
 
 
 def case_ends():

@@ -65,7 +65,8 @@ class Bench:
     def __init__(self, options: argparse.Namespace, torch: Any) -> None:
         self.me, self.n, self.torch = shmem.my_pe(), shmem.n_pes(), torch
         self.runs, self.notes = options.runs, list[str]()
-        self.on_gpu = bool(torch) and shmem.platform() != "cpu" and options.device != "cpu"
+        self.on_gpu = (shmem.platform() != "cpu" and options.device != "cpu" and bool(torch)
+                       and torch.cuda.is_available())
         if options.device == "cuda" and not self.on_gpu:
             raise shmem.Error("shmem.bench: --device cuda: there is no symmetric heap on a GPU")
         self.device = f"cuda:{torch.cuda.current_device()}" if self.on_gpu else "cpu"
