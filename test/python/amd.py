@@ -206,15 +206,12 @@ def main():
     sys.path.insert(0, package)
     from tempfile import TemporaryDirectory
 
-    from shmem._library import folders
+    from shmem.triton import bitcode
 
-    beside = [p / f"libshmem_device_{arch}.bc" for p in folders()]
-    bitcode = next((str(p) for p in beside if p.exists()), None)
-    assert bitcode, beside
     with TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "cache")
         os.mkdir(os.path.join(folder, "code"))
-        for name, (code, letters) in compiled(arch, bitcode).items():
+        for name, (code, letters) in compiled(arch, bitcode("hip", arch)).items():
             with open(os.path.join(folder, "code", f"{name}.{''.join(letters)}.co"), "wb") as file:
                 file.write(code)
         done = subprocess.run(
