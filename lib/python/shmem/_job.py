@@ -6,12 +6,13 @@ import atexit
 import ctypes
 import os
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from . import _library as c
 from ._library import Error, has_torch, lib
 
 me, n = -1, 0 # of this process, while it is a PE
+at_finalize: list[Callable[[], None]] = [] # what modules do to forget the job's memory
 LEVELS = {"single": c.SHMEM_THREAD_SINGLE, "funneled": c.SHMEM_THREAD_FUNNELED,
           "serialized": c.SHMEM_THREAD_SERIALIZED, "multiple": c.SHMEM_THREAD_MULTIPLE}
 
@@ -126,6 +127,8 @@ def finalize() -> None:
         return
     from . import _memory
 
+    for forget in at_finalize:
+        forget()
     _memory.stop()
     lib.shmem_finalize()
     me, n = -1, 0

@@ -181,6 +181,7 @@ class Matmul:
 
 
 _products: dict[Any, Matmul] = {} # of all PEs, by operation, shape and types; until finalize
+_job.at_finalize.append(_products.clear)
 
 
 def _of_world(op: str, out: Any, a: Any, b: Any, workspace: Matmul | None, **more: Any) -> Any:
