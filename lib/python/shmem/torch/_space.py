@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Workspaces of operators in symmetric memory, and teams by number."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+import shmem
+
+from .. import _job
+from .._array import line
+
+ALIGN = 256
+_spaces: dict[tuple[int, int, str], _Space] = {}
+_teams: dict[int, shmem.Team] = {}
+_products: dict[Any, shmem.Matmul] = {} # by operation, team, shape and type
+_pending: dict[int, Any] = {} # by team: an event behind its last asynchronous operator
+
+
+def _forget() -> None:
+    _spaces.clear()
+    _teams.clear()
+    _products.clear()
+    _pending.clear()
+
+
+_job.at_finalize.append(_forget)
+
+
+def number(team: shmem.Team | None) -> int:
+    """How operators name a team."""
+    return 0 if team is None else team.handle
+
+
+def team_of(number: int, fn: str) -> shmem.Team | None:
+    if number == 0:
+        shmem.n_pes() # an Error before init
+        return None
+    team = _teams.get(number)
+    if team is None:
+        shmem.n_pes()
+        team = shmem.Team(number)
+        if team.n_pes() < 1:
+            raise shmem.Error(line(fn, f"team = {number:#x}: has been destroyed, or is none"))
+        _teams[number] = team
+    return team
+
+
+def members(number: int, fn: str) -> int:
+    team = team_of(number, fn)
+    return shmem.n_pes() if team is None else team.n_pes()
+
+
+def my_number(number: int, fn: str) -> int:
+    team = team_of(number, fn)
+    return shmem.my_pe() if team is None else team.my_pe()
+
+
+class _Space:
+    """Two halves, in turn. A peer may store to this PE's half while this PE still copies a result
+    from the other one. It comes back to that first half only when it has the result of the operator
+    between, for which it needed this PE, and this PE had copied before."""
+
+    def __init__(self, nbytes: int, device: str) -> None:
+        memory = shmem.empty(2 * nbytes, dtype=torch.uint8, device=device)
+        self.halves = [memory[:nbytes], memory[nbytes:]]
+
+    def next(self) -> torch.Tensor:
+        self.halves.reverse()
+        return self.halves[0]
+
+
+def _class(nbytes: int) -> int:
+    return 1 << max(nbytes - 1, 4095).bit_length()
+
+
+def reserve(nbytes: int, team: shmem.Team | None, device: Any = "cpu") -> None:
+    """Makes the workspace for operators of at most nbytes, of inputs and results together, so that
+    they allocate nothing. All PEs of the job call, each with its team, or None if it is in none;
+    `shmem.world()` for operators of all PEs."""
+    size = _class(nbytes)
+    space = _Space(size, str(device)) # also where there is no team: all allocate
+    if team is not None:
+        _spaces[_name(team), size, torch.device(device).type] = space
+
+
+def _name(team: shmem.Team | None) -> int:
+    return 0 if team is None or team.handle == shmem.world().handle else team.handle
+
+
+def take(fn: str, team: shmem.Team | None, device: torch.device,
+         *parts: tuple[Any, torch.dtype]) -> list[torch.Tensor]:
+    """Symmetric tensors of these shapes and types, until the second call after this one."""
+    sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGN) * ALIGN for shape, dtype in parts]
+    size = _class(sum(sizes))
+    key = (_name(team), size, device.type)
+    space = _spaces.get(key)
+    if space is None:
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise shmem.Error(line(f"torch.{fn}", f"no workspace of {size} bytes yet, and a graph "
+                                   "cannot make one: call it once before the capture, or reserve"))
+        space = _spaces[key] = _Space(size, device.type)
+    half = space.next()
+    tensors, at = [], 0
+    for (shape, dtype), nbytes in zip(parts, sizes):
+        flat = half[at:at + math.prod(shape) * dtype.itemsize]
+        tensors.append(flat.view(dtype).view(shape))
+        at += nbytes
+    return tensors
