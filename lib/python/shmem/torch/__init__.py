@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch: collectives and products as operators that torch.compile, graphs and autograd take, and
+symmetric memory of torch.distributed on this library's heap.
+
+`torch.ops.shmem.all_reduce(x, "sum", 0)` and `shmem.torch.all_reduce(x)` are one operator; the last
+argument is 0 for all PEs, or `team.handle`. Operators take and give plain tensors. An input that is
+symmetric already is read where it lies; others are copied to a workspace in symmetric memory, and
+results are copied from one. `..._out` operators copy nothing: their tensors are symmetric.
+
+The PEs of a team call the same operators in the same order, with the same shapes. A workspace is
+made for a team, a device and a size, rounded up to a power of two, when the first operator needs
+it, and is kept until `shmem.finalize`. Making one is collective over *all* PEs: the first call of a
+size is made by all PEs at once, each with a team of its own, as the rows of a grid are. Where some
+PEs have no such team, all PEs call `reserve` before."""
+from __future__ import annotations
+
+from ._experts import Experts
+from ._ops import Work, all_gather, all_reduce, all_to_all, broadcast, reduce_scatter
+from ._products import (
+    all_gather_matmul,
+    all_reduce_norm,
+    matmul_all_gather,
+    matmul_all_reduce,
+    matmul_reduce_scatter,
+)
+from ._space import reserve
+
+__all__ = ["Experts", "Work", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_norm",
+           "all_to_all", "broadcast", "matmul_all_gather", "matmul_all_reduce",
+           "matmul_reduce_scatter", "reduce_scatter", "reserve"]
