@@ -8,10 +8,10 @@ symmetric already is read where it lies; others are copied to a workspace in sym
 results are copied from one. `..._out` operators copy nothing: their tensors are symmetric.
 
 The PEs of a team call the same operators in the same order, with the same shapes. A workspace is
-made for a team, a device and a size, rounded up to a power of two, when the first operator needs
-it, and is kept until `shmem.finalize`. Making one is collective over *all* PEs: the first call of a
-size is made by all PEs at once, each with a team of its own, as the rows of a grid are. Where some
-PEs have no such team, all PEs call `reserve` before."""
+made for a team and a device when an operator needs more bytes than there are, rounded up to a power
+of two, and is kept until `shmem.finalize`. Making one is collective over *all* PEs: such a call is
+made by all PEs at once, each with a team of its own, as the rows of a grid are. Where some PEs have
+no such team, all PEs call `reserve` before."""
 from __future__ import annotations
 
 from ._experts import Experts

@@ -13,7 +13,7 @@ from .. import _job
 from .._array import line
 
 ALIGN = 256
-_spaces: dict[tuple[int, int, str], _Space] = {}
+_spaces: dict[tuple[int, str], list[_Space]] = {} # by team and device; small ones first
 _teams: dict[int, shmem.Team] = {}
 _products: dict[Any, shmem.Matmul] = {} # by operation, team, shape and type
 _pending: dict[int, Any] = {} # by team: an event behind its last asynchronous operator
@@ -31,7 +31,11 @@ _job.at_finalize.append(_forget)
 
 def number(team: shmem.Team | None) -> int:
     """How operators name a team."""
-    return 0 if team is None else team.handle
+    if team is None:
+        return 0
+    if not isinstance(team, shmem.Team):
+        raise shmem.Error(line("torch", f"team: a {type(team).__name__}, which is no shmem.Team"))
+    return team.handle
 
 
 def team_of(number: int, fn: str) -> shmem.Team | None:
@@ -64,6 +68,7 @@ class _Space:
     between, for which it needed this PE, and this PE had copied before."""
 
     def __init__(self, nbytes: int, device: str) -> None:
+        self.nbytes = nbytes
         memory = shmem.empty(2 * nbytes, dtype=torch.uint8, device=device)
         self.halves = [memory[:nbytes], memory[nbytes:]]
 
@@ -72,18 +77,21 @@ class _Space:
         return self.halves[0]
 
 
-def _class(nbytes: int) -> int:
-    return 1 << max(nbytes - 1, 4095).bit_length()
+def _make(key: tuple[int, str], nbytes: int) -> _Space:
+    """Of a power of two: later operators that are a little larger find room."""
+    space = _Space(1 << max(nbytes - 1, 4095).bit_length(), key[1])
+    spaces = _spaces.setdefault(key, [])
+    spaces.append(space)
+    spaces.sort(key=lambda s: s.nbytes)
+    return space
 
 
 def reserve(nbytes: int, team: shmem.Team | None, device: Any = "cpu") -> None:
     """Makes the workspace for operators of at most nbytes, of inputs and results together, so that
     they allocate nothing. All PEs of the job call, each with its team, or None if it is in none;
     `shmem.world()` for operators of all PEs."""
-    size = _class(nbytes)
-    space = _Space(size, str(device)) # also where there is no team: all allocate
-    if team is not None:
-        _spaces[_name(team), size, torch.device(device).type] = space
+    key = -1 if team is None else _name(team), torch.device(device).type
+    _make(key, nbytes) # also where there is no team: all allocate
 
 
 def _name(team: shmem.Team | None) -> int:
@@ -94,14 +102,13 @@ def take(fn: str, team: shmem.Team | None, device: torch.device,
          *parts: tuple[Any, torch.dtype]) -> list[torch.Tensor]:
     """Symmetric tensors of these shapes and types, until the second call after this one."""
     sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGN) * ALIGN for shape, dtype in parts]
-    size = _class(sum(sizes))
-    key = (_name(team), size, device.type)
-    space = _spaces.get(key)
+    nbytes, key = sum(sizes), (_name(team), device.type)
+    space = next((s for s in _spaces.get(key, ()) if s.nbytes >= nbytes), None)
     if space is None:
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            raise shmem.Error(line(f"torch.{fn}", f"no workspace of {size} bytes yet, and a graph "
+            raise shmem.Error(line(f"torch.{fn}", f"no workspace of {nbytes} bytes yet, and a graph "
                                    "cannot make one: call it once before the capture, or reserve"))
-        space = _spaces[key] = _Space(size, device.type)
+        space = _make(key, nbytes)
     half = space.next()
     tensors, at = [], 0
     for (shape, dtype), nbytes in zip(parts, sizes):
