@@ -106,8 +106,8 @@ def take(fn: str, team: shmem.Team | None, device: torch.device,
     space = next((s for s in _spaces.get(key, ()) if s.nbytes >= nbytes), None)
     if space is None:
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            raise shmem.Error(line(f"torch.{fn}", f"no workspace of {nbytes} bytes yet, and a graph "
-                                   "cannot make one: call it once before the capture, or reserve"))
+            raise shmem.Error(line(f"torch.{fn}", f"no workspace of {nbytes} bytes yet, and a "
+                                   "graph cannot make one: call it before the capture, or reserve"))
         space = _make(key, nbytes)
     half = space.next()
     tensors, at = [], 0
