@@ -14,6 +14,7 @@ made by all PEs at once, each with a team of its own, as the rows of a grid are.
 no such team, all PEs call `reserve` before."""
 from __future__ import annotations
 
+from ._backend import register_backend
 from ._experts import Experts
 from ._ops import Work, all_gather, all_reduce, all_to_all, broadcast, reduce_scatter
 from ._products import (
@@ -27,4 +28,4 @@ from ._space import reserve
 
 __all__ = ["Experts", "Work", "all_gather", "all_gather_matmul", "all_reduce", "all_reduce_norm",
            "all_to_all", "broadcast", "matmul_all_gather", "matmul_all_reduce",
-           "matmul_reduce_scatter", "reduce_scatter", "reserve"]
+           "matmul_reduce_scatter", "reduce_scatter", "register_backend", "reserve"]

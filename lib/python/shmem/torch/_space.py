@@ -116,3 +116,15 @@ def take(fn: str, team: shmem.Team | None, device: torch.device,
         tensors.append(flat.view(dtype).view(shape))
         at += nbytes
     return tensors
+
+
+def ranks_of(name: str) -> list[int]:
+    """The PEs of a group of torch.distributed, by its name."""
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    if dist.get_world_size() != shmem.n_pes() or dist.get_rank() != shmem.my_pe():
+        raise shmem.Error(line("torch.rendezvous", f"rank {dist.get_rank()} of "
+                               f"{dist.get_world_size()} of the default group: expected the "
+                               "numbers of this PE"))
+    return dist.get_process_group_ranks(_resolve_process_group(name))
