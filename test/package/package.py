@@ -71,12 +71,13 @@ def by_make(tmp, prefix):
 
 def by_python(python, oshrun, tree, **env):
     """A job of Python has the package and the library of that tree."""
-    got = run(oshrun, "-n", 2, python, "-c", """import shmem
+    got = run(oshrun, "-n", 2, python, "-c", """import sys, shmem
 shmem.init()
 shmem.barrier()
-files = shmem.__file__, shmem._library.lib.path()
-print(f"PE {shmem.my_pe()} of {shmem.n_pes()}", *files)""", **env)
-    assert sorted(line.split(" /")[0] for line in got.splitlines()) == ["PE 0 of 2", "PE 1 of 2"]
+files = shmem.__file__ + " " + shmem._library.lib.path()
+sys.stdout.write(f"PE {shmem.my_pe()} of {shmem.n_pes()} {files}\\n")""", **env) # in one piece
+    assert sorted(line.split(" /")[0] for line in got.splitlines()) == ["PE 0 of 2",
+                                                                       "PE 1 of 2"], got
     for line in got.splitlines():
         assert all(path.startswith(str(tree)) for path in line.split()[4:]), (got, tree)
 
