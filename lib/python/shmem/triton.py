@@ -291,11 +291,16 @@ def bitcode(backend: str, arch: str | int) -> str:
     return str(path)
 
 
+def _is_linked(binary: bytes) -> bool:
+    """Whether a module has what `shmemx_module_init` looks for: the bitcode's state."""
+    return b"shmemx_module_state" in binary or b"shmemx_one_node_state" in binary
+
+
 def _loaded(module: int, _function: Any, _name: str, files: dict[str, str], _hash: str) -> None:
-    """Triton calls this for each kernel that it loads. A module that calls the bitcode is to see
-    the job before its first launch."""
-    text = next((Path(p).read_text() for n, p in files.items() if n.endswith(".ttgir")), "")
-    if 'symbol = "shmem' in text:
+    """Triton calls this for each kernel that it loads. A module that is linked with the bitcode is
+    to see the job before its first launch."""
+    binary = next(Path(p) for n, p in files.items() if n.endswith((".hsaco", ".cubin")))
+    if _is_linked(binary.read_bytes()):
         lib.shmemx_module_init(module)
 
 

@@ -77,6 +77,8 @@ DIFFERS = [
      "times are in microseconds; there is neither xcc_id nor cu_id, and op_index is the "
      "number of the record"),
     ("x, bench, compile, concurrent, tensor_creation, triggered", "there are no such modules"),
+    ("CUDAArrayInterface, tensor_from_ptr, make_tensor_view, Tile, hip.*_ipc_handle",
+     "there are no such names"),
     ("get",
      "as in Iris's code and tests: from_rank is this rank, to_rank the one that is read. "
      "Iris's text has them the other way, and so DeviceContext.get names the rank that is "
