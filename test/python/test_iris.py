@@ -262,6 +262,7 @@ def test_do_bench(ctx):
 
 
 PROGRAM = r'''
+import os
 import sys
 import torch
 import torch.distributed as dist
@@ -271,49 +272,73 @@ import triton.language as tl
 import iris
 from iris.ccl import Config
 from iris.experimental import iris_gluon
+from iris.mem.triton.context import Context
 
 @triton.jit
-def kernel(x, n: tl.constexpr, heap_bases):
+def send(x, flag, n: tl.constexpr, heap_bases):
     at = tl.arange(0, n)
     iris.store(x + at, 1, 0, 1, heap_bases, mask=at < n - 3)
+    iris.atomic_xchg(flag, 1, 0, 1, heap_bases, sem="release", scope="sys")
 
-def worker(rank, ranks, port):
+@triton.jit
+def double(context, x, flag, n: tl.constexpr, rank: tl.constexpr, ranks: tl.constexpr):
+    ctx = Context.initialize(context, rank, ranks)
+    while tl.load(flag, volatile=True) != 1:
+        pass
+    at = tl.arange(0, n)
+    total = tl.zeros([n], dtype=tl.float32)
+    for i in range(2):
+        total += ctx.load(x + at, from_rank=rank)
+    tl.store(x + at, total)
+
+def worker(rank, ranks, start):
     device = rank % torch.cuda.device_count()
-    dist.init_process_group(backend="nccl", rank=rank, world_size=ranks,
-                            init_method=f"tcp://127.0.0.1:{port}",
+    dist.init_process_group(backend="nccl", rank=rank, world_size=ranks, init_method=start,
                             device_id=torch.device(f"cuda:{device}"))
     ctx = iris.iris(2**26)
     assert ctx.get_rank() == rank
-    x = ctx.zeros(64, device="cuda")
+    x, flag = ctx.zeros(64, device="cuda"), ctx.zeros(1, dtype=torch.int32)
     if rank == 0:
-        kernel[(1,)](x, 64, ctx.get_heap_bases())
+        send[(1,)](x, flag, 64, ctx.get_heap_bases())
+    else:
+        double[(1,)](ctx.get_device_context(), x, flag, 64, rank, ranks)
     ctx.barrier(group=dist.group.WORLD)
     want = torch.zeros(64, device="cuda")
     if rank == 1:
-        want[:61] = 1
+        want[:61] = 2
     torch.testing.assert_close(x, want)
     print(f"rank {rank} is right\n", end="", flush=True)
     dist.destroy_process_group()
 
 if __name__ == "__main__":
-    mp.spawn(worker, args=(2, int(sys.argv[1])), nprocs=2, join=True)
+    if "RANK" in os.environ:
+        worker(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://")
+    else:
+        mp.spawn(worker, args=(2, f"tcp://127.0.0.1:{sys.argv[1]}"), nprocs=2, join=True)
 '''
 
 
 @pytest.mark.skipif("shmem.n_pes() > 1", reason="a job of its own")
-def test_program_that_says_import_iris(tmp_path):
-    """With the start of Iris's README: processes that the program spawns, and a group of nccl."""
+@pytest.mark.parametrize("how", ["spawned", "torchrun"])
+def test_program_that_says_import_iris(how, tmp_path):
+    """With the starts of Iris's README and of its examples, and a group of nccl."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     environ = {name: value for name, value in os.environ.items()
-               if not name.startswith(("PMI", "SHMEM_BOOTSTRAP"))}
-    done = subprocess.run([sys.executable, "-m", "shmem.iris", str(program), str(port)],
+               if not name.startswith(("PMI", "SHMEM_BOOTSTRAP", "TRITON_INTERPRET"))}
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run([sys.executable, *(launcher if how == "torchrun" else []), "-m",
+                           "shmem.iris", str(program), str(port)],
                           env=environ, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 is right", "rank 1 is right"]
+
+
+@pytest.mark.skipif("shmem.n_pes() > 1", reason="a job of its own")
+def test_no_program(tmp_path):
     done = subprocess.run([sys.executable, "-m", "shmem.iris", str(tmp_path / "none.py")],
-                          env=environ, capture_output=True, text=True, timeout=200)
+                          capture_output=True, text=True, timeout=200)
     assert done.returncode and done.stderr.count("\n") == 1 and "No such file" in done.stderr

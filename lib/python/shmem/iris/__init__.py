@@ -19,6 +19,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+if not torch.cuda.is_available(): # before Triton is imported
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 import shmem
 from shmem import Error
 from shmem import triton as kernels
@@ -125,6 +128,8 @@ class Iris:
                  copy_engine: str | None = None) -> None:
         if not shmem.is_initialized():
             _start(heap_size)
+            if not (torch.cuda.is_available() or kernels.INTERPRET):
+                logger.warning("no GPU, and Triton was imported without TRITON_INTERPRET=1")
         self.cur_rank, self.num_ranks = shmem.my_pe(), shmem.n_pes()
         self.heap_size = heap_size
         self._bases = shmem.heap_bases()

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: MIT
 """`import iris` is shmem.iris, in a program that `python -m shmem.iris` runs, and in processes that
 the program starts."""
-import os
 import sys
 
 import torch
-
-if not torch.cuda.is_available(): # before Triton is imported
-    os.environ.setdefault("TRITON_INTERPRET", "1")
-
 from shmem import iris
 from shmem.iris import ccl, experimental, hip, ops, tracing
 from shmem.iris.experimental import iris_gluon
