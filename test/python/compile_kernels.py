@@ -3,6 +3,7 @@
 """compile_kernels.py ARCH [libshmem_device_ARCH.bc]: compiles the kernels of the tests and of the
 examples for a GPU that need not be there. Those that call the bitcode are linked with it: with the
 file that is named, with the one beside the library, or else not compiled."""
+import re
 import sys
 from pathlib import Path
 
@@ -133,6 +134,11 @@ def main():
             for wide in ("load", "store") if amd else ("ld", "st"):
                 wide = f"global_{wide}_dwordx4" if amd else f"{wide}.global.v4.b32"
                 assert wide in text, f"{name}: no {wide}"
+        if fn.fn.__name__ == "pass_on_kernel": # a flag after the data of all threads
+            store, wait, flag = (r"global_store.*", r"s_waitcnt vmcnt\(0\).*s_barrier.*",
+                                 r"global_atomic_swap") if amd else (
+                r"st\.global.*", r"bar\.sync.*", r"atom\S*release")
+            assert re.search(store + wait + flag, text, re.S), "stores may come after the flag"
         assert st._is_linked(kernel.kernel) == isinstance(fn, st._Linked), name
     print(f"{done} kernels for {arch}{'' if bitcode else ', none with the bitcode'}")
     return 0

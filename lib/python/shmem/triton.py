@@ -34,6 +34,7 @@ from triton.runtime.jit import JITFunction
 from ._library import Error, lib
 
 INTERPRET = knobs.runtime.interpret
+LONG, INT = core.dtype("int64"), core.dtype("int32")
 
 if INTERPRET:
     from triton.runtime import interpreter
@@ -111,8 +112,33 @@ def put(from_ptr, to_ptr, from_rank, to_rank, heap_bases, mask=None, other=None,
              cache_modifier=store_cache_modifier)
 
 
+def _in_kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that kernels call, and whose Python runs while a kernel is compiled."""
+    if not INTERPRET:
+        return core.builtin(fn)
+    return lambda *args, **options: fn(*args, **options,
+                                       _semantic=interpreter.interpreter_semantic)
+
+
+@_in_kernel
+def _publish(sem, _semantic=None):
+    """Before an atomic that releases: the stores of all threads of the program are complete. In
+    Triton 3.6 one thread does a scalar atomic, and releases its own stores only: the compilers for
+    NVIDIA and AMD put no barrier before it, and AMD's barrier does not wait for stores."""
+    if getattr(sem, "value", sem) in ("relaxed", "acquire"):
+        return
+    if not INTERPRET and _semantic.builder.options.backend_name == "hip":
+        arch = _semantic.builder.options.arch
+        wait = ("s_wait_storecnt 0" if arch.startswith("gfx12") else
+                "s_waitcnt vmcnt(0)" if arch.startswith("gfx9") else "s_waitcnt_vscnt null, 0")
+        core.inline_asm_elementwise(wait + "\ns_mov_b32 $0, 0", "=r,~{memory}", [], dtype=INT,
+                                    is_pure=False, pack=1, _semantic=_semantic)
+    _semantic.debug_barrier()
+
+
 # An atomic returns the old value. `sem` is "relaxed", "acquire", "release" or "acq_rel" (the
-# default). `scope` is "sys" by default: an atomic of scope "gpu" is none between two GPUs.
+# default); a release covers all stores of the program. `scope` is "sys" by default: an atomic of
+# scope "gpu" is none between two GPUs.
 SYS = tl.constexpr("sys")
 
 
@@ -120,6 +146,7 @@ SYS = tl.constexpr("sys")
 def atomic_add(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Adds `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_add(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -128,6 +155,7 @@ def atomic_add(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_sub(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Subtracts `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_add(_at(pointer, from_rank, to_rank, heap_bases, hint), -val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -136,6 +164,7 @@ def atomic_sub(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_cas(pointer, cmp, val, from_rank, to_rank, heap_bases, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Stores `val` at `pointer` on PE `to_rank` if `cmp` is there."""
+    _publish(sem)
     there = _at(pointer, from_rank, to_rank, heap_bases, hint)
     kind: tl.constexpr = pointer.dtype.element_ty  # which Triton does not make of a number itself
     return tl.atomic_cas(there, tl.cast(cmp, kind), tl.cast(val, kind), sem=sem, scope=scope)
@@ -145,6 +174,7 @@ def atomic_cas(pointer, cmp, val, from_rank, to_rank, heap_bases, sem=None,
 def atomic_xchg(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                 scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Stores `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_xchg(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                           sem=sem, scope=scope)
 
@@ -153,6 +183,7 @@ def atomic_xchg(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=Non
 def atomic_xor(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Exclusive or of `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_xor(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -161,6 +192,7 @@ def atomic_xor(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_and(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Bitwise and of `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_and(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -169,6 +201,7 @@ def atomic_and(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_or(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
               scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """Bitwise or of `val` at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_or(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                         sem=sem, scope=scope)
 
@@ -177,6 +210,7 @@ def atomic_or(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
 def atomic_min(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """The smaller of `val` and the value at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_min(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -185,6 +219,7 @@ def atomic_min(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 def atomic_max(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None,
                scope: tl.constexpr = SYS, hint: tl.constexpr = None):
     """The larger of `val` and the value at `pointer` on PE `to_rank`."""
+    _publish(sem)
     return tl.atomic_max(_at(pointer, from_rank, to_rank, heap_bases, hint), val, mask=mask,
                          sem=sem, scope=scope)
 
@@ -194,17 +229,8 @@ def atomic_max(pointer, val, from_rank, to_rank, heap_bases, mask=None, sem=None
 # the bitcode has no address spaces in its arguments. In the interpreter a program is one thread of
 # a process, so the routine of the host does the same.
 
-LONG, INT = core.dtype("int64"), core.dtype("int32")
 OPERATIONS = {"set": 0, "add": 1}                                        # SHMEM_SIGNAL_
 COMPARISONS = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}     # SHMEM_CMP_
-
-
-def _in_kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that kernels call, and whose Python runs while a kernel is compiled."""
-    if not INTERPRET:
-        return core.builtin(fn)
-    return lambda *args, **options: fn(*args, **options,
-                                       _semantic=interpreter.interpreter_semantic)
 
 
 def _call(name: str, types: str, args: list[Any], _semantic: Any) -> tl.tensor:

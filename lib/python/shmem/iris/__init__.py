@@ -57,6 +57,9 @@ DIFFERS = [
     ("barrier(group)",
      "all ranks of the job make the same groups: the first call with one makes a team"),
     ("atomic_*(scope)", 'is "sys" by default; that of Iris, "gpu", does not reach other GPUs'),
+    ("atomic_*(sem)",
+     "that releases covers all stores of the program; Triton's covers those of one thread, and "
+     "Iris's is Triton's (3.6)"),
     ("load, store, ...(hint)",
      "is not needed for loads of 16 bytes: the translation keeps what the compiler knows of "
      "a pointer"),
