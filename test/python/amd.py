@@ -54,16 +54,31 @@ def kernels():
         tl.store(y + n + i, tl.load(y + i, mask=i < n, other=0) + 1, mask=i < n)
         st.barrier()
 
+    @triton.jit
+    def flags(x, y, n, flag, value, me, to, bases, BLOCK: tl.constexpr):
+        # The threads of four waves store, the last one late, and one of the first raises the flag.
+        i = tl.arange(0, BLOCK)
+        mine = tl.load(x + i, mask=i < n, other=0)
+        for _ in range(200):
+            mine += tl.load(x + BLOCK + i, mask=i % 256 >= 192, other=0, volatile=True)
+        st.store(y + i, mine, me, to, bases, mask=i < n)
+        st.atomic_xchg(flag, value.to(tl.int64), me, to, bases, sem="release")
+        while tl.atomic_add(flag, 0, sem="acquire", scope="sys") < value:
+            pass
+        tl.store(y + n + i, tl.load(y + i, mask=i < n, other=0) + 1, mask=i < n)
+
     i64, i32 = "*i64", "i32"
     return {
         "neighbours": (neighbours, dict(x=i64, y=i64, n=i32, me=i32, to=i32, bases=i64), False),
         "counts": (counts, dict(x=i64, me=i32, to=i32, bases=i64), False),
+        "flags": (flags, dict(x=i64, y=i64, n=i32, flag=i64, value=i32, me=i32, to=i32, bases=i64),
+                  False),
         "exchange": (exchange, dict(x=i64, y=i64, n=i32, signal=i64, value=i32, to=i32), True),
         "meets": (meets, dict(x=i64, y=i64, n=i32, me=i32, to=i32, bases=i64), True)}
 
 
 def compiled(arch, bitcode):
-    """name: the code object, the arguments' letters of the module struct, the workgroup."""
+    """name.letters.LDS: the code object; the arguments by the letters of the module struct."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -80,7 +95,8 @@ def compiled(arch, bitcode):
         text = made.asm["amdgcn"]
         assert f'amdgcn-amd-amdhsa--{arch}' in text and made.asm["hsaco"][:4] == b"\x7fELF"
         assert "s_swappc" not in text, f"{name}: a call" # of the bitcode: all is inlined
-        found[name] = made.asm["hsaco"], ["P" if t[0] == "*" else "i" for t in types.values()]
+        letters = "".join("P" if t[0] == "*" else "i" for t in types.values())
+        found[f"{name}.{letters}.{made.metadata.shared}"] = made.asm["hsaco"]
     return found
 
 
@@ -104,12 +120,13 @@ class Gpu:
         self.call("hipModuleGetFunction", ctypes.byref(function), module, name.encode())
         return module, function
 
-    def launch(self, function, letters, *values):
+    def launch(self, function, letters, lds, *values):
         # Behind the kernel's own arguments Triton has two pointers to scratch memory.
-        packed = struct.pack("".join(letters) + "0P" + "PP", *values, 0, 0)
+        packed = struct.pack(letters + "0P" + "PP", *values, 0, 0)
         size, held = ctypes.c_size_t(len(packed)), ctypes.create_string_buffer(packed, len(packed))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(held), 2, ctypes.addressof(size), 3)
-        self.call("hipModuleLaunchKernel", function, 1, 1, 1, 256, 1, 1, 0, None, None, extra)
+        self.call("hipModuleLaunchKernel", function, 1, 1, 1, 256, 1, 1, lds, None, None,
+                  extra)
 
     def settle(self):
         self.call("hipDeviceSynchronize")
@@ -136,16 +153,18 @@ def work(path, files):
     def memory(words):
         return lib.shmem_malloc_with_hints(8 * words, SHMEMX_MALLOC_DEVICE)
 
-    x, y, signal, bases = memory(2 * BLOCK), memory(4 * WORDS), memory(1), memory(n)
+    x, y, bases = memory(2 * BLOCK), memory(4 * WORDS), memory(n)
+    signal, flag = memory(1), memory(1)
     gpu.store(bases, [lib.shmem_ptr(x, pe) for pe in range(n)])
     gpu.store(signal, [0])
+    gpu.store(flag, [0])
     loaded = {}
-    for name, (file, letters) in files.items():
+    for name, (file, letters, lds) in files.items():
         with open(file, "rb") as code:
             module, function = gpu.load(code.read(), name)
         if name in ("exchange", "meets"):
             lib.shmemx_module_init(module)
-        loaded[name] = function, letters
+        loaded[name] = function, letters, lds
 
     def run(name, *values):
         gpu.launch(*loaded[name], *values)
@@ -181,6 +200,12 @@ def work(path, files):
         run("exchange", x, y, WORDS, signal, lap, to)
         gpu.settle()
         assert gpu.read(y, WORDS) == numbers(left, lap), "put_signal"
+        gpu.store(x + 8 * BLOCK, [0] * BLOCK)
+        gpu.store(y, [-1] * (2 * WORDS))
+        shmem.barrier()
+        run("flags", x, y, WORDS, flag, lap, me, to, bases)
+        gpu.settle()
+        assert gpu.read(y + 8 * WORDS, WORDS) == [v + 1 for v in numbers(left, lap)], "flag"
         shmem.barrier()
         run("meets", x, y, WORDS, me, to, bases)
         gpu.settle()
@@ -195,8 +220,8 @@ def main():
         path, folder = sys.argv[2:]
         files = {}
         for name in sorted(os.listdir(folder)):
-            stem, letters, _ = name.split(".")
-            files[stem] = os.path.join(folder, name), list(letters)
+            stem, letters, lds, _ = name.split(".")
+            files[stem] = os.path.join(folder, name), letters, int(lds)
         work(path, files)
         return
     oshrun, n, package, arch, hip = sys.argv[1:]
@@ -211,8 +236,8 @@ def main():
     with TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "cache")
         os.mkdir(os.path.join(folder, "code"))
-        for name, (code, letters) in compiled(arch, bitcode("hip", arch)).items():
-            with open(os.path.join(folder, "code", f"{name}.{''.join(letters)}.co"), "wb") as file:
+        for name, code in compiled(arch, bitcode("hip", arch)).items():
+            with open(os.path.join(folder, "code", f"{name}.co"), "wb") as file:
                 file.write(code)
         done = subprocess.run(
             [oshrun, "-n", n, python, __file__, "work", hip, os.path.join(folder, "code")],
