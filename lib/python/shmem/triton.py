@@ -332,15 +332,16 @@ def _loaded(module: int, _function: Any, _name: str, files: dict[str, str], _has
 
 class _Linked:
     """A kernel that is linked with the bitcode."""
+    _libs: dict[str, Any] | None = None # found at the first launch
     _linked = ""
 
     def run(self, *args, grid, warmup, **options):
-        if "extern_libs" not in options:
+        if self._libs is None:
             target = triton.runtime.driver.active.get_current_target()
             path = bitcode(target.backend, target.arch)
-            options["extern_libs"] = {"shmem": path}
-            self._linked = self._linked or f"{path}@{Path(path).stat().st_mtime_ns}"
-        return super().run(*args, grid=grid, warmup=warmup, **options)
+            self._libs = {"extern_libs": {"shmem": path}}
+            self._linked = f"{path}@{Path(path).stat().st_mtime_ns}"
+        return super().run(*args, grid=grid, warmup=warmup, **{**self._libs, **options})
 
     @property
     def cache_key(self) -> str:
