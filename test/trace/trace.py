@@ -241,6 +241,11 @@ shmem.trace.start()
 shmem.all_reduce(x, stream=0)
 shmem.quiet(stream=0)
 """
+BY_ID = """import shmem
+shmem.init(uid=shmem.get_unique_id(), rank=0, size=1)
+x = shmem.ones(4)
+shmem.put(x, x, 0)
+"""
 
 
 def case_python():
@@ -259,6 +264,11 @@ def case_python():
         assert all(got[x] == 1 for x in [*once, (on_stream, "stream")]), got
         put = next(e for e in mine if e["name"] == "shmem_putmem")
         assert put["args"] == {"pe": (me + 1) % n, "bytes": 400}, put
+    # A job by a unique id, which no oshrun has started.
+    run(python, "-c", BY_ID, SHMEM_TRACE=str(TMP / "id.json"),
+        LD_PRELOAD=os.environ["TRACER"], **env)
+    got = Counter(e["name"] for e in json.loads((TMP / "id.json").read_text()) if e["ph"] == "X")
+    assert got["shmemx_init_attr"] == got["shmem_putmem"] == 1, got
     if python := python_with("numpy", "matplotlib", wanted=False):
         run(python, "-m", "shmem.trace", FILE, TMP / "p.svg", **env)
         text = (TMP / "p.svg").read_text()

@@ -44,6 +44,7 @@ constexpr const char *own_names[] = {
     "shmem_init",
     "shmem_init_thread",
     "start_pes",
+    "shmemx_init_attr",
     "shmemx_matmul_on_stream",
     "shmemx_matmul_reduce_scatter_on_stream",
     "shmemx_matmul_all_reduce_on_stream",
@@ -376,6 +377,14 @@ int shmem_init_thread(int requested, int *provided) {
   const uint64_t began = now();
   const int status = pshmem_init_thread(requested, provided);
   if (status == 0) begin(began, number("shmem_init_thread"));
+  return status;
+}
+int shmemx_init_attr(unsigned flags, const shmemx_init_attr_t *attributes) {
+  static const auto next_init =
+      reinterpret_cast<decltype(&shmemx_init_attr)>(next("shmemx_init_attr"));
+  const uint64_t began = now();
+  const int status = next_init(flags, attributes);
+  if (status == 0) begin(began, number("shmemx_init_attr"));
   return status;
 }
 void start_pes(int n) {

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ._library import Error, lib
 
-STARTS = ("shmem_init", "shmem_init_thread", "start_pes")
+STARTS = ("shmem_init", "shmem_init_thread", "shmemx_init_attr", "start_pes")
 KINDS = {"stream": "stream", "kernel": "kernel"}  # by the file's "cat"; else: of the host
 TRACKS = 16                                       # of each PE that a picture has
 COLOURS = ("#1f5fa8", "#e07b00", "#1b7837", "#d45fa5", "#5e3c99", "#b09000", "#4f9fd4", "#a6431f",
