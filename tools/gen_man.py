@@ -408,7 +408,8 @@ def told(doc):
         if lines[0].startswith("    ") or any(re.match(r"\S+  +\S", line) for line in lines[1:]):
             yield from (".PP", ".EX", *(roff(line) for line in lines), ".EE")
         else:
-            yield from (".IP", *roff(" ".join(lines)).replace(". ", ".\n").split("\n"))
+            text = re.sub(r"`([^`]+)`", r"\\fB\1\\fP", roff(" ".join(lines)))
+            yield from (".IP", *text.replace(". ", ".\n").split("\n"))
 
 
 def exported(tree):

@@ -28,8 +28,8 @@ LETTERS = {"void": "v", "char": "b", "signed char": "b", "unsigned char": "B", "
            "int16_t": "h", "int32_t": "i", "int64_t": "q", "uint8_t": "B", "uint16_t": "H",
            "uint32_t": "I", "uint64_t": "Q", "shmemx_buffer_t": "Q", "shmemx_type_t": "i",
            "shmemx_activation_t": "i", "shmemx_matmul_algorithm_t": "i", "shmemx_matmul_op_t": "i",
-           "shmemx_moe_layout_t": "i",
-           "shmemx_wire_format_t": "i", "shmemx_wire_t": "P", "shmem_ctx_t": "P", "shmem_team_t": "P",
+           "shmemx_moe_layout_t": "i", "shmemx_wire_format_t": "i", "shmemx_wire_t": "P",
+           "shmem_ctx_t": "P", "shmem_team_t": "P",
            "shmemx_stream_t": "P", "shmemx_moe_t": "P", "shmemx_matmul_workspace_t": "P",
            "double _Complex": "", "float _Complex": ""}
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where the package finds the library, in processes that are no PEs."""
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,7 @@ def python(text, **variables):
 
 def copied(folder):
     """The package in a folder that has no library."""
-    (folder / "shmem").mkdir(parents=True)
-    for file in Path(shmem.__file__).parent.glob("*.py"):
-        (folder / "shmem" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(Path(shmem.__file__).parent, folder / "shmem")
     return {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}
 
 

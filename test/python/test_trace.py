@@ -12,12 +12,14 @@ LINES = """[
 {"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":0}},
 {"ph":"X","pid":0,"tid":0,"ts":1000.000,"dur":50.000,"name":"shmem_init"},
 {"ph":"X","pid":1,"tid":0,"ts":1010.000,"dur":50.500,"name":"shmem_init"},
-{"ph":"X","pid":0,"tid":0,"ts":1070.250,"dur":2.000,"name":"shmem_putmem","args":{"pe":1,"bytes":8}},
-{"ph":"X","pid":1,"tid":0,"ts":1071.000,"dur":4.000,"name":"shmem_getmem","args":{"pe":0,"bytes":9}},
+{"ph":"X","pid":0,"tid":0,"ts":1070.250,"dur":2.000,"name":"shmem_putmem",\
+"args":{"pe":1,"bytes":8}},
+{"ph":"X","pid":1,"tid":0,"ts":1071.000,"dur":4.000,"name":"shmem_getmem",\
+"args":{"pe":0,"bytes":9}},
 {"ph":"i","pid":0,"tid":0,"ts":1073.000,"s":"t","name":"event 17"},
 {"ph":"M","pid":0,"tid":1,"name":"thread_name","args":{"name":"stream 1"}},
-{"ph":"X","pid":0,"tid":1,"ts":1072.000,"dur":9.000,"cat":"stream","name":"shmemx_putmem_on_stream",\
-"args":{"pe":1,"bytes":8,"clock +- us":0.400}},
+{"ph":"X","pid":0,"tid":1,"ts":1072.000,"dur":9.000,"cat":"stream",\
+"name":"shmemx_putmem_on_stream","args":{"pe":1,"bytes":8,"clock +- us":0.400}},
 {"ph":"X","pid":1,"tid":2,"ts":1080.000,"dur":1.000,"cat":"kernel","name":"shmem_long_p",\
 "args":{"pe":0,"bytes":8,"block":3,"wave":1,"clock +- us":0.500}},
 {"ph":"i","pid":1,"tid":0,"ts":1081.000,"s":"p","name":"calls of kernels without room",\
