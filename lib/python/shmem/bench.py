@@ -55,6 +55,11 @@ class Case(NamedTuple):
     active: bool = True
 
 
+def median(us: list[float]) -> float:
+    """To the nanosecond."""
+    return round(statistics.median(us), 3)
+
+
 def prepared(routine: Any, *values: Any) -> Callable[[], Any]:
     """A C call whose arguments are there already."""
     return partial(routine, *(t(v) for t, v in zip(routine.argtypes, values)))
@@ -192,10 +197,10 @@ class Bench:
                  for i, way in enumerate(case.ways)}
         of = issue if self.on_gpu and case.op != "atomic_fetch_add" else us
         row: dict[str, Any] = {"op": case.op, "bytes": case.nbytes,
-                               "us": {k: statistics.median(v) for k, v in us.items()}}
+                               "us": {k: median(v) for k, v in us.items()}}
         if self.on_gpu:
-            row["issue_us"] = {k: statistics.median(v) for k, v in issue.items()}
-        row["python_us"] = statistics.median(p - q for p, q in zip(of["python"], of["C"]))
+            row["issue_us"] = {k: median(v) for k, v in issue.items()}
+        row["python_us"] = median([p - q for p, q in zip(of["python"], of["C"])])
         return row
 
     def run(self, case: Case) -> dict[str, Any] | None:
@@ -421,7 +426,7 @@ def ctypes_us() -> float:
             call()
         found.append((time.perf_counter() - start) * 1e3)
     shmem.free(x)
-    return statistics.median(found)
+    return median(found)
 
 
 # --- what is printed ------------------------------------------------------------------------------
