@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Programs for mori.shmem, nvshmem.core (nvshmem4py) and rocshmem4py, on this library:
+
+    python -m shmem.compat program.py [arguments]
+
+or, in a program, `shmem.compat.install()` before its imports. `DIFFERS` of each module is a table
+of what is not as there: a name and a sentence."""
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+
+# What a program imports, and the module of this package that it gets.
+NAMES = {"mori.shmem": "mori", "mori.shmem.api": "mori", "mori.shmem.tensor_utils": "mori",
+         "nvshmem.core": "nvshmem", "nvshmem.core.interop.torch": "nvshmem",
+         "rocshmem4py": "rocshmem4py", "rocshmem4py.interop.torch": "rocshmem4py"}
+
+
+class _Package(types.ModuleType):
+    """What lies above these modules, and has nothing else."""
+
+    __path__: list[str] = []
+
+
+def install() -> None:
+    """Imports of these names find this library from now on, even where the others are installed."""
+    for name, file in NAMES.items():
+        sys.modules[name] = importlib.import_module(f"{__name__}.{file}")
+        parent, _, last = name.rpartition(".")
+        while parent:
+            if parent not in NAMES and not isinstance(sys.modules.get(parent), _Package):
+                sys.modules[parent] = _Package(parent)
+            setattr(sys.modules[parent], last, sys.modules[f"{parent}.{last}"])
+            parent, _, last = parent.rpartition(".")
+
+
+def differs() -> list[tuple[str, str, str]]:
+    """The rows of all three: package, name, what is not as there."""
+    rows = []
+    for package, file in (("mori.shmem", "mori"), ("nvshmem.core", "nvshmem"),
+                          ("rocshmem4py", "rocshmem4py")):
+        module = importlib.import_module(f"{__name__}.{file}")
+        rows += [(package, name, text) for name, text in module.DIFFERS]
+    return rows
