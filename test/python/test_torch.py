@@ -131,6 +131,21 @@ def test_teams(grid):
     close(ops.all_gather(xs[ME], grid.handle), torch.cat([xs[pe] for pe in mine]))
 
 
+def test_teams_come_and_go():
+    """A new team may have an old one's handle, on some of its members."""
+    for lap in range(6):
+        with shmem.Team.from_list(sorted(range(N), key=lambda pe: (pe * 7 + lap) % N)) as team:
+            if lap % 2:
+                with shmem.world().split_strided(0, 1, N) as other:
+                    close(st.all_reduce(numbers(9), team=other), sum(of_all(9)))
+            close(st.all_reduce(numbers(9), team=team), sum(of_all(9)), 1e-4)
+            close(st.all_gather(numbers(3), team=team), torch.cat(
+                [numbers(3, pe=pe) for pe in team.pes()]))
+        with pytest.raises(shmem.Error, match="has been destroyed"):
+            st.all_reduce(numbers(9), team=team)
+    close(st.all_reduce(numbers(9), team=shmem.world()), sum(of_all(9)))
+
+
 def test_a_team_without_all_pes():
     """The others call reserve alone."""
     team = shmem.world().split_strided(0, 1, 1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _job
 from . import _library as c
 from ._array import line
 from ._library import Error, lib
+
+
+at_destroy: list[Callable[[int], None]] = [] # what modules do to forget a handle: it may come again
 
 
 class Team:
@@ -91,6 +94,8 @@ class Team:
     def destroy(self) -> None:
         """All members call."""
         if self.handle not in (c.SHMEM_TEAM_WORLD, c.SHMEM_TEAM_SHARED, 0):
+            for forget in at_destroy:
+                forget(self.handle)
             lib.shmem_team_destroy(self.handle)
         self.handle = 0
 

@@ -9,8 +9,9 @@ import torch
 
 import shmem
 
-from .. import _job
+from .. import _job, _team
 from .._array import line
+from .._library import SHMEM_TEAM_WORLD
 
 ALIGN = 256
 _spaces: dict[tuple[int, str], list[_Space]] = {} # by team and device; small ones first
@@ -20,13 +21,21 @@ _pending: dict[int, Any] = {} # by team: an event behind its last asynchronous o
 
 
 def _forget() -> None:
-    _spaces.clear()
-    _teams.clear()
-    _products.clear()
-    _pending.clear()
+    for known in _spaces, _teams, _products, _pending:
+        known.clear()
+
+
+def _forget_team(handle: int) -> None:
+    """Another team may get the handle, on some of its members only."""
+    _teams.pop(handle, None)
+    _pending.pop(handle, None)
+    for known in _spaces, _products:
+        for key in [key for key in known if handle in key]:
+            del known[key]
 
 
 _job.at_finalize.append(_forget)
+_team.at_destroy.append(_forget_team)
 
 
 def number(team: shmem.Team | None) -> int:
@@ -35,11 +44,12 @@ def number(team: shmem.Team | None) -> int:
         return 0
     if not isinstance(team, shmem.Team):
         raise shmem.Error(line("torch", f"team: a {type(team).__name__}, which is no shmem.Team"))
-    return team.handle
+    handle = team._valid("torch")
+    return 0 if handle == SHMEM_TEAM_WORLD else handle
 
 
 def team_of(number: int, fn: str) -> shmem.Team | None:
-    if number == 0:
+    if number in (0, SHMEM_TEAM_WORLD):
         shmem.n_pes() # an Error before init
         return None
     team = _teams.get(number)
@@ -63,18 +73,20 @@ def my_number(number: int, fn: str) -> int:
 
 
 class _Space:
-    """Two halves, in turn. A peer may store to this PE's half while this PE still copies a result
-    from the other one. It comes back to that first half only when it has the result of the operator
-    between, for which it needed this PE, and this PE had copied before."""
+    """Two parts for operators that run at once, in turn. A peer may store to this PE's part while
+    this PE still copies a result from the other one. It comes back to that first part only when it
+    has the result of the operator between, for which it needed this PE, and this PE had copied
+    before. Captured operators know no turns: they have a part of their own, and a sync before."""
 
     def __init__(self, nbytes: int, device: str) -> None:
         self.nbytes = nbytes
-        memory = shmem.empty(2 * nbytes, dtype=torch.uint8, device=device)
-        self.halves = [memory[:nbytes], memory[nbytes:]]
+        memory = shmem.empty(3 * nbytes, dtype=torch.uint8, device=device)
+        self.turns = [memory[:nbytes], memory[nbytes:2 * nbytes]]
+        self.captured = memory[2 * nbytes:]
 
     def next(self) -> torch.Tensor:
-        self.halves.reverse()
-        return self.halves[0]
+        self.turns.reverse()
+        return self.turns[0]
 
 
 def _make(key: tuple[int, str], nbytes: int) -> _Space:
@@ -90,29 +102,28 @@ def reserve(nbytes: int, team: shmem.Team | None, device: Any = "cpu") -> None:
     """Makes the workspace for operators of at most nbytes, of inputs and results together, so that
     they allocate nothing. All PEs of the job call, each with its team, or None if it is in none;
     `shmem.world()` for operators of all PEs."""
-    key = -1 if team is None else _name(team), torch.device(device).type
+    key = -1 if team is None else number(team), torch.device(device).type
     _make(key, nbytes) # also where there is no team: all allocate
-
-
-def _name(team: shmem.Team | None) -> int:
-    return 0 if team is None or team.handle == shmem.world().handle else team.handle
 
 
 def take(fn: str, team: shmem.Team | None, device: torch.device,
          *parts: tuple[Any, torch.dtype]) -> list[torch.Tensor]:
     """Symmetric tensors of these shapes and types, until the second call after this one."""
     sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGN) * ALIGN for shape, dtype in parts]
-    nbytes, key = sum(sizes), (_name(team), device.type)
+    nbytes, key = sum(sizes), (number(team), device.type)
+    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     space = next((s for s in _spaces.get(key, ()) if s.nbytes >= nbytes), None)
     if space is None:
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if capturing:
             raise shmem.Error(line(f"torch.{fn}", f"no workspace of {nbytes} bytes yet, and a "
                                    "graph cannot make one: call it before the capture, or reserve"))
         space = _make(key, nbytes)
-    half = space.next()
+    if capturing:
+        shmem.sync(team, torch.cuda.current_stream())
+    part = space.captured if capturing else space.next()
     tensors, at = [], 0
     for (shape, dtype), nbytes in zip(parts, sizes):
-        flat = half[at:at + math.prod(shape) * dtype.itemsize]
+        flat = part[at:at + math.prod(shape) * dtype.itemsize]
         tensors.append(flat.view(dtype).view(shape))
         at += nbytes
     return tensors
