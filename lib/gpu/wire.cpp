@@ -10,6 +10,7 @@
 #include "hip.hpp"
 #include "teams.hpp"
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 using namespace shmem;
@@ -63,7 +64,9 @@ void check_shape(const char *fn, const shmemx_wire_shape_t *shape) {
           s.size, sizeof s);
   if (s.type != SHMEMX_F16 && s.type != SHMEMX_BF16)
     fatal("%s: type = %d: not SHMEMX_F16 or SHMEMX_BF16", fn, s.type);
-  check_range(fn, "format", s.format, SHMEMX_WIRE_F8, SHMEMX_WIRE_INT4);
+  int format; // which C++ takes for one of the enumeration's
+  memcpy(&format, &s.format, sizeof format);
+  check_range(fn, "format", format, SHMEMX_WIRE_F8, SHMEMX_WIRE_INT4);
   if (s.chunks != 0 && s.chunks != -1 &&
       (s.chunks < 0 || s.chunks % 2 == 0 || s.chunks > int(most_chunks)))
     fatal("%s: chunks = %d: not 0, 1, 3, 5, 7 or -1", fn, s.chunks);
