@@ -264,6 +264,7 @@ def test_do_bench(ctx):
 PROGRAM = r'''
 import os
 import sys
+import traceback
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -291,7 +292,14 @@ def double(context, x, flag, n: tl.constexpr, rank: tl.constexpr, ranks: tl.cons
         total += ctx.load(x + at, from_rank=rank)
     tl.store(x + at, total)
 
-def worker(rank, ranks, start):
+def worker(*arguments):
+    try:
+        work(*arguments)
+    except Exception: # or the exit of this process waits for the others
+        traceback.print_exc()
+        os._exit(1)
+
+def work(rank, ranks, start):
     device = rank % torch.cuda.device_count()
     dist.init_process_group(backend="nccl", rank=rank, world_size=ranks, init_method=start,
                             device_id=torch.device(f"cuda:{device}"))
@@ -300,13 +308,37 @@ def worker(rank, ranks, start):
     x, flag = ctx.zeros(64, device="cuda"), ctx.zeros(1, dtype=torch.int32)
     if rank == 0:
         send[(1,)](x, flag, 64, ctx.get_heap_bases())
-    else:
+    elif rank == 1:
         double[(1,)](ctx.get_device_context(), x, flag, 64, rank, ranks)
     ctx.barrier(group=dist.group.WORLD)
     want = torch.zeros(64, device="cuda")
     if rank == 1:
         want[:61] = 2
     torch.testing.assert_close(x, want)
+    some = dist.new_group([0, 2]) # rank 1 calls nothing
+    source, dest = ctx.zeros(4, 6), ctx.zeros(4, 6)
+    if rank != 1:
+        mine = torch.arange(24.0, device="cuda").view(4, 6)
+        source.copy_(mine + 100 * rank)
+        ctx.barrier(group=some)
+        place = rank // 2
+        for async_op in (False, True):
+            ctx.ccl.all_to_all(dest, source, group=some, async_op=async_op)
+            ctx.barrier(group=some)
+            part = mine[:, 3 * place:3 * place + 3]
+            torch.testing.assert_close(dest, torch.cat((part, part + 200), 1))
+            dest.fill_(7)
+            ctx.barrier(group=some)
+            ctx.ccl.reduce_scatter(dest, source, group=some, async_op=async_op)
+            ctx.barrier(group=some)
+            total = torch.full((4, 6), 7.0, device="cuda")
+            total[2 * place:2 * place + 2] = (2 * mine + 200)[2 * place:2 * place + 2]
+            torch.testing.assert_close(dest, total)
+            ctx.ccl.all_reduce(dest, source, group=some)
+            torch.testing.assert_close(dest, 2 * mine + 200)
+            ctx.barrier(group=some) # before the next one stores into the others' dest
+        ctx.device_barrier(group=some)
+    ctx.barrier()
     print(f"rank {rank} is right\n", end="", flush=True)
     dist.destroy_process_group()
 
@@ -314,11 +346,12 @@ if __name__ == "__main__":
     if "RANK" in os.environ:
         worker(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://")
     else:
-        mp.spawn(worker, args=(2, f"tcp://127.0.0.1:{sys.argv[1]}"), nprocs=2, join=True)
+        mp.spawn(worker, args=(3, f"tcp://127.0.0.1:{sys.argv[1]}"), nprocs=3, join=True)
 '''
 
 
 @pytest.mark.skipif("shmem.n_pes() > 1", reason="a job of its own")
+@pytest.mark.skipif("0 < torch.cuda.device_count() < 3", reason="nccl wants a GPU for each rank")
 @pytest.mark.parametrize("how", ["spawned", "torchrun"])
 def test_program_that_says_import_iris(how, tmp_path):
     """With the starts of Iris's README and of its examples, and a group of nccl."""
@@ -329,12 +362,12 @@ def test_program_that_says_import_iris(how, tmp_path):
         port = s.getsockname()[1]
     environ = {name: value for name, value in os.environ.items()
                if not name.startswith(("PMI", "SHMEM_BOOTSTRAP", "TRITON_INTERPRET"))}
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3"]
     done = subprocess.run([sys.executable, *(launcher if how == "torchrun" else []), "-m",
                            "shmem.iris", str(program), str(port)],
                           env=environ, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(done.stdout.splitlines()) == ["rank 0 is right", "rank 1 is right"]
+    assert sorted(done.stdout.splitlines()) == [f"rank {i} is right" for i in range(3)]
 
 
 @pytest.mark.skipif("shmem.n_pes() > 1", reason="a job of its own")

@@ -54,8 +54,8 @@ DIFFERS = [
      "of a tensor that no PE refers to any more is given back, at the next call that makes a "
      "tensor; Iris keeps it"),
     ("as_symmetric", "returns a copy if the tensor is not symmetric; Iris's shares its memory"),
-    ("barrier(group)",
-     "all ranks of the job make the same groups: the first call with one makes a team"),
+    ("group=",
+     "becomes a team at its members' first call with it; without torch.distributed pass None"),
     ("atomic_*(scope)", 'is "sys" by default; that of Iris, "gpu", does not reach other GPUs'),
     ("atomic_*(sem)",
      "that releases covers all stores of the program; Triton's covers those of one thread, and "
@@ -137,6 +137,7 @@ class Iris:
         self.heap_size = heap_size
         self._bases = shmem.heap_bases()
         self.heap_bases = self._bases.view(torch.uint64)
+        self.mapped = [base != 0 for base in self._bases.tolist()]
         self._device = self._bases.device
         self.device = str(self._device)
         self.gpu_id = self._device.index or 0

@@ -52,18 +52,26 @@ def all_to_all(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any
                async_op: bool = False, config: Any = None) -> None:
     """Of (M, N * ranks): the columns N*r to N*(r+1) of the input go to rank r, and those of the
     output come from it."""
-    team, _, n = _members(ctx, group)
+    team, me, n = _members(ctx, group)
     m, columns = input_tensor.shape
     if output_tensor.shape != input_tensor.shape or columns % n:
         raise Error(f"iris.ccl.all_to_all: output {tuple(output_tensor.shape)}, input "
                     f"{tuple(input_tensor.shape)}: expected the same, of {n} * N columns")
-    blocks = (n, m, columns // n)
-    source = ctx.scratch("source", blocks, input_tensor.dtype)
-    dest = ctx.scratch("dest", blocks, input_tensor.dtype)
-    source.copy_(input_tensor.view(m, n, -1).transpose(0, 1))
-    ctx.device_barrier(group) # the others have taken the last result out of dest
-    shmem.all_to_all(dest, source, team)
-    output_tensor.view(m, n, -1).copy_(dest.transpose(0, 1))
+    mine = input_tensor.view(m, n, -1)
+    pes = team.pes() if team else range(n)
+    if all(ctx.mapped[pe] for pe in pes):
+        for i in range(n): # each rank begins with another one
+            to = (me + i) % n
+            shmem.peer(output_tensor, pes[to]).view(m, n, -1)[:, me].copy_(mine[:, to])
+    elif team:
+        raise Error("iris.ccl.all_to_all: group: a member is on another node")
+    else:
+        source = ctx.scratch("source", (n, m, columns // n), input_tensor.dtype)
+        dest = ctx.scratch("dest", source.shape, input_tensor.dtype)
+        source.copy_(mine.transpose(0, 1))
+        ctx.device_barrier() # the others have taken the last result out of dest
+        shmem.all_to_all(dest, source)
+        output_tensor.view(m, n, -1).copy_(dest.transpose(0, 1))
     _end(ctx, group, async_op)
 
 
@@ -99,13 +107,13 @@ def reduce_scatter(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx:
     if rest or output_tensor.shape[0] not in (rows, rows * n):
         raise Error(f"iris.ccl.reduce_scatter: output of {output_tensor.shape[0]} rows, input of "
                     f"{input_tensor.shape[0]}: expected a multiple of {n}")
-    whole = output_tensor.shape[0] != rows
-    # Rows of the output at another place on each rank are not one symmetric object.
-    part = ctx.scratch("part", (rows, *input_tensor.shape[1:]), input_tensor.dtype) if whole \
-        else output_tensor
+    # Own rows, at another place on each rank, are no symmetric object; the first ones are.
+    part, kept = output_tensor[:rows], output_tensor[:rows].clone()
     shmem.reduce_scatter(part, input_tensor, _operation(op), team)
-    if whole:
-        output_tensor[rows * me:rows * (me + 1)].copy_(part)
+    if output_tensor.shape[0] != rows:
+        result = part.clone()
+        part.copy_(kept)
+        output_tensor[rows * me:rows * (me + 1)].copy_(result)
     _end(ctx, group, async_op)
 
 
