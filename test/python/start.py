@@ -135,9 +135,37 @@ def exception_worker(n):
     import shmem
 
     shmem.init()
+    exception_in(n)
+
+
+def exception_in(n):
+    import shmem
+
     if shmem.my_pe() == n - 1:
         1 / 0 # noqa: B018
     shmem.barrier()
+
+
+def fails(rank, n, uid):
+    import shmem
+
+    shmem.init(uid=uid, rank=rank, size=n)
+    exception_in(n)
+
+
+def spawned_exception(package, n):
+    """The same in processes of multiprocessing."""
+    import shmem
+
+    context, start = multiprocessing.get_context("spawn"), time.monotonic()
+    uid = shmem.get_unique_id()
+    processes = [context.Process(target=fails, args=(rank, n, uid)) for rank in range(n)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+        assert process.exitcode, "ended well, or not at all"
+    assert time.monotonic() - start < 60
 
 
 def main():

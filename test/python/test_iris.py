@@ -264,7 +264,6 @@ def test_do_bench(ctx):
 PROGRAM = r'''
 import os
 import sys
-import traceback
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -292,14 +291,7 @@ def double(context, x, flag, n: tl.constexpr, rank: tl.constexpr, ranks: tl.cons
         total += ctx.load(x + at, from_rank=rank)
     tl.store(x + at, total)
 
-def worker(*arguments):
-    try:
-        work(*arguments)
-    except Exception: # or the exit of this process waits for the others
-        traceback.print_exc()
-        os._exit(1)
-
-def work(rank, ranks, start):
+def worker(rank, ranks, start):
     device = rank % torch.cuda.device_count()
     dist.init_process_group(backend="nccl", rank=rank, world_size=ranks, init_method=start,
                             device_id=torch.device(f"cuda:{device}"))

@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import os
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from . import _library as c
 from ._library import Error, has_torch, lib
@@ -110,13 +110,24 @@ def init(group: Any = None, *, uid: bytes | None = None, rank: int | None = None
 
     _memory.start()
     atexit.register(_at_exit)
+    sys.exit = _exit # type: ignore[assignment]
 
 
 def _at_exit() -> None:
-    # After an exception that nobody has caught, the others must not wait for this PE: it ends
-    # without finalize, and the job with it.
-    if me >= 0 and not hasattr(sys, "last_value"):
+    # After an exception that nobody has caught, or sys.exit with a status, the others must not wait
+    # for this PE: it ends without finalize, and the job with it. A process of multiprocessing ends
+    # by sys.exit(1) after an exception.
+    if me >= 0 and not _failed and not hasattr(sys, "last_value"):
         finalize()
+
+
+_failed, _sys_exit = False, sys.exit
+
+
+def _exit(status: Any = None, /) -> NoReturn:
+    global _failed
+    _failed = status not in (None, 0)
+    _sys_exit(status)
 
 
 def finalize() -> None:
