@@ -88,6 +88,28 @@ def test_program():
     assert done.returncode == 0 and done.stdout == "the sum is 12.0\n", done
 
 
+@pytest.mark.parametrize("init", [
+    "import nvshmem.core as m; m.init(uid=m.UniqueID(uid), rank=rank, nranks=2, "
+    "initializer_method='uid'); me, n, end = m.my_pe(), m.n_pes(), m.finalize",
+    "import mori.shmem as m; m.shmem_init_attr(m.MORI_SHMEM_INIT_WITH_UNIQUEID, rank, 2, uid); "
+    "me, n, end = m.shmem_mype(), m.shmem_npes(), m.shmem_finalize",
+    "import rocshmem4py as m; m.rocshmem_init_attr(rank, 2, uid); "
+    "me, n, end = m.rocshmem_my_pe(), m.rocshmem_n_pes(), m.rocshmem_finalize"])
+def test_start_by_a_unique_id(init, tmp_path):
+    """Two processes without a launcher, which another one has made an id for."""
+    if ME == 0:
+        program = tmp_path / "program.py"
+        program.write_text(
+            "import sys\nrank, uid = int(sys.argv[1]), bytes.fromhex(sys.argv[2])\n"
+            + init.replace("; ", "\n") + "\nassert (me, n) == (rank, 2)\nend()\n")
+        uid = shmem.get_unique_id().hex()
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("PMIX", "PMI_", "PRTE"))}
+        two = [subprocess.Popen([sys.executable, "-m", "shmem.compat", program, str(rank), uid],
+                                env=keep) for rank in range(2)]
+        assert [p.wait(100) for p in two] == [0, 0]
+    shmem.barrier()
+
+
 # --- nvshmem.core ---------------------------------------------------------------------------------
 
 def test_nv_queries():

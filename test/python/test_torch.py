@@ -141,8 +141,11 @@ def test_teams_come_and_go():
             close(st.all_reduce(numbers(9), team=team), sum(of_all(9)), 1e-4)
             close(st.all_gather(numbers(3), team=team), torch.cat(
                 [numbers(3, pe=pe) for pe in team.pes()]))
+            handle = team.handle
         with pytest.raises(shmem.Error, match="has been destroyed"):
             st.all_reduce(numbers(9), team=team)
+        with pytest.raises(shmem.Error, match="has been destroyed"):
+            ops.all_reduce(numbers(9), "sum", handle)
     close(st.all_reduce(numbers(9), team=shmem.world()), sum(of_all(9)))
 
 
@@ -352,6 +355,12 @@ def test_compile(backend):
         close(a, b)
 
 
+def test_what_is_compiled_is_of_this_job():
+    """PyTorch keeps compiled functions on disk, and a job of another size has other shapes."""
+    st.all_reduce(numbers(3))
+    assert f"shmem: PE {ME} of {N}" in torch.compiler.config.cache_key_tag
+
+
 def test_compile_experts():
     e = st.Experts(HIDDEN, N, 1, TOKENS, torch.float32, layout="by_expert")
     x = numbers(TOKENS, HIDDEN).requires_grad_()
@@ -396,6 +405,7 @@ def test_async():
 @pytest.mark.parametrize("call, text", [
     (lambda: st.all_reduce(numbers(3), "mean"), "op = 'mean'"),
     (lambda: st.all_reduce(numbers(3), team=0), "team: a int"),
+    (lambda: ops.all_reduce(numbers(3), "sum", 12345), "team = 0x3039: has been destroyed"),
     (lambda: ops.reduce_scatter(numbers(N * 2 + 1) if N > 1 else numbers()),
      "first dimension is not a multiple"),
     (lambda: st.all_gather(numbers()), "without dimensions"),

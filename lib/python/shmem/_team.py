@@ -12,7 +12,10 @@ from ._array import line
 from ._library import Error, lib
 
 
+PREDEFINED = c.SHMEM_TEAM_WORLD, c.SHMEM_TEAM_SHARED
+known: dict[int, Team] = {} # by handle: those that can be destroyed, and have not been
 at_destroy: list[Callable[[int], None]] = [] # what modules do to forget a handle: it may come again
+_job.at_finalize.append(known.clear)
 
 
 class Team:
@@ -21,6 +24,8 @@ class Team:
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self._me, self._n = lib.shmem_team_my_pe(handle), lib.shmem_team_n_pes(handle)
+        if handle and handle not in PREDEFINED:
+            known[handle] = self
 
     def __repr__(self) -> str:
         return f"<shmem.Team: PE {self._me} of {self._n}>"
@@ -93,7 +98,7 @@ class Team:
 
     def destroy(self) -> None:
         """All members call."""
-        if self.handle not in (c.SHMEM_TEAM_WORLD, c.SHMEM_TEAM_SHARED, 0):
+        if known.pop(self.handle, None):
             for forget in at_destroy:
                 forget(self.handle)
             lib.shmem_team_destroy(self.handle)

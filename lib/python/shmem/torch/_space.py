@@ -11,23 +11,26 @@ import shmem
 
 from .. import _job, _team
 from .._array import line
-from .._library import SHMEM_TEAM_WORLD
+from .._library import SHMEM_TEAM_SHARED, SHMEM_TEAM_WORLD
 
 ALIGN = 256
 _spaces: dict[tuple[int, str], list[_Space]] = {} # by team and device; small ones first
-_teams: dict[int, shmem.Team] = {}
+_job_tag: list[str] = [] # PyTorch's before this module's, from the first operator on
 _products: dict[Any, shmem.Matmul] = {} # by operation, team, shape and type
 _pending: dict[int, Any] = {} # by team: an event behind its last asynchronous operator
 
 
 def _forget() -> None:
-    for known in _spaces, _teams, _products, _pending:
+    for known in _spaces, _products, _pending:
         known.clear()
+    if _job_tag:
+        tag = _job_tag.pop()
+        if hasattr(torch.compiler.config, "cache_key_tag"):
+            torch.compiler.config.cache_key_tag = tag
 
 
 def _forget_team(handle: int) -> None:
     """Another team may get the handle, on some of its members only."""
-    _teams.pop(handle, None)
     _pending.pop(handle, None)
     for known in _spaces, _products:
         for key in [key for key in known if handle in key]:
@@ -49,17 +52,25 @@ def number(team: shmem.Team | None) -> int:
 
 
 def team_of(number: int, fn: str) -> shmem.Team | None:
+    if not _job_tag:
+        _tag()
     if number in (0, SHMEM_TEAM_WORLD):
-        shmem.n_pes() # an Error before init
         return None
-    team = _teams.get(number)
+    if number == SHMEM_TEAM_SHARED:
+        return shmem.shared()
+    team = _team.known.get(number)
     if team is None:
-        shmem.n_pes()
-        team = shmem.Team(number)
-        if team.n_pes() < 1:
-            raise shmem.Error(line(fn, f"team = {number:#x}: has been destroyed, or is none"))
-        _teams[number] = team
+        raise shmem.Error(line(fn, f"team = {number:#x}: has been destroyed, or is none"))
     return team
+
+
+def _tag() -> None:
+    """Shapes of results depend on the job: what torch.compile caches is for jobs alike."""
+    shmem.n_pes() # an Error before init
+    config = torch.compiler.config
+    _job_tag.append(getattr(config, "cache_key_tag", ""))
+    if hasattr(config, "cache_key_tag"): # from 2.7 on
+        config.cache_key_tag += f" shmem: PE {_job.me} of {_job.n}"
 
 
 def members(number: int, fn: str) -> int:
