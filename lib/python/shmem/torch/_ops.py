@@ -215,6 +215,7 @@ class Work:
         self._result, self._event = result, event
 
     def wait(self) -> torch.Tensor:
+        """The result."""
         if self._event is not None:
             stream = torch.cuda.current_stream()
             stream.wait_event(self._event)
@@ -223,6 +224,7 @@ class Work:
         return self._result
 
     def is_completed(self) -> bool:
+        """Whether the stream has done it."""
         return self._event is None or self._event.query()
 
 
