@@ -112,6 +112,15 @@ def test_no_allocation():
     assert _space._spaces == before
 
 
+def test_inference_mode():
+    """A workspace that was made there serves training, too."""
+    with torch.inference_mode():
+        close(st.all_reduce(numbers(1 << 17)), sum(of_all(1 << 17)), 1e-4)
+    x = numbers(1 << 17).requires_grad_()
+    st.all_reduce(x).sum().backward()
+    assert (x.grad == N).all()
+
+
 def test_out():
     """What needs no copy: in place, and from one symmetric tensor to another."""
     x, y = shmem.empty(8, device=DEVICE), shmem.empty(8 * N, device=DEVICE)

@@ -23,7 +23,14 @@ class Experts:
     between, as in a layer that is used twice, it sends the routing again."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
+        if named.get("token_dtype") or named.get("scale_bytes"):
+            raise shmem.Error(line("torch.Experts", "token_dtype, scale_bytes: tokens of fewer "
+                                   "bits have no gradient: take shmem.Experts"))
         self.core = core = shmem.Experts(*arguments, **named)
+        self._serial, self.number = 0, 0 # of dispatches; of these experts in operators
+        self._last: tuple[Any, ...] = ()
+        if named.get("team") == "none":
+            return
         self.n_experts = arguments[1] if len(arguments) > 1 else named["experts"]
         self.by_pe = named.get("layout", "by_pe") == "by_pe"
         self.hidden, self.n_rows, self.dtype = core.hidden, core.n_rows, core.dtype
@@ -32,8 +39,6 @@ class Experts:
         self.first = me * core.experts # the number of this PE's first expert
         self.number = max(_known.keys(), default=0) + 1
         _known[self.number] = self
-        self._serial = 0 # of dispatches
-        self._last: tuple[Any, ...] = ()
 
     def dispatch(self, tokens: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor | None = None
                  ) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 import shmem
 
 from .._array import line
-from ._space import _pending, members, my_number, number, take, team_of
+from ._space import _pending, members, my_number, number, on_the_heap, take, team_of
 
 _library = torch.library.Library("shmem", "DEF")
 ops = torch.ops.shmem
@@ -35,7 +35,7 @@ def _source(fn: str, x: torch.Tensor, team: Any, *dests: tuple[Any, torch.dtype]
             ) -> list[torch.Tensor]:
     """The input in symmetric memory, and room for results."""
     x = x.contiguous()
-    if x.numel() and shmem.is_symmetric(x):
+    if x.numel() and on_the_heap(x):
         return [x, *take(fn, team, x.device, *dests)]
     found = take(fn, team, x.device, (x.shape, x.dtype), *dests)
     found[0].copy_(x)

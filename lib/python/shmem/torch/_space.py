@@ -2,6 +2,7 @@
 """Workspaces of operators in symmetric memory, and teams by number."""
 from __future__ import annotations
 
+import bisect
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 import shmem
 
-from .. import _job, _team
+from .. import _job, _memory, _team
 from .._array import line
 from .._library import SHMEM_TEAM_SHARED, SHMEM_TEAM_WORLD
 
@@ -83,6 +84,28 @@ def my_number(number: int, fn: str) -> int:
     return shmem.my_pe() if team is None else team.my_pe()
 
 
+class _Part:
+    """Memory, and the tensors that have been cut from it: operators come again and again with the
+    same shapes."""
+
+    def __init__(self, memory: torch.Tensor) -> None:
+        self.memory = memory
+        self.cuts: dict[Any, list[torch.Tensor]] = {}
+
+    def cut(self, parts: tuple[tuple[Any, torch.dtype], ...]) -> list[torch.Tensor]:
+        tensors = self.cuts.get(parts)
+        if tensors is None:
+            if len(self.cuts) == 64:
+                self.cuts.clear()
+            tensors, at = self.cuts.setdefault(parts, []), 0
+            with torch.inference_mode(False): # else they are for inference, for ever
+                for shape, dtype in parts:
+                    nbytes = math.prod(shape) * dtype.itemsize
+                    tensors.append(self.memory[at:at + nbytes].view(dtype).view(shape))
+                    at += -(-nbytes // ALIGN) * ALIGN
+        return tensors
+
+
 class _Space:
     """Two parts for operators that run at once, in turn. A peer may store to this PE's part while
     this PE still copies a result from the other one. It comes back to that first part only when it
@@ -91,11 +114,11 @@ class _Space:
 
     def __init__(self, nbytes: int, device: str) -> None:
         self.nbytes = nbytes
-        memory = shmem.empty(3 * nbytes, dtype=torch.uint8, device=device)
-        self.turns = [memory[:nbytes], memory[nbytes:2 * nbytes]]
-        self.captured = memory[2 * nbytes:]
+        with torch.inference_mode(False):
+            memory = shmem.empty(3 * nbytes, dtype=torch.uint8, device=device)
+            *self.turns, self.captured = [_Part(part) for part in memory.view(3, nbytes)]
 
-    def next(self) -> torch.Tensor:
+    def next(self) -> _Part:
         self.turns.reverse()
         return self.turns[0]
 
@@ -120,9 +143,11 @@ def reserve(nbytes: int, team: shmem.Team | None, device: Any = "cpu") -> None:
 def take(fn: str, team: shmem.Team | None, device: torch.device,
          *parts: tuple[Any, torch.dtype]) -> list[torch.Tensor]:
     """Symmetric tensors of these shapes and types, until the second call after this one."""
-    sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGN) * ALIGN for shape, dtype in parts]
-    nbytes, key = sum(sizes), (number(team), device.type)
-    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    nbytes = 0
+    for shape, dtype in parts:
+        nbytes += -(-math.prod(shape) * dtype.itemsize // ALIGN) * ALIGN
+    key, on_gpu = (number(team), device.type), device.type == "cuda"
+    capturing = on_gpu and torch.cuda.is_current_stream_capturing()
     space = next((s for s in _spaces.get(key, ()) if s.nbytes >= nbytes), None)
     if space is None:
         if capturing:
@@ -131,13 +156,14 @@ def take(fn: str, team: shmem.Team | None, device: torch.device,
         space = _make(key, nbytes)
     if capturing:
         shmem.sync(team, torch.cuda.current_stream())
-    part = space.captured if capturing else space.next()
-    tensors, at = [], 0
-    for (shape, dtype), nbytes in zip(parts, sizes):
-        flat = part[at:at + math.prod(shape) * dtype.itemsize]
-        tensors.append(flat.view(dtype).view(shape))
-        at += nbytes
-    return tensors
+    return (space.captured if capturing else space.next()).cut(parts)
+
+
+def on_the_heap(x: torch.Tensor) -> bool:
+    """Whether x lies in an array of the package."""
+    at, starts = x.data_ptr(), _memory._starts
+    i = bisect.bisect_right(starts, at) - 1
+    return i >= 0 and at + x.nbytes <= _memory._ends[starts[i]]
 
 
 def ranks_of(name: str) -> list[int]:
