@@ -409,6 +409,27 @@ def test_async():
         assert work.is_completed()
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="graphs of CUDA or HIP")
+def test_graph():
+    """Replayed, with eager operators of the same workspace between."""
+    x = numbers(5000)
+    st.all_reduce(x), st.all_gather(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y, z = st.all_reduce(x), st.all_gather(x)
+    for lap in range(100):
+        x.fill_(ME + lap)
+        if lap % 3 == ME % 3:
+            torch.cuda._sleep(100000) # one PE is later than another
+        graph.replay()
+        eager = st.all_reduce(x)
+        assert (y == N * lap + N * (N - 1) // 2).all() and torch.equal(y, eager)
+        assert (z.view(N, -1)[:, 0].cpu() == torch.arange(N) + lap).all()
+    with pytest.raises(shmem.Error, match="call it before the capture"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            st.all_reduce(numbers(1 << 24))
+
+
 # --- bad input: one line, and the job goes on -----------------------------------------------------
 
 @pytest.mark.parametrize("call, text", [
