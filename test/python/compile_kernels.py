@@ -6,6 +6,7 @@ file that is named, with the one beside the library, or else not compiled."""
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import shmem.triton as st
 import triton
@@ -123,7 +124,8 @@ def main():
         bitcode = rest[0] if rest else st.bitcode(target.backend, target.arch)
     except st.Error:
         bitcode = None
-    done = 0
+    done, shown = 0, []
+    st.lib = SimpleNamespace(shmemx_module_init=shown.append)
     for name, fn in kernels():
         if name.endswith("wrong_word_kernel") or isinstance(fn, st._Linked) and not bitcode:
             continue
@@ -139,7 +141,9 @@ def main():
                                  r"global_atomic_swap") if amd else (
                 r"st\.global.*", r"bar\.sync.*", r"atom\S*release")
             assert re.search(store + wait + flag, text, re.S), "stores may come after the flag"
-        assert st._is_linked(kernel.kernel) == isinstance(fn, st._Linked), name
+        for hook in triton.knobs.runtime.kernel_load_end_hook.calls: # as when Triton loads it
+            hook(done, None, name, kernel.metadata_group, kernel.hash)
+        assert (done in shown) == isinstance(fn, st._Linked), f"{name}: does it see the job"
     print(f"{done} kernels for {arch}{'' if bitcode else ', none with the bitcode'}")
     return 0
 
