@@ -148,6 +148,15 @@ def test_free(me):
         shmem.free(bytearray(8))
 
 
+def test_freed_memory_serves_again(arrays, me):
+    """What C allocates where an array was is symmetric."""
+    x = shmem.zeros(5000)
+    shmem.free(x)
+    e = shmem.Experts(64, shmem.n_pes(), 1, 64, arrays.float32)
+    assert shmem.is_symmetric(e.rows)
+    e.destroy()
+
+
 @pytest.mark.parametrize("make, text", [
     (lambda: shmem.zeros(-1), r"size = \(-1,\)"),
     (lambda: shmem.zeros("x"), "size = "),
@@ -167,6 +176,8 @@ def test_bad_input(make, text):
 
 def test_freed_and_kept(arrays, n):
     """An array that has been freed goes after another one has got its memory."""
+    gc.collect() # of other tests
+    shmem.collect()
     old = shmem.ones(100)
     at = shmem.address(old)
     shmem.free(old)

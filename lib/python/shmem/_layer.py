@@ -12,7 +12,7 @@ from . import _job
 from . import _library as c
 from ._array import array, line, settle, stream_of, typename
 from ._library import Error, lib
-from ._memory import check, symmetric, view
+from ._memory import check, symmetric, taken, view
 from ._team import Team, handle, size
 
 ELEMENTS = {"float": c.SHMEMX_F32, "half": c.SHMEMX_F16, "bfloat16": c.SHMEMX_BF16,
@@ -350,6 +350,7 @@ class Experts:
         def of(address: int, kind: Any, *shape: int) -> Any:
             return view(address, shape, kind, on, torch, self) if address else None
 
+        taken(v.rows, v.n_rows * hidden * token_size)
         self.rows = of(v.rows, self.token_dtype, v.n_rows, hidden)
         self.scales = of(v.scales, torch.uint8 if torch else "uint8", v.n_rows, scale_bytes)
         self.pe_count = of(v.pe_count, int32, v.members)

@@ -111,10 +111,16 @@ def _allocate(nbytes: int, heap: int, fn: str) -> Block:
     bisect.insort(_starts, address)
     _ends[address] = address + nbytes
     _order.append(address)
-    _freed[:] = [(a, b) for a, b in _freed if b <= address or a >= address + nbytes]
+    taken(address, nbytes)
     _notes[address] = weakref.finalize(block, _gone.add, address)
     _notes[address].atexit = False
     return block
+
+
+def taken(address: int, nbytes: int) -> None:
+    """Memory that was an array's has become something else's: another array's, or that of a caller
+    of the C library in this package."""
+    _freed[:] = [(a, b) for a, b in _freed if b <= address or a >= address + nbytes]
 
 
 def collect() -> int:

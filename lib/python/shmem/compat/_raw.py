@@ -37,6 +37,7 @@ def malloc(fn: str, nbytes: int, alignment: int = 0) -> int:
     if not at:
         raise shmem.Error(line(fn, f"no room for {nbytes} bytes on the symmetric heap "
                                "(SHMEM_DEVICE_SIZE, SHMEM_SYMMETRIC_SIZE)"))
+    _memory.taken(at, nbytes + more)
     if more:
         _shifted[-(-at // alignment) * alignment] = at
         at = -(-at // alignment) * alignment

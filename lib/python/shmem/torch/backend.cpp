@@ -42,7 +42,7 @@ constexpr int compare_ge = COMPARE_GE;
 
 // Behind a buffer lie its signal pad, of kernels, and a counter for each word of the pad, of
 // put_signal and its like: a signal counts up, a wait counts down, and so does a graph's.
-struct Allocation {
+struct SymmetricBlock {
   at::Tensor memory;
   char *start;
   size_t bytes, pad_bytes;
@@ -55,7 +55,7 @@ struct Allocation {
 
 class Memory : public symm::SymmetricMemory {
 public:
-  Memory(const Allocation &block, size_t offset, std::vector<int> pes)
+  Memory(const SymmetricBlock &block, size_t offset, std::vector<int> pes)
       : block(block), offset(offset), pes(std::move(pes)) {
     for (size_t i = 0; i < this->pes.size(); i++) {
       const int pe = this->pes[i];
@@ -108,7 +108,7 @@ public:
   }
 
 private:
-  Allocation block; // also keeps the memory
+  SymmetricBlock block; // also keeps the memory
   size_t offset;
   std::vector<int> pes;
   std::vector<void *> buffers, pads;
@@ -181,7 +181,7 @@ public:
   explicit Allocator(c10::DeviceType type) : type(type) {}
 
   void *alloc(size_t size, int device_idx, const Group &group) override {
-    Allocation block{
+    SymmetricBlock block{
         {},   nullptr, size, symm::get_signal_pad_size(), {type, c10::DeviceIndex(device_idx)},
         group};
     if (type == c10::DeviceType::CPU) block.device = c10::Device(type);
@@ -207,7 +207,7 @@ public:
   size_t get_alloc_size(void *ptr) override { return find("get_alloc_size", ptr).bytes; }
 
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
-    const Allocation block = find("rendezvous", ptr);
+    const SymmetricBlock block = find("rendezvous", ptr);
     const Group &name = group ? group : block.group;
     TORCH_CHECK(name, "PE ", shmem_my_pe(),
                 ": rendezvous: group: neither here nor where the tensor was made");
@@ -227,9 +227,9 @@ public:
 private:
   c10::DeviceType type;
   std::mutex mutex;
-  std::map<char *, Allocation> blocks; // by start
+  std::map<char *, SymmetricBlock> blocks; // by start
 
-  Allocation find(const char *fn, void *ptr) {
+  SymmetricBlock find(const char *fn, void *ptr) {
     const std::lock_guard<std::mutex> lock(mutex);
     char *const at = static_cast<char *>(ptr);
     auto it = blocks.upper_bound(at);
