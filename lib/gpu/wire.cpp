@@ -199,7 +199,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
       if (theirs != mine)
         fatal("%s: shape: differs from that of PE %d, member %d of the team", fn, t.pe(i), i);
     });
-    bytes = size_t(lay_out(*w, size_t(t.n), nullptr) - static_cast<char *>(nullptr));
+    bytes = uintptr_t(lay_out(*w, size_t(t.n), nullptr));
   }
   // Teams differ in what they need, and the heap hands out the same everywhere.
   size_t most = 0;
