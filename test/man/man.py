@@ -60,6 +60,11 @@ def run(*argv, **more):
     return done.stdout, done.stderr
 
 
+def with_package(module):
+    """A Python that loads the library, which has to be the first one if a sanitizer is in it."""
+    return os.environ["SANITIZER"] == "none" and python_with(module, wanted=False)
+
+
 def plain(text):
     """Source of a page as words: no fonts, no escapes."""
     text = re.sub(r"\\f.", "", text).replace("\\-", "-").replace("\\&", "").replace("\\%", "")
@@ -283,7 +288,7 @@ def case_examples():
             if not says:
                 return expect(False, f"{name}: has no line '// With N PEs: what it prints'")
             if path.suffix == ".py":
-                if python := python_with("numpy", wanted=False):
+                if python := with_package("numpy"):
                     out = run("oshrun", "-n", says[1], python, path, cwd=folder)[0]
                     expect(out.strip() == says[2], f"{name}: prints '{out.strip()}'")
                 return None
@@ -387,7 +392,7 @@ def case_readme():
                 expect(says in out, f"README.md: {name} prints '{out}', not '{says}'")
         program = Path(folder, "first.py")
         program.write_text(re.search(r"^```python\n(.*?)^```$", text, re.M | re.S)[1])
-        if python := python_with("torch", wanted=False):
+        if python := with_package("torch"):
             out = run("oshrun", "-n", 4, python, program, cwd=folder)[0]
             expect(out.count("[4., 6.") == 4, f"README.md: the program in Python prints {out}")
 
