@@ -226,7 +226,8 @@ def main():
         return
     oshrun, n, package, arch, hip = sys.argv[1:]
     python = python_with("triton")
-    if os.path.realpath(sys.executable) != os.path.realpath(python):
+    # Not realpath: a virtual environment has a link to the same file.
+    if os.path.abspath(sys.executable) != os.path.abspath(python):
         os.execv(python, [python, *sys.argv])
     sys.path.insert(0, package)
     from tempfile import TemporaryDirectory

@@ -174,7 +174,7 @@ def main():
         globals()[case](int(n))
         return
     python = python_with("numpy", *(["torch"] if case in ("group", "workers") else []))
-    if os.path.realpath(sys.executable) != os.path.realpath(python) or (
+    if os.path.abspath(sys.executable) != os.path.abspath(python) or (
             os.environ.get("PYTHONPATH") != package):
         os.environ.update(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1")
         os.execv(python, [python, *sys.argv])
