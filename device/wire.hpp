@@ -6,7 +6,7 @@
 // elements. There are three phases, in each of which members load from each other at most:
 //   quantize  each member quantizes what the other members need, into its own memory
 //   sum       each member adds up the segment that it owns from all members, and quantizes the sum
-//   spread    each member loads from the others what they have quantized, to its dest
+//   spread    each member loads the quantized sums of the others, and stores them to its dest
 // Of its own source a member adds the elements themselves, and the owner of a segment gives dest
 // what the others will load.
 //

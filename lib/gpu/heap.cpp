@@ -4,6 +4,7 @@
 #include "heap.hpp"
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
+#include "../memory/heap.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
 #include "../tune.hpp"
@@ -20,6 +21,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <shmemx.h>
 #include <tuple>
 
 namespace shmem::gpu {
@@ -341,6 +343,16 @@ void leave() {
   give_up(false);
   gpus.clear();
   chosen = -1;
+}
+
+void *largest_block(const char *fn, size_t bytes) {
+  size_t most = 0;
+  exchange_value(*self.world, bytes,
+                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
+  if (!most) return nullptr;
+  void *const block = api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE);
+  if (!block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  return block;
 }
 
 } // namespace shmem::gpu

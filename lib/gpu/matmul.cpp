@@ -177,12 +177,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     size.m = shape->m, size.n = shape->n, size.k = shape->k;
     bytes = sizeof(gemm::Signals) + gemm::workspace_bytes(w->op, size, t->n);
   }
-  // The heap gives all PEs as many bytes: as many as the team with the largest need takes.
-  size_t most = 0;
-  exchange_value(*self.world, bytes,
-                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  w->block = most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
-  if (most && !w->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  w->block = gpu::largest_block(fn, bytes);
   if (t) {
     w->links = links(*t);
     // Blocks start on 64 bytes, flags on lines.

@@ -248,12 +248,7 @@ EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
     Moe sizes = m->device;
     bytes = uintptr_t(lay_out(sizes, m->rows, nullptr).all);
   }
-  // The heap gives all PEs as many bytes: as many as the team with the largest need takes.
-  size_t most = 0;
-  exchange_value(*self.world, bytes,
-                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  m->block = most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
-  if (most && !m->block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  m->block = gpu::largest_block(fn, bytes);
   gpu::let_report(); // of a number of an expert that is none
   // Blocks start on 64 bytes, flags on lines.
   if (t) begin(fn, *m, *t, reinterpret_cast<char *>(round_up(uintptr_t(m->block), device::line)));

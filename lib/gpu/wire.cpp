@@ -38,7 +38,8 @@ size_t up(size_t n, size_t of) {
   return (n + of - 1) / of;
 }
 
-// Sets the places of what is quantized from `from` on, which is NULL for their size alone.
+// Sets the addresses of the quantized data, beginning at `from`, and returns where they end. With
+// `from` NULL the result is their size.
 char *lay_out(shmemx_wire &w, size_t members, char *from) {
   const size_t tiles = up(w.shape.elements, wire::tile_elements);
   const auto take = [&](wire::Quantized &q, size_t n) {
@@ -201,14 +202,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
     });
     bytes = uintptr_t(lay_out(*w, size_t(t.n), nullptr));
   }
-  // Teams differ in what they need, and the heap hands out the same everywhere.
-  size_t most = 0;
-  exchange_value(*self.world, bytes,
-                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  w->memory =
-      most ? api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE) : nullptr;
-  if (most && !w->memory)
-    fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  w->memory = gpu::largest_block(fn, bytes);
   if (has) {
     lay_out(*w, size_t(w->team->n),
             reinterpret_cast<char *>(round_up(uintptr_t(w->memory), device::line)));

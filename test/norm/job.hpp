@@ -13,6 +13,7 @@
 
 #include "../../device/number.hpp"
 #include "../objects.hpp"
+#include "../stream.hpp"
 extern "C" {
 #include "harness.h"
 }
@@ -23,25 +24,6 @@ using shmem::Bfloat16, shmem::Half, shmem::Float8, shmem::Float8Fnuz;
 using shmem::from_float, shmem::to_float;
 using std::string;
 
-#define HIP(call)                                                                                  \
-  do {                                                                                             \
-    const hipError_t error_ = (call);                                                              \
-    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
-  } while (0)
-
-hipStream_t stream;
-
-shmemx_stream_t on_stream() {
-  return reinterpret_cast<shmemx_stream_t>(stream);
-}
-void to_device(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
-  HIP(hipStreamSynchronize(stream));
-}
-void to_host(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
-  HIP(hipStreamSynchronize(stream));
-}
 // The way and grid of all norms until the next call.
 void choose(const char *way, unsigned blocks) {
   char row[128];

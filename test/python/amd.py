@@ -111,7 +111,7 @@ class Gpu:
         assert error == 0, f"{name}: error {error}"
 
     def load(self, code, name):
-        if b"libamdhip64.so.5" in str(self.hip._name).encode():
+        if self.hip._name.endswith("libamdhip64.so.5"):
             # HIP 5 knows objects of version 4. The fifth's differ in arguments that the compiler
             # adds, and Triton's kernels have none of these.
             code = code[:8] + b"\x02" + code[9:]

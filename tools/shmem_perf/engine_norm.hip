@@ -18,7 +18,7 @@ enum Kind { reduced, separate, fused, scattered, quantized, kinds };
 const char *const names[kinds] = {"all-reduce", "all-reduce, norm", "fused",
                                   "fused, residual scattered", "fused, fp8 too"};
 
-// Element i of a matrix of a PE, in [-1, 1). What is checked is made again.
+// Element i of a matrix of a PE, in [-1, 1). A check computes the element again.
 __host__ __device__ inline Bfloat16 element(unsigned matrix, int pe, size_t i) {
   uint32_t x =
       uint32_t(i) * 2654435761u + uint32_t(i >> 32) + matrix * 40503u + uint32_t(pe) * 977u;

@@ -26,7 +26,7 @@ const struct {
              {"sum by int8, 7 chunks", SHMEMX_WIRE_INT8, 7, 1 / 252.}};
 constexpr size_t n_kinds = sizeof kinds / sizeof kinds[0];
 
-// Element i of a PE, in [-1, 1). What is checked is made again.
+// Element i of a PE, in [-1, 1). A check computes the element again.
 __host__ __device__ inline Bfloat16 element(int pe, size_t i) {
   uint32_t x = uint32_t(i) * 2654435761u + uint32_t(pe) * 977u;
   x = (x ^ x >> 15) * 0x85ebca6bu;

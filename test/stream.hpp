@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The stream of a test with a GPU, and copies in its order, which are over when they return.
+#ifndef SHMEM_TEST_STREAM_HPP
+#define SHMEM_TEST_STREAM_HPP
+
+#include <hip/hip_runtime_api.h>
+#include <shmemx.h>
+extern "C" {
+#include "harness.h"
+}
+
+#define HIP(call)                                                                                  \
+  do {                                                                                             \
+    const hipError_t error_ = (call);                                                              \
+    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
+  } while (0)
+
+inline hipStream_t stream;
+
+inline shmemx_stream_t on_stream() {
+  return reinterpret_cast<shmemx_stream_t>(stream);
+}
+inline void to_device(void *to, const void *from, size_t bytes) {
+  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
+  HIP(hipStreamSynchronize(stream));
+}
+inline void to_host(void *to, const void *from, size_t bytes) {
+  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
+  HIP(hipStreamSynchronize(stream));
+}
+
+#endif
