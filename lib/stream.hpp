@@ -17,6 +17,11 @@ using Stream = shmemx_stream_t;
 
 // Ends the program before init, and where there is no device memory.
 void check_ready(const char *fn);
+// A number of a shape that an object of a team has.
+inline void check_range(const char *fn, const char *arg, int value, int least, int most) {
+  if (value < least || value > most)
+    fatal("%s: %s = %d: not one of %d to %d", fn, arg, value, least, most);
+}
 // A team that may have collectives on streams. To kernels SHMEM_TEAM_SHARED is the world, in a job
 // of one node.
 const Team &need_channels(const char *fn, shmem_team_t team);

@@ -102,10 +102,7 @@ void check_multiple(const char *fn, const char *arg, size_t value, size_t of, si
   if (value % of || value < least)
     fatal("%s: %s = %zu: not a multiple of %zu%s", fn, arg, value, of, least ? " above 0" : "");
 }
-void check_range(const char *fn, const char *arg, int value, int least, int most) {
-  if (value < least || value > most)
-    fatal("%s: %s = %d: not one of %d to %d", fn, arg, value, least, most);
-}
+using shmem::stream::check_range;
 
 // The shape of a member, as far as there is no place for its arrays yet.
 Moe checked(const char *fn, const Team &t, const shmemx_moe_shape_t &s, size_t *rows) {

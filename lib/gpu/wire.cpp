@@ -53,10 +53,7 @@ char *lay_out(shmemx_wire &w, size_t members, char *from) {
   return from;
 }
 
-void check_range(const char *fn, const char *arg, int value, int least, int most) {
-  if (value < least || value > most)
-    fatal("%s: %s = %d: not one of %d to %d", fn, arg, value, least, most);
-}
+using shmem::stream::check_range;
 void check_shape(const char *fn, const shmemx_wire_shape_t *shape) {
   if (!shape) fatal("%s: shape = NULL: expected a shmemx_wire_shape_t", fn);
   const shmemx_wire_shape_t &s = *shape;
