@@ -234,7 +234,7 @@ def view(address: int, shape: tuple[int, ...], dtype: Any, device: str, torch: A
         nbytes = math.prod(shape) * dtype.itemsize
         return numpy.asarray(_Host(address, nbytes, keeps)).view(dtype).reshape(shape)
     dtype = dtype or torch.get_default_dtype()
-    nbytes = math.prod(shape) * dtype.itemsize
+    nbytes = math.prod(shape) * typename(dtype, "view", "dtype")[1] # PyTorch 1.13 has no itemsize
     if nbytes == 0:
         return torch.empty(shape, dtype=dtype, device=device)
     if device == "cpu":
@@ -274,7 +274,7 @@ def _new(fn: str, size: tuple[Any, ...], dtype: Any, device: Any) -> Any:
             dtype = numpy.dtype(dtype or "float32")
         except TypeError:
             raise Error(line(fn, f"dtype = {dtype!r}: expected one of NumPy's")) from None
-    nbytes = math.prod(shape) * dtype.itemsize
+    nbytes = math.prod(shape) * typename(dtype, fn, "dtype")[1]
     block = _allocate(nbytes, heap, fn)
     return view(block.address, shape, dtype, where, torch, block)
 
