@@ -76,8 +76,8 @@ template <class T, class F> struct Mover {
     for (unsigned i = 0; i < block; i++) v[i] = v[i] + F::decode(code(w, i)) * s;
   }
 
-  // A tile begins with the first packs of all its blocks. The second packs follow, and then the half
-  // packs. So a wave accesses consecutive memory.
+  // A tile begins with the first packs of all its blocks. The second packs follow, and then the
+  // half packs. So a wave accesses consecutive memory.
   static SHMEM_D_ size_t codes_at(unsigned b) { return size_t(b / tile) * (tile * words * 4); }
   static SHMEM_D_ void load(uint32_t (&w)[words], uint32_t &scale, const Quantized &from,
                             unsigned b) {

@@ -18,8 +18,8 @@ void leave();
 // look where they go.
 void use();
 
-// A block of the device heap for an object of a team's, with room for it to begin on a line. The
-// teams of the PEs need different sizes, and an allocation has one size, so all PEs of the world call
+// A block of the device heap for an object of a team's, with room for the object to begin on a
+// line. Teams need different sizes, and an allocation has one size. So all PEs of the world call,
 // and get the largest. NULL if no PE needs any.
 void *largest_block(const char *fn, size_t bytes);
 

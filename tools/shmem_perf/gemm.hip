@@ -47,7 +47,8 @@ struct Shape {
   size_t m, n, k;
 };
 
-// Element i of a matrix, in [-1, 1); each PE has its own matrices. A check computes the element again.
+// Element i of a matrix, in [-1, 1); each PE has its own matrices. A check computes the element
+// again.
 __host__ __device__ inline Bfloat16 element(unsigned matrix, int pe, size_t i) {
   uint32_t x =
       uint32_t(i) * 2654435761u + uint32_t(i >> 32) + matrix * 40503u + uint32_t(pe) * 977u;
