@@ -345,14 +345,4 @@ void leave() {
   chosen = -1;
 }
 
-void *largest_block(const char *fn, size_t bytes) {
-  size_t most = 0;
-  exchange_value(*self.world, bytes,
-                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
-  if (!most) return nullptr;
-  void *const block = api::malloc_with_hints(fn, most + device::line, SHMEMX_MALLOC_DEVICE);
-  if (!block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
-  return block;
-}
-
 } // namespace shmem::gpu

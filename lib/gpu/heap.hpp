@@ -18,11 +18,6 @@ void leave();
 // look where they go.
 void use();
 
-// A block of the device heap for an object of a team's, with room for the object to begin on a
-// line. Teams need different sizes, and an allocation has one size. So all PEs of the world call,
-// and get the largest. NULL if no PE needs any.
-void *largest_block(const char *fn, size_t bytes);
-
 // Whether a GPU's runtime is in use, which has threads of its own, as libraries on top of it have.
 // Without a GPU those threads are the library's, and keep all cores.
 bool has_threads();

@@ -177,7 +177,7 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
     size.m = shape->m, size.n = shape->n, size.k = shape->k;
     bytes = sizeof(gemm::Signals) + gemm::workspace_bytes(w->op, size, t->n);
   }
-  w->block = gpu::largest_block(fn, bytes);
+  w->block = largest_block(fn, bytes);
   if (t) {
     w->links = links(*t);
     // Blocks start on 64 bytes, flags on lines.

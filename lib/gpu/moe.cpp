@@ -245,7 +245,7 @@ EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
     Moe sizes = m->device;
     bytes = uintptr_t(lay_out(sizes, m->rows, nullptr).all);
   }
-  m->block = gpu::largest_block(fn, bytes);
+  m->block = largest_block(fn, bytes);
   gpu::let_report(); // of a number of an expert that is none
   // Blocks start on 64 bytes, flags on lines.
   if (t) begin(fn, *m, *t, reinterpret_cast<char *>(round_up(uintptr_t(m->block), device::line)));

@@ -199,7 +199,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
     });
     bytes = uintptr_t(lay_out(*w, size_t(t.n), nullptr));
   }
-  w->memory = gpu::largest_block(fn, bytes);
+  w->memory = largest_block(fn, bytes);
   if (has) {
     lay_out(*w, size_t(w->team->n),
             reinterpret_cast<char *>(round_up(uintptr_t(w->memory), device::line)));

@@ -224,6 +224,16 @@ size_t heap_room(const void *p) {
   return heap.alloc.room(uintptr_t(p) - heap.region.base);
 }
 
+void *largest_block(const char *fn, size_t bytes) {
+  size_t most = 0;
+  exchange_value(*self.world, bytes,
+                 [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
+  if (!most) return nullptr;
+  void *const block = api::malloc_with_hints(fn, most + line, SHMEMX_MALLOC_DEVICE);
+  if (!block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
+  return block;
+}
+
 namespace api {
 
 void *malloc(const char *fn, size_t size) {
