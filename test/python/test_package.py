@@ -37,6 +37,14 @@ def test_named(tmp_path):
         "ImportError: shmem: /none/libshmem.so.1: cannot open"), wrong
 
 
+def test_another_library():
+    """A library without a routine of this package's."""
+    found = python("import shmem; shmem.init()", SHMEM_LIBRARY="libc.so.6")
+    assert found.returncode and found.stderr.splitlines()[-1] == (
+        "shmem.Error: libc.so.6 has no shmem_init_thread: it is not libshmem, or older than this "
+        "package"), found
+
+
 def test_by_the_loader(tmp_path):
     away = copied(tmp_path)
     found = python(PATH, LD_LIBRARY_PATH=str(Path(lib.path()).parent), **away)

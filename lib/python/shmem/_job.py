@@ -12,6 +12,7 @@ from . import _library as c
 from ._library import Error, has_torch, lib
 
 me, n = -1, 0 # of this process, while it is a PE
+at_init: list[Callable[[], None]] = [] # what modules do when this process has become a PE
 at_finalize: list[Callable[[], None]] = [] # what modules do to forget the job's memory
 LEVELS = {"single": c.SHMEM_THREAD_SINGLE, "funneled": c.SHMEM_THREAD_FUNNELED,
           "serialized": c.SHMEM_THREAD_SERIALIZED, "multiple": c.SHMEM_THREAD_MULTIPLE}
@@ -109,6 +110,8 @@ def init(group: Any = None, *, uid: bytes | None = None, rank: int | None = None
     from . import _memory
 
     _memory.start()
+    for start in at_init:
+        start()
     atexit.register(_at_exit)
     sys.exit = _exit # type: ignore[assignment]
 

@@ -65,7 +65,11 @@ class Library:
             raise AttributeError(f"libshmem has no routine {name}")
         if self._dll is None:
             self._dll = load()
-        routine = self._dll[name] # a function of its own, with types of its own
+        try:
+            routine = self._dll[name] # a function of its own, with types of its own
+        except AttributeError:
+            raise Error(f"{self._dll._name} has no {name}: it is not libshmem, or older than this "
+                        "package") from None
         routine.restype = CTYPES[letters[0]]
         routine.argtypes = [CTYPES[c] for c in letters[1:]]
         setattr(self, name, routine)

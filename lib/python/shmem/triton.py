@@ -31,6 +31,7 @@ from triton import knobs
 from triton.language import core
 from triton.runtime.jit import JITFunction
 
+from . import _job
 from ._library import Error, lib
 
 INTERPRET = knobs.runtime.interpret
@@ -328,6 +329,19 @@ def _loaded(module: int, _function: Any, _name: str, files: dict[str, str], _has
     binary = next(Path(p) for n, p in files.items() if n.endswith((".hsaco", ".cubin")))
     if _is_linked(binary.read_bytes()):
         lib.shmemx_module_init(module)
+        _modules.append(module)
+
+
+_modules: list[int] = [] # Triton unloads none
+
+
+def _show_job() -> None:
+    """A second job of this process: kernels that were loaded in the first one see it, too."""
+    for module in _modules:
+        lib.shmemx_module_init(module)
+
+
+_job.at_init.append(_show_job)
 
 
 class _Linked:
