@@ -82,8 +82,8 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Cause kind, const char *fn, const char *
 //   row_of      the row of any buffer, or the heap's: for calls that want the deltas of many PEs,
 //               which delta_in then loads
 //   find        a binary search in the table of buffers
-//   inspect     the delta for one call: near_row, or else far_delta or search
-//   far_delta   find, where it is called
+//   inspect     the delta for one call: near_row, or else table_delta or search
+//   table_delta find, where it is called
 //   search      find, and why an argument is wrong; ends the kernel then
 
 // The row of the buffer that at is in, if that is in the State, or else the heap's. Without
@@ -127,11 +127,11 @@ SHMEM_D_ unsigned row_of(const void *p) {
   return found.room ? found.row : heap_row;
 }
 SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
-  return arch::load_one_of(state.delta, state.rows, row < far_row, row, pe);
+  return arch::load_one_of(state.delta, state.rows, row < table_row, row, pe);
 }
 
 // There is such a PE. Tagged where more is to be said.
-SHMEM_RARE_ uintptr_t far_delta(uintptr_t at, int pe) {
+SHMEM_RARE_ uintptr_t table_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
   return found.room ? found.there : outside;
 }
@@ -176,7 +176,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
       !(arch::keeps_peers && delta & there & coarse))
     return there & ~many;
   if (SHMEM_CALLS_ && !(unsigned(delta) & closer)) {
-    there = far_delta(reinterpret_cast<uintptr_t>(p), pe);
+    there = table_delta(reinterpret_cast<uintptr_t>(p), pe);
     if (!(unsigned(there) & closer)) return there;
   }
   return search(fn, arg, p, bytes, align, pe, delta);

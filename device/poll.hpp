@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The loop in which every wait of the device polls.
 #pragma once
-#include "errand.hpp"
+#include "deferred.hpp"
 
 namespace shmem::device {
 

@@ -209,7 +209,7 @@ struct Near {
 };
 // Where the deltas to all PEs begin, in State::delta: behind those of `near` the heap's. The rows
 // of others come after that, see State::rows.
-inline constexpr unsigned heap_row = near_buffers * near_pes, far_row = heap_row + max_pes;
+inline constexpr unsigned heap_row = near_buffers * near_pes, table_row = heap_row + max_pes;
 
 struct State {
   uintptr_t base; // the device heap of this PE: [base, base + size)
@@ -223,7 +223,7 @@ struct State {
   Channels channels;
   Ring ring;
   uintptr_t buffers;     // where the table of buffers is + the binary logarithm of its places, or 0
-  const uintptr_t *rows; // in device memory: those from far_row on
+  const uintptr_t *rows; // in device memory: those from table_row on
   Near near;
   int me, n;
   // From an address here to the same object of PE pe: rows of buffers, and then that of the device
@@ -231,7 +231,7 @@ struct State {
   // does not exist, for every pe under SHMEM_CHECK, and for one that is not mapped, which has
   // nothing else set but `remote`. `many` is set while there are buffers: an address may be of one
   // of them.
-  uintptr_t delta[far_row];
+  uintptr_t delta[table_row];
   uintptr_t flag_delta[max_pes]; // the heap's for arrived
 
   SHMEM_HD_ const uintptr_t &heap_delta(int pe) const {
@@ -239,7 +239,7 @@ struct State {
   }
 };
 static_assert(std::is_trivially_copyable_v<State> &&
-              sizeof(State) == 192 + 8 * far_row + 8 * max_pes);
+              sizeof(State) == 192 + 8 * table_row + 8 * max_pes);
 
 // A module of device code, one for each source file that includes shmem.hpp, and how the library
 // fills its State.

@@ -65,7 +65,7 @@ struct alignas(line) Slot {
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   // What sleeping threads of this PE wait for, see sync.cpp, and the futex that they sleep on.
   alignas(line) std::atomic<uint64_t> awaits;
-  std::atomic<uint32_t> bell;
+  std::atomic<uint32_t> wakes;
 };
 
 // Arrival counter of up to 8 members of a team, or of up to 8 counters below it; it only grows.
@@ -115,7 +115,7 @@ struct Job {
   uint64_t magic;
   int n;
   std::atomic<uint64_t> cores[16]; // of all PEs
-  // Threads in futex sleep, of all PEs: nobody rings while it is 0.
+  // Threads in futex sleep, of all PEs: no thread wakes any while it is 0.
   alignas(line) std::atomic<uint32_t> sleepers;
   // PE + 1 of the first that has left, or is leaving, through exit(); of the first that died.
   alignas(line) std::atomic<uint32_t> departed;

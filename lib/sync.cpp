@@ -184,19 +184,19 @@ struct Sleep {
 bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
   Slot &slot = self.slots[self.local];
   asleep(slot, +1, sleep.where);
-  // Others may sleep for what this thread has stored by puts and atomics, which do not ring. They
-  // are woken once, or two would keep each other awake.
-  if (self.job->sleepers.fetch_add(1) && !sleep.told) ring_sleepers({nullptr, false});
+  // Other threads may sleep until they see what this thread has stored by puts and atomics, which
+  // wake no thread. This thread wakes them once: two that did so again would keep each other awake.
+  if (self.job->sleepers.fetch_add(1) && !sleep.told) wake_sleepers({nullptr, false});
   sleep.told = true;
   bool waits;
   for (;;) {
-    const uint32_t bell = slot.bell.load();
+    const uint32_t wakes = slot.wakes.load();
     if (!(waits = blocked(context))) break;
     const timespec t{0, sleep.nap};
-    syscall(SYS_futex, &slot.bell, FUTEX_WAIT, bell, &t, nullptr, 0);
-    // What is held back at this end because the other one's queue was full goes on when somebody
-    // asks the worker, and wakes nobody: with shared memory 1 of 7 floods of requests stopped
-    // (2026-11-22).
+    syscall(SYS_futex, &slot.wakes, FUTEX_WAIT, wakes, &t, nullptr, 0);
+    // UCX holds a message back while the receiver's queue is full, and sends it when a thread calls
+    // the worker; no event tells of it. Without this call 1 of 7 floods of requests over shared
+    // memory stopped (2026-11-22).
     if (net::progress(false)) {
       waits = blocked(context);
       break;
@@ -205,7 +205,7 @@ bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
     if (sleep.nap < 1000000) sleep.nap *= 2;
     check_departed(&sleep.since);
     check_limit(sleep.where, sleep.start);
-    if (slot.bell.load() != bell) break;
+    if (slot.wakes.load() != wakes) break;
   }
   self.job->sleepers.fetch_sub(1);
   asleep(slot, -1, sleep.where);
@@ -281,7 +281,7 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   }
 }
 
-void ring_sleepers(Location where) {
+void wake_sleepers(Location where) {
   const uint64_t what = name(where);
   for (int pe = 0; pe < self.n_local; pe++) {
     Slot &slot = self.slots[pe];
@@ -289,8 +289,8 @@ void ring_sleepers(Location where) {
     bool match = awaits == what || awaits == anything ||
                  (!where.own && (awaits == objects || (what == objects && awaits & 1)));
     if (!awaits || !match) continue;
-    slot.bell.fetch_add(1);
-    syscall(SYS_futex, &slot.bell, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
+    slot.wakes.fetch_add(1);
+    syscall(SYS_futex, &slot.wakes, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
   }
 }
 

@@ -89,10 +89,10 @@ void polled(const void *p, const void *value, size_t bytes);
 // followed by one, because it must not pass the load of sleepers. Plain puts and atomics do not
 // ring: they would pay for it. A sleeper looks by itself once in a millisecond, and whoever goes to
 // sleep wakes the others before, so that no two wait for each other longer than that.
-[[gnu::cold, gnu::noinline]] void ring_sleepers(Location where);
+[[gnu::cold, gnu::noinline]] void wake_sleepers(Location where);
 inline void ring(Location where) {
   if (self.job->sleepers.load(std::memory_order_seq_cst)) [[unlikely]]
-    ring_sleepers(where);
+    wake_sleepers(where);
 }
 
 } // namespace shmem

@@ -57,7 +57,7 @@ size_t tables_bytes() {
   return std::max<size_t>(4 << 20, 16 * buffer::most * entry_bytes());
 }
 size_t row(int index) {
-  return device::far_row + size_t(index) * size_t(self.n);
+  return device::table_row + size_t(index) * size_t(self.n);
 }
 
 void check_module(size_t state_bytes, bool ring) {

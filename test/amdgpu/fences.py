@@ -56,10 +56,10 @@ RING = Test("examples/put_signal_hip", ["--floats", "1021", "--laps", "7", "--th
             "examples/put_signal_hip.o")
 HOST = Test("test/stream/test_stream", ["order"], "lib/kernels.o", "program's own")
 # In a build with UCX
-AWAY = Test("test/net/ring", [], "test/net/ring.o", "ring",
+REMOTE = Test("test/net/ring", [], "test/net/ring.o", "ring",
             env={"SHMEM_P2P": "0", "SHMEM_HEAP": "device"})
-AWAY_STREAM = AWAY._replace(program="test/stream/test_stream", args=["order"],
-                            compiled="lib/away.o", only="stores and signals")
+REMOTE_STREAM = REMOTE._replace(program="test/stream/test_stream", args=["order"],
+                            compiled="lib/remote.o", only="stores and signals")
 PRODUCTS = Test("test/gemm/test_fused", [], "test/gemm/finish.o", "pool")
 COARSE = Test("test/buffer/buffer_coarse", [], "test/buffer/coarse.o")
 LIBRARY = "lib/libshmem.so.1.0.0"
@@ -195,35 +195,35 @@ REMOVALS = {
                                       "arch::fence_release();\n  arch::fence_acquire();",
                                       "arch::fence_release();",
                                       COARSE._replace(compiled="lib/coll.o")),
-    "nothing, of other nodes": (ARCH, "", "", AWAY),
+    "nothing, of other nodes": (ARCH, "", "", REMOTE),
     "ring, await: the release": ("device/ring.hpp",
                                  "arch::store<Order::release, Range::device>(&t->seen",
-                                 "arch::store<Order::relaxed, Range::device>(&t->seen", AWAY),
-    "ring, get: the acquire": ("device/ring.hpp", "arch::fence_acquire();", "", AWAY),
+                                 "arch::store<Order::relaxed, Range::device>(&t->seen", REMOTE),
+    "ring, get: the acquire": ("device/ring.hpp", "arch::fence_acquire();", "", REMOTE),
     "ring, post: the release": ("device/ring.hpp",
                                 "arch::store<Order::release>(reinterpret_cast<uint64_t *>(request)",
-                                "arch::store(reinterpret_cast<uint64_t *>(request)", AWAY),
-    "ring, ask: polled": ("device/ring.hpp", "arch::polled();", "", AWAY),
+                                "arch::store(reinterpret_cast<uint64_t *>(request)", REMOTE),
+    "ring, ask: polled": ("device/ring.hpp", "arch::polled();", "", REMOTE),
     "ring, ask: the release": ("device/ring.hpp", "arch::store<Order::release, Range::device>(read",
-                               "arch::store<Order::relaxed, Range::device>(read", AWAY),
-    "deferred: polled": ("device/errand.hpp", "arch::polled();", "", AWAY),
-    "deferred: the release": ("device/errand.hpp", "arch::store<Order::release>(&a->done",
-                              "arch::store(&a->done", AWAY),
-    "nothing, of streams to other nodes": (ARCH, "", "", AWAY_STREAM),
-    "away, transfer: fence_stream": ("device/away.hip", "arch::fence_stream(); // what", "// what",
-                                     AWAY_STREAM),
-    "away, put_signal: fence_stream": ("device/away.hip", "arch::fence_stream(); // as", "// as",
-                                       AWAY_STREAM),
-    "away, stores: fence_all": ("device/away.hip", "arch::fence_all();", "", AWAY_STREAM),
-    "away, stores: settle": ("device/away.hip", "device::settle(scope);", "scope.sync();",
-                             AWAY_STREAM),
-    "away, stores: the release": ("device/away.hip", "arch::store<Order::release>(&b->state",
-                                  "arch::store(&b->state", AWAY_STREAM),
+                               "arch::store<Order::relaxed, Range::device>(read", REMOTE),
+    "deferred: polled": ("device/deferred.hpp", "arch::polled();", "", REMOTE),
+    "deferred: the release": ("device/deferred.hpp", "arch::store<Order::release>(&a->done",
+                              "arch::store(&a->done", REMOTE),
+    "nothing, of streams to other nodes": (ARCH, "", "", REMOTE_STREAM),
+    "remote, transfer: fence_stream": ("device/remote.hip", "arch::fence_stream(); // what",
+                                       "// what", REMOTE_STREAM),
+    "remote, put_signal: fence_stream": ("device/remote.hip", "arch::fence_stream(); // as",
+                                         "// as", REMOTE_STREAM),
+    "remote, stores: fence_all": ("device/remote.hip", "arch::fence_all();", "", REMOTE_STREAM),
+    "remote, stores: settle": ("device/remote.hip", "device::settle(scope);", "scope.sync();",
+                               REMOTE_STREAM),
+    "remote, stores: the release": ("device/remote.hip", "arch::store<Order::release>(&b->state",
+                                    "arch::store(&b->state", REMOTE_STREAM),
 }
 
 # Fences without a row: a file, or a file and what is in the line.
 NO_ROW = {
-    "device/gemm/exchange.hpp: fence_stream": "of PEs on other nodes; 'away, transfer: "
+    "device/gemm/exchange.hpp: fence_stream": "of PEs on other nodes; 'remote, transfer: "
                                               "fence_stream' is the same",
     "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
     "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
@@ -312,12 +312,13 @@ STANDS = {
                                   "that has begun",
         "deferred: polled": ONE_LINE,
         "deferred: the release": ONE_LINE,
-        "away, transfer: fence_stream": OF_HEAP,
-        "away, put_signal: fence_stream": OF_HEAP,
-        "away, stores: fence_all": "what has not begun after 200 us is taken back: both would have "
-                                   "to look in the same microsecond",
-        "away, stores: settle": "up to 64 stores are one wave's, whose release waits for them",
-        "away, stores: the release": "settle has waited, and fine-grained memory is not held dirty",
+        "remote, transfer: fence_stream": OF_HEAP,
+        "remote, put_signal: fence_stream": OF_HEAP,
+        "remote, stores: fence_all": "what has not begun after 200 us is taken back: both would "
+                                     "have to look in the same microsecond",
+        "remote, stores: settle": "up to 64 stores are one wave's, whose release waits for them",
+        "remote, stores: the release": "settle has waited, and fine-grained memory is not held "
+                                       "dirty",
     },
 }
 # LLVM's model has one section for both, but mi355x is on HIP 6.4, where mi300x stands as well and

@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
   self.job = new Job{};
   shmemx_tune(nullptr); // the built-in rows
   const int per_node = argc > 1 ? atoi(argv[1]) : 8;
-  printf("pes nodes refused book_kib peers_kib shares_kib barrier_messages sum_messages sum_bytes "
+  printf("pes nodes refused table_kib peers_kib shares_kib barrier_messages sum_messages sum_bytes "
          "endpoints fence_bytes\n");
   for (int n = 64; n <= 1 << 20; n *= 4) {
     const int nodes = n / per_node;

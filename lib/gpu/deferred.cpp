@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Deferred work: operations that other nodes request on device-only memory, see Deferred. A
 // progress thread does them by engines and by kernels of the library.
+#include "deferred.hpp"
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
 #include "../net.hpp"
 #include "../sync.hpp"
 #include "../thread.hpp"
 #include "copy.hpp"
-#include "deferred.hpp"
 #include "hip.hpp"
 #include "stream.hpp"
 #include <bit>
