@@ -18,7 +18,7 @@ State self;
 void wait_slow(Location, bool (*)(void *), void *) {
   abort();
 }
-void ring_sleepers(Location) {}
+void wake_sleepers(Location) {}
 void copy_once(void *to, const void *from, size_t n) {
   memcpy(to, from, n);
 }
