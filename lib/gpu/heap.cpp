@@ -4,7 +4,6 @@
 #include "heap.hpp"
 #include "../../device/kernels.hpp"
 #include "../../device/runtime.hpp"
-#include "../memory/heap.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
 #include "../tune.hpp"
@@ -21,7 +20,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <shmemx.h>
 #include <tuple>
 
 namespace shmem::gpu {
