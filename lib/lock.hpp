@@ -62,7 +62,7 @@ inline void clear_lock(const char *fn, long *lock) {
   if (self.careful) finish();
   // Releases what the holder has stored (its quiet), and is a full fence for ring.
   next(h, &Counters::served, std::memory_order_seq_cst);
-  ring({h.p, true});
+  wake_at({h.p, true});
 }
 
 inline int test_lock(const char *fn, long *lock) {

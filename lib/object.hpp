@@ -79,7 +79,7 @@ public:
       *p = value;
   }
   void looked(T value) const { polled(p, &value, sizeof value); }
-  void wake() const { ring({p, false}); }
+  void wake() const { wake_at({p, false}); }
 
   T fetch(Order order) const { return std::atomic_ref<T>(*p).load(order); }
   void set(T value, Order order) const { std::atomic_ref<T>(*p).store(value, order); }

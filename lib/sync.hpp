@@ -85,12 +85,12 @@ inline void poll_failed() {
 // the last time.
 void polled(const void *p, const void *value, size_t bytes);
 
-// Wakes those that sleep until this location changes. The store to it must be a full fence, or be
-// followed by one, because it must not pass the load of sleepers. Plain puts and atomics do not
-// ring: they would pay for it. A sleeper looks by itself once in a millisecond, and whoever goes to
-// sleep wakes the others before, so that no two wait for each other longer than that.
+// Wakes the threads that sleep until this location changes. The store to it must be a full fence,
+// or be followed by one, because it must not pass the load of sleepers. Plain puts and atomics wake
+// no thread: they would pay for it. A sleeper looks by itself once in a millisecond. A thread that
+// goes to sleep wakes the others before, so that no two wait for each other longer than that.
 [[gnu::cold, gnu::noinline]] void wake_sleepers(Location where);
-inline void ring(Location where) {
+inline void wake_at(Location where) {
   if (self.job->sleepers.load(std::memory_order_seq_cst)) [[unlikely]]
     wake_sleepers(where);
 }

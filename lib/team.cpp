@@ -205,7 +205,7 @@ int share_by_key(const char *fn, uint64_t key, int members) {
   }
   if (id >= 0 && members && ++self.job->came[id] == uint32_t(members)) keys[id] = 0;
   lock.store(0, std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
-  ring({&lock, true});
+  wake_at({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
   return id;
 }

@@ -40,7 +40,7 @@ template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take 
   fill(mine);
   mine.round.store(round,
                    std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
-  ring({&mine, true});
+  wake_at({&mine, true});
   for (int k = 1; k < t.n; k++) {
     Stage &s = stage(t, pattern::peer(t.me, k, t.n), round);
     auto missing = [&] { return s.round.load(std::memory_order_acquire) < round; };
@@ -74,7 +74,7 @@ inline void sync_here(Team &t) { // of one node
   }
   if (done) {
     root->released.store(epoch, std::memory_order_seq_cst); // as above
-    ring({root, true});
+    wake_at({root, true});
   } else {
     wait_while({root, true},
                [=] { return root->released.load(std::memory_order_acquire) < epoch; });

@@ -34,7 +34,7 @@ How how_to_cast(const Team &t, size_t bytes) {
 void tell_done(Team &t, uint64_t cast) {
   auto &done = outbox(t, t.me).done;
   done.store(cast, std::memory_order_seq_cst); // after the last look; ring's load must not pass it
-  ring({&done, true});
+  wake_at({&done, true});
 }
 
 } // namespace
@@ -59,7 +59,7 @@ void broadcast_here(const char *fn, Team &t, void *dest, const void *source, siz
     for (int k = 1; k < t.n && how == push; k++)
       copy(at(fn, "dest", to, bytes, t.pe(pattern::peer(t.me, k, t.n))), source, bytes);
     flag.cast.store(cast, std::memory_order_seq_cst); // publishes; ring's load must not pass it
-    ring({&flag, true});
+    wake_at({&flag, true});
     if (root_too && dest != source) copy(to, source, bytes);
   } else {
     wait_while({&flag, true}, [&] { return flag.cast.load(std::memory_order_acquire) != cast; });

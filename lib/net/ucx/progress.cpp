@@ -104,7 +104,7 @@ void loop() {
       return void(claim_exit(watched.status));
     }
     // A thread that sleeps until an object of this PE changes does not hear of stores from here.
-    if (n) ring({nullptr, false});
+    if (n) wake_at({nullptr, false});
     if (status == UCS_ERR_BUSY) {
       leave_to_callers(before);
       continue;
