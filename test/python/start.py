@@ -20,7 +20,24 @@ def sums(n):
     x = shmem.full((100,), shmem.my_pe() + 1.0)
     shmem.all_reduce(x)
     assert (x == n * (n + 1) // 2).all()
+    if shmem.platform() != "cpu" and "torch" in sys.modules:
+        signals(n)
     shmem.barrier()
+
+
+def signals(n):
+    """A kernel of Triton with the library's bitcode. A process loads the kernel once: in a second
+    job the kernel must find that job's memory."""
+    import shmem
+    import torch
+    from test_triton import add_kernel
+
+    source, dest = shmem.full((100,), shmem.my_pe() + 1.0), shmem.zeros(100)
+    signal, out = shmem.zeros(1, dtype=torch.int64), shmem.zeros(2, dtype=torch.int64)
+    shmem.barrier()
+    add_kernel[(1,)](source, dest, 100, signal, 7, (shmem.my_pe() + 1) % n, out)
+    assert out.tolist() == [7, shmem.my_pe() * 100 + n], out
+    assert (dest == (shmem.my_pe() - 1) % n + 1).all(), dest
 
 
 def torchrun(n, words, variables=None):
