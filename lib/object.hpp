@@ -229,8 +229,8 @@ public:
   }
 };
 
-// Calls f(the object): of a PE whose object is mapped at `there`, or null, and of PE pe, where it
-// would be p here. Not for the fast path, which knows that the object is mapped.
+// Calls f(the object of PE pe). p is the object here; there: where PE pe's object is mapped, or
+// null. Not for the fast path, which knows that the object is mapped.
 template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
   if constexpr (net::built)
     if (!there) return f(RemoteObject<T>(p, pe));
