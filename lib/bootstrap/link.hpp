@@ -30,7 +30,7 @@ struct Listener {
   void close();
 };
 
-// What a process asks when it connects.
+// The request of a process that connects.
 enum class Wish : int32_t { start, parent };
 struct Introduction {
   Number number;
@@ -95,10 +95,10 @@ struct Stranger {
 // Takes connections that wait. A stranger that has said nothing for some time gives way, at once
 // where there are many.
 void accept_all(const Listener &listener, std::vector<Stranger> *strangers);
-// What has become of a stranger.
+// The state of a stranger.
 enum class Met : uint8_t { waits, right, wrong };
 Met meet(Stranger *stranger, const Secret &secret, Introduction *hello);
-// The first answer to a Introduction.
+// The first answer to an Introduction.
 void answer(Link *link, const Secret &secret, const Number &number, FrameKind kind,
             const void *data, size_t bytes);
 
@@ -118,7 +118,8 @@ class Caller {
 public:
   void begin(const Where &where, const Secret &secret, const Introduction &hello);
   void poll_for(std::vector<pollfd> *fds) const;
-  // waits, right: *link and its first frame are there; wrong: nobody answers, reason() says why.
+  // waits, right: *link and its first frame are there; wrong: no address answers, reason() says
+  // why.
   Met move(Link *link, Frame *first);
   const std::string &reason() const { return reason_; }
 };
