@@ -178,8 +178,8 @@ template <class T, class F> struct Mover {
     }
   }
 
-  // Adds up block b of this member's segment, in the order of the members. In the place of its own
-  // codes, which nobody needs, the member loads what lies there: see add in moe/combine.hip.
+  // Adds up block b of this member's segment, in the order of the members. The member also loads
+  // the place of its own codes, and ignores it: see add_rows in moe/combine.hip.
   SHMEM_D_ void add_all(float (&v)[block], unsigned b, const char *own, unsigned left) const {
     SHMEM_NO_UNROLL_
     for (int first = 0; first < call.team.n; first += members) {

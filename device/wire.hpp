@@ -7,8 +7,8 @@
 //   quantize  each member quantizes what the other members need, into its own memory
 //   sum       each member adds up the segment that it owns from all members, and quantizes the sum
 //   spread    each member loads the quantized sums of the others, and stores them to its dest
-// Of its own source a member adds the elements themselves, and the owner of a segment gives dest
-// what the others will load.
+// A member adds the elements of its own source as they are. The owner of a segment gives dest the
+// same sums that the others will load.
 //
 // Between two phases the members meet: the workgroups of one kernel each on a channel of its own;
 // or kernels of one workgroup, between kernels that fill the GPU. In the latter way a vector goes
