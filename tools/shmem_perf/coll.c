@@ -20,7 +20,7 @@ static void next_call(void) {}
 
 #define CALL(team_call, set_call) set_call
 
-// A pSync may be used again once all PEs are out of the call that used it last. Everybody is a
+// A pSync may be used again once all PEs are out of the call that used it last. Every PE is a
 // broadcast root once in n_pes calls, which proves just that: n_pes + 1 of them go round.
 #define SYNC_WORDS                                                                                 \
   (SHMEM_REDUCE_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE + SHMEM_COLLECT_SYNC_SIZE +                      \
