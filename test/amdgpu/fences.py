@@ -66,7 +66,7 @@ LIBRARY = "lib/libshmem.so.1.0.0"
 
 RELEASE = '  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");\n'
 SETTLE = "arch::wait_stores();\n  scope.sync();\n}"
-# What is taken out: file, text, and what is there instead.
+# Removals: file, text, and the text in its place.
 REMOVALS = {
     "nothing": (ARCH, "", "", LITMUS),
     "nothing, of streams": (ARCH, "", "", STREAM),
@@ -490,7 +490,7 @@ def main():
         print(rows[-1], flush=True)
         if options.table:
             options.table.write_text("\n".join(rows) + "\n")
-    # Nothing was taken out and a test falls, or none falls and nobody knows why.
+    # Nothing was taken out and a test falls, or none falls for no known reason.
     return any(" (seed " in row if row.startswith("| nothing") else row.endswith("stands: ? |")
                for row in rows)
 

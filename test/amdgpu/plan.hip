@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan MB/S WAY: how the library plans a product of several PEs on GPUs that xGMI joins by links of
-// so many MB/s. Nothing is multiplied: it is asked to launch, and what it would launch is looked
-// at. WAY, streams or pool, is what has to win where a pool costs a whole round of tiles.
+// so many MB/s. Nothing is multiplied: the library is asked to launch, and the launches are looked
+// at. WAY, streams or pool, has to win where a pool costs a whole round of tiles.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

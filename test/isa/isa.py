@@ -26,9 +26,9 @@ COLUMNS = ("vgprs", "agprs", "sgprs", "lds", "scratch", "wbl2", "inv", "drains")
 FIELDS = {"vgprs": "vgpr_count", "agprs": "agpr_count", "sgprs": "sgpr_count",
           "lds": "group_segment_fixed_size",
           "scratch": "private_segment_fixed_size"}
-# What costs microseconds, wherever it stands: write-backs of the L2, invalidations, and waits for
-# all that is under way. In each routine that may end with a report one write-back and one wait are
-# the report's.
+# Instructions that cost microseconds, wherever they stand: write-backs of the L2, invalidations,
+# and waits for all that is under way. In each routine that may end with a report one write-back and
+# one wait are the report's.
 COUNTED = {"wbl2": "buffer_wbl2", "inv": "buffer_(inv|wbinv)", "drains": r"s_waitcnt .*vmcnt\(0\)"}
 
 
