@@ -87,7 +87,7 @@ def tls(library):
 
 
 def arrows(folder):
-    # What is not of lib begins with ..; a HIP runtime is one thing.
+    # Objects that are not of lib begin with ..; a HIP runtime is one thing.
     objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}
     unit = {o: "platform" if o.startswith("platform_") else o for o in objects}
     owner = {n: unit[o] for o, names in objects.items() for n, kind in names.items()

@@ -324,7 +324,7 @@ def case_errors():
                       ("/dev/full", "No space left")):
         said = run(OSHRUN, *hello, SHMEM_TRACE=str(path))
         assert said.count("\n") == 1 and "SHMEM_TRACE: " in said and why in said, said
-    # A disk that becomes full later: each PE says so once and goes on, and what there is can be
+    # A disk that becomes full later: each PE says so once and goes on, and the file so far can be
     # read.
     small = ("unshare", "--mount", *["--map-root-user"] * (os.geteuid() != 0), "sh", "-c")
     full = TMP / "full"
