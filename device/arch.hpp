@@ -97,7 +97,7 @@ enum class Range { workgroup, device, system };
 
 namespace arch {
 
-// What put and get move at a time: 1, 2, 4, 8 or 16 bytes.
+// The units of put and get: 1, 2, 4, 8 or 16 bytes.
 template <int bytes> struct WordOf;
 template <> struct WordOf<1> { using type = uint8_t; };
 template <> struct WordOf<2> { using type = uint16_t; };

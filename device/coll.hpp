@@ -261,7 +261,7 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
   });
 }
 
-// Elements as `words` words of W: what their size allows, or two words of 8 bytes for 16.
+// Elements as `words` words of W: one of their size, or two words of 8 bytes for 16.
 template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {

@@ -244,7 +244,7 @@ void polled(const void *p, const void *value, size_t bytes) {
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A PE with a core of its own stays awake for longer, because waking up takes some 50 us and
-  // plain stores wake nobody.
+  // plain stores wake no thread.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
   const bool net = !self.one_node();
   // Polls, and makes progress of the network: true when the wait has ended, and `some` is set when

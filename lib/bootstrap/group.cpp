@@ -24,7 +24,7 @@ namespace {
 // The first data that a process shows the others. Processes of one user on one machine that see the
 // same network interfaces are on one node.
 struct Identity {
-  char version[20]; // with callbacks nobody else has looked
+  char version[20]; // with callbacks no other check comes before
   char boot[40];    // a random number of the running kernel
   uint64_t network; // namespace: the names of sockets are its own
   uint32_t user;

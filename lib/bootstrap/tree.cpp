@@ -226,7 +226,7 @@ void Tree::turn(int ms) {
   add_to(&fds);
   const int64_t t = now();
   const bool pauses = again_at_ > t;
-  // What has been read already does not wake poll.
+  // Bytes that have been read already do not wake poll.
   if (root_.has_frame() || parent_.has_frame() ||
       std::any_of(below_.begin(), below_.end(), [](const Below &c) { return c.link.has_frame(); }))
     ms = 0;

@@ -118,8 +118,8 @@ void alltoallv(const char *fn, Team &t, void *dest, const void *source, const Un
   told[0] = u.capacity;
   copy(&told[1], u.counts, n * sizeof(size_t));
   copy(offsets.data(), u.offsets, n * sizeof(size_t));
-  // Each member tells all how much room it has and how much it gives to whom, so each knows where
-  // its blocks go.
+  // Each member tells all its room and the sizes of its blocks for each, so each knows where its
+  // blocks go.
   std::vector<size_t> room(n), before(n);
   const auto add = [](size_t a, size_t b) { return a + b < a ? SIZE_MAX : a + b; };
   exchange_words(t, told.data(), 1 + n, [&](int i, size_t w, size_t word) {
