@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""faults.py PROGRAM FOREIGN: what a kernel does wrong ends its process with one line, which names
+"""faults.py PROGRAM FOREIGN: a kernel's fault ends its process with one line, which names
 the kernel, the place in it and the instruction; and so does a description of nodes that cannot be
 read. The environment has the driver's library, FOREIGN is PROGRAM with code for another GPU."""
 import os

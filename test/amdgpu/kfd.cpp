@@ -175,8 +175,8 @@ int ipc_import(ipc_import_args &a) {
   for (const auto &[_, b] : buffers) // nor is anything mapped twice
     if (b.imported && b.place.pid == place.pid && b.place.at == place.at) return EINVAL;
   a.flags = a.share[1];
-  // The GPU's turn maps over the memory that is mapped at this offset. With 0 the thunk would take
-  // the memory for nobody's.
+  // The GPU's turn maps over the memory that is mapped at this offset. With 0 the thunk would think
+  // that the memory has no owner.
   a.mmap_offset = page;
   return import_place(a.va_addr, a.gpu_id, place, a.flags & coarse_grain, a.handle);
 }

@@ -93,7 +93,7 @@ int main(int, char **argv) {
   link_rate = atof(argv[1]);
   streams_win = !strcmp(argv[2], "streams");
   shmem_init();
-  static char memory[16]; // which nobody looks at
+  static char memory[16]; // never looked at
   shmemx_matmul_t call = {};
   call.type = call.out = SHMEMX_BF16;
   call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 8;

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(1024)
     be_late(r, late);
     shmem_uint64_p(word, r, peer);
     shmem_quiet();
-    // What the peer has stored at this PE is read back from the peer's view: its own get of here.
+    // The peer's store at this PE is read back from the peer's view: its own get of here.
     seen[r - 1] = shmem_uint64_g(word, shmem_my_pe());
   }
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernels of kernels.hip must be compiled to. By the AMDGPU guide of LLVM, "Memory Model
+"""The code to which kernels.hip must be compiled. By the AMDGPU guide of LLVM, "Memory Model
 gfx90a" and "gfx942":
 
 gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back, and a wait for it;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the compilers make of kernels.hip: isa.py ARCH [--update] -I FOLDER...
+"""The compilers' code of kernels.hip: isa.py ARCH [--update] -I FOLDER...
 
 Compares the instructions with expect.py, and the registers, write-backs, invalidations and waits
 with registers.tsv: a kernel that takes more than there fails. --update writes the table. Status 77:

@@ -121,9 +121,9 @@ def case_killed():
 
 
 def case_why():
-    """PEs go with their launcher, and one may see its neighbour go before it goes itself: what it
-    says then is true, and not why the job ends. Where the launcher does not end so, it is; and so
-    is all else that a PE says."""
+    """PEs go with their launcher, and one may see its neighbour go before it goes itself: its line
+    is true then, and not why the job ends. Where the launcher does not end so, it is why; and so
+    is every other line of a PE."""
     launcher = script(TMP / "bin" / "prterun",
                       f'[ ! -s {TMP}/word ] || cat {TMP}/word >"${{OSHRUN_WORD%% *}}"; eval "$(cat '
                       f'{TMP}/end)"\n')

@@ -125,7 +125,7 @@ def case_launcher_choice():
 
 
 def case_which():
-    """What it prints is what it would run."""
+    """It prints the command that it would run."""
     assert Path(run(OSHRUN, "--which").split()[0]).is_absolute()
     for launcher in str(fake()), f"{fake()} --mca a b":
         assert run(OSHRUN, "--which", SHMEM_LAUNCHER=launcher) == launcher + "\n"
@@ -240,8 +240,8 @@ def case_doctor():
 
 
 def case_missing():
-    """One line and the shell's status, where mpirun has ten lines and 134; what it says of its
-    own options stays."""
+    """One line and the shell's status, where mpirun has ten lines and 134; its lines about its
+    own options stay."""
     folder, text = TMP / "folder", TMP / "text"
     folder.mkdir()
     text.write_text("not a program")
@@ -370,7 +370,7 @@ STATE = ("env | grep -vE '^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPW
 
 
 def case_inherited():
-    """What a PE inherits is what a program has that is started without oshrun, signals too."""
+    """A PE inherits the state of a program that is started without oshrun, signals too."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGUSR2, signal.SIGALRM])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a job on several nodes is not started with, or ends of, and the one line that says what to
-do. Usage: refused.py NODES OSHRUN FAR FAULT"""
+"""Faults with which a job on several nodes does not start, or ends, and the one line that says what
+to do. Usage: refused.py NODES OSHRUN FAR FAULT"""
 import os
 import subprocess
 import sys

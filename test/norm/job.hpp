@@ -154,7 +154,7 @@ struct Job {
     const auto in = matrix(input, me, first), more = matrix(residual, -1, first);
     to_device(input.at, in.data(), in.size());
     to_device(residual.at, more.data(), more.size());
-    for (size_t r = 0; k.scattered && r < k.rows; r++) // others' rows are nobody's here
+    for (size_t r = 0; k.scattered && r < k.rows; r++) // others' rows are not read here
       if (team.me >= 0 && !owns(r))
         HIP(hipMemsetAsync(residual.at + r * residual.pitch, filler, residual.row_bytes, stream));
     HIP(hipStreamSynchronize(stream));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What libshmem.so exports, and what the test programs use of it.
+"""The symbols that libshmem.so exports, and those that the test programs use.
 
 exports facts.tsv libshmem.so   exactly the names of the specification and the linked ones, shmem_x
                                 weak and pshmem_x not; shmemx_ and the HIP of the cpu platform may

@@ -146,7 +146,7 @@ struct Job {
     return got;
   }
 
-  // What the members' elements i of a block of 32 become, and the largest error.
+  // The sums of the members' elements of a block of 32, and the largest error.
   struct Sums {
     double exact[32] = {}, error[32] = {};
   };

@@ -43,7 +43,7 @@ std::string interface_of(const sockaddr *address) {
   return name;
 }
 
-// The sockets of this process on which somebody may connect: UCX's, as it has no others.
+// The sockets of this process on which a peer may connect: UCX's, as it has no others.
 std::vector<Listener> listeners() {
   std::vector<Listener> found;
   DIR *fds = opendir("/proc/self/fd");

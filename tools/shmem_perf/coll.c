@@ -171,7 +171,7 @@ static bool check_alltoalls(struct arena *a) {
   return good;
 }
 
-// What PE pe gives to element i of a reduction: small, so that sums and products are exact.
+// PE pe's operand for element i of a reduction: small, so that sums and products are exact.
 static long given(int pe, size_t i) {
   return (long)((i * 7 + (size_t)pe * 3) % 11) + 1;
 }
