@@ -33,7 +33,7 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
   return c;
 }
 
-// Of a PE that is mapped.
+// The object of a PE that is mapped.
 template <class T> SHMEM_D_ T *at_peer(unsigned row, T *p, int pe) {
   const uintptr_t delta = delta_in(row, unsigned(pe)) & ~tags;
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);

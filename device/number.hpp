@@ -20,7 +20,7 @@ struct Float8 { // E4M3 of OCP: no infinity, the largest is 448
 struct Float8Fnuz { // E4M3 of gfx942: half of OCP's values, up to 240; 0x80 is the only NaN
   uint8_t bits;
 };
-// Of _Complex's layout. Products are those of the formula, without the C standard's care of
+// Layout of _Complex. Products are those of the formula, without the C standard's care of
 // infinities.
 template <class R> struct Complex { R re, im; };
 template <class R> SHMEM_HD_ inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
@@ -83,7 +83,7 @@ SHMEM_HD_ inline float to_float(Float8Fnuz v) {
   return number::bits_float(sign | ((x << 20) + (119u << 23)));
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <class T> SHMEM_HD_ inline T from_float(float v) {
   using number::float_bits, number::bits_float;
   if constexpr (std::is_same_v<T, Half>) {

@@ -8,8 +8,8 @@
 
 namespace shmem {
 
-// Where sums and products of T are taken: unsigned, and not narrower than int, because a product of
-// two unsigned shorts is otherwise one of ints, and may overflow.
+// The type in which sums and products of T are taken: unsigned, and not narrower than int, because
+// a product of two unsigned shorts is otherwise one of ints, and may overflow.
 template <class T, bool = std::is_integral<T>::value> struct Wrap { using type = T; };
 template <class T> struct Wrap<T, true> {
   using type = typename std::common_type<typename std::make_unsigned<T>::type, unsigned>::type;

@@ -39,7 +39,7 @@ SHMEM_D_ bool last_workgroup(unsigned *counter, unsigned of) {
 
 } // namespace shmem
 
-// As the generated ones. In kernels it does nothing without SHMEM_TRACE_KERNELS.
+// Like the generated names. In kernels it does nothing without SHMEM_TRACE_KERNELS.
 namespace shmem_kernel {
 SHMEM_HD_ inline void shmemx_trace_event(unsigned id) {
   SHMEM_SPLIT_(SHMEM_MARK_(id), ::shmemx_trace_event(id));

@@ -34,7 +34,7 @@ struct E4m3 {
 
 template <class T, class F> struct Mover {
   static constexpr unsigned words = F::words;
-  // Of so many members the codes are on their way at once. 16 words took a stack (nvcc 13, sm_90).
+  // The members whose codes are on their way at once. 16 words took a stack (nvcc 13, sm_90).
   static constexpr int members = words == 4 ? 2 : 1;
   const WireCall &call;
 

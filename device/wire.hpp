@@ -52,7 +52,7 @@ struct WireCall {
   unsigned tiles;                    // of a segment
   unsigned from[phases], to[phases]; // the tiles of each segment that a kernel takes
   size_t segment, total;             // elements from segment to segment, and of all
-  // Of segment 0: of a vector that is one segment, it is member 0's.
+  // The addresses of segment 0; of member 0's if a vector is one segment.
   uintptr_t source, dest;
   Quantized parts, sums; // of all segments; of the own one
 };

@@ -141,7 +141,7 @@ inline void check_root(const char *fn, const Team &t, int root) {
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
 // The strides of an alltoall2d, in elements of unit bytes.
 void check_block(const char *fn, const Block2d &b, size_t unit);
-// Of an alltoallv: the bytes of dest.
+// Checks the arguments of an alltoallv; returns the bytes of dest.
 size_t check_uneven(const char *fn, const Uneven &u);
 
 } // namespace shmem

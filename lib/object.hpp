@@ -161,7 +161,7 @@ public:
   template <Amo op> void update(T value) const { fetch_op<op>(value); }
 };
 
-// Where the PE has the object is not known here: p is this PE's own.
+// The PE's address of the object is not known here: p is this PE's own.
 template <class T> class RemoteObject {
   T *p;
   int pe;

@@ -20,7 +20,7 @@ inline constexpr bool built = SHMEM_NET_BUILT; // PEs may be on other nodes
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
-// To a multiple of align, a power of two.
+// Rounds up to a multiple of align, a power of two.
 constexpr size_t round_up(size_t n, size_t align) {
   return (n + align - 1) & ~(align - 1);
 }
@@ -28,7 +28,7 @@ constexpr size_t round_up(size_t n, size_t align) {
 // costs address space only.
 inline constexpr size_t max_align = 64 << 20;
 
-// Where a plain range check is all that an access needs.
+// A range in which a plain range check is all that an access needs.
 struct Span {
   uintptr_t base;
   size_t size;

@@ -17,7 +17,7 @@ struct Choice {
 Choice choose(Collective what, int pes, size_t bytes, bool each_meets);
 
 // tree: log2 steps; in a reduction every member is told all operands. chain: along the nodes, a
-// step each. Of `segment` bytes at a time, in_flight of which have a buffer.
+// step each. Both go by `segment` bytes at a time, in_flight of which have a buffer.
 enum class Route { tree, chain };
 struct Between {
   Route way;

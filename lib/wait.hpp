@@ -116,7 +116,7 @@ inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int c
   return 1;
 }
 
-// Where a scan starts, as a fraction of the set. It moves on by the golden ratio with each call, so
+// The start of a scan, as a fraction of the set. It moves on by the golden ratio with each call, so
 // that no satisfied element is passed over for ever, even if every second or n-th call is for
 // another set.
 inline std::atomic<uint64_t> scan_start{0};

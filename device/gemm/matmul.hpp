@@ -52,7 +52,7 @@ struct Matmul {
   Activation act;
   Algorithm algorithm = Algorithm::best; // of products of several PEs
   bool small_tiles = false;              // so that the first ones end early
-  // Of the buffer that C lies in, from there to each PE's: for kernels and for the host; or NULL.
+  // From the buffer that C lies in to each PE's: for kernels and for the host; or NULL.
   const uintptr_t *c_row = nullptr, *c_delta = nullptr;
   Links links = {};
 };

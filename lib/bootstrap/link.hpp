@@ -11,7 +11,8 @@
 
 namespace shmem::bootstrap {
 
-// Where a process listens: one port, at addresses of several interfaces. It fits into a unique id.
+// The addresses of a process that listens: one port, at several interfaces. They fit into a unique
+// id.
 struct Where {
   uint16_t port;
   uint8_t n;          // bytes of `packed` in use
@@ -41,7 +42,7 @@ struct Introduction {
   char version[20]; // of the library
 };
 
-// Of a frame. Each begins with a Head, which counts the bytes behind it.
+// Kinds of frames. A frame begins with a Head, which counts the bytes behind it.
 enum class FrameKind : uint32_t { hello, accepted, parent, again, failed, gather, all, ended, bye };
 struct Head {
   FrameKind kind;

@@ -43,7 +43,7 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
 // here, because a member that collects nothing (n = 0) may pass any source.
 [[gnu::cold]] stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n);
 
-// All stores into the members' objects are complete.
+// Returns when all stores into the members' objects are complete.
 inline void arrive(Team &t) {
   if (t.on_nodes()) net::quiet();
   sync(t);
@@ -69,7 +69,7 @@ inline void push_to_members(const char *fn, const Team &t, void *dest, const voi
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too);
-// Of members that share memory.
+// Among members that share memory.
 void broadcast_here(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                     bool root_too);
 void collect(const char *fn, Team &t, void *dest, const void *source,
