@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From a symmetric address here to the same object of a peer, by one load and one add; and what a
-// kernel does that finds a wrong argument.
+// From a symmetric address here to the same object of a peer, by one load and one add; and the end
+// of a kernel that finds a wrong argument.
 #pragma once
 #include "arch.hpp"
 #include "state.hpp"
@@ -9,7 +9,7 @@
 
 namespace shmem::device {
 
-// This module's copy of what the library told it, in constant memory. Empty before shmem_init.
+// This module's copy of the State, in constant memory. Empty before shmem_init.
 #ifdef SHMEM_BITCODE_STATE_
 SHMEM_BITCODE_STATE_
 #else
@@ -20,7 +20,7 @@ SHMEM_STATE_ State state;
 struct World {};
 
 SHMEM_D_ unsigned team_id(shmem_team_t team) {
-  if constexpr (ring_built) // that of the node is not the world then
+  if constexpr (ring_built) // SHMEM_TEAM_SHARED is not the world then
     if (team == SHMEM_TEAM_SHARED && state.ring.requests) return shared_id;
   return unsigned(reinterpret_cast<uintptr_t>(team) >> id_shift);
 }
@@ -50,7 +50,7 @@ SHMEM_D_ int world_pe(shmem_ctx_t ctx, int pe) {
 }
 
 // The end of a kernel thread: tells the host why, and does nothing from then on, see arch::stop.
-// Where nobody listens, the kernel is ended.
+// Ends the kernel if no host listens.
 SHMEM_D_ void copy_text(char *to, size_t room, const char *from) {
   size_t i = 0;
   // The text is a constant of the code object; clang 17 forgets that where its address was on a
@@ -86,7 +86,7 @@ SHMEM_STOPS_ SHMEM_D_ void fail(Report::Cause kind, const char *fn, const char *
 //   table_delta find, where it is called
 //   search      find, and why an argument is wrong; ends the kernel then
 
-// The row of the buffer that at is in, if that is in the State, or else the heap's. Without
+// The row of the buffer that `at` lies in, if the State has that buffer, else the heap's. Without
 // branches, so that compilers do it before a loop.
 SHMEM_D_ unsigned near_row(uintptr_t at) {
   const Near near = arch::load_anew(state.near);
@@ -98,8 +98,8 @@ SHMEM_D_ unsigned near_row(uintptr_t at) {
 SHMEM_D_ bool on_heap(const void *p) {
   return reinterpret_cast<uintptr_t>(p) - arch::load_anew(state.base) < arch::load_anew(state.size);
 }
-// A buffer, if at is in it; its row, and the delta of pe. All that is loaded is loaded at once: an
-// H100 waits 40 cycles for each load that has to know another (2026-11-23).
+// A buffer, if at is in it; its row, and the delta of pe. All loads go out at once: an H100 waits
+// 40 cycles for each load that depends on another (2026-11-23).
 struct Found {
   size_t room; // from at to its end
   unsigned row;
@@ -130,13 +130,13 @@ SHMEM_D_ uintptr_t delta_in(unsigned row, unsigned pe) {
   return arch::load_one_of(state.delta, state.rows, row < table_row, row, pe);
 }
 
-// There is such a PE. Tagged where more is to be said.
+// PE pe exists. The result is tagged if the call needs a closer look.
 SHMEM_RARE_ uintptr_t table_delta(uintptr_t at, int pe) {
   const Found found = find(at, pe);
   return found.room ? found.there : outside;
 }
-// The delta of pe for a call that has to be looked at, or the end of the kernel. An atomic tells so
-// by `coarse` in the heap's delta that it goes on with: where `there` has that, too, none can be
+// The delta of pe for a call that needs a closer look, or the end of the kernel. `coarse` in delta,
+// the heap's, says that the call is an atomic: where `there` has `coarse`, too, no atomic can be
 // done.
 SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, size_t bytes,
                              size_t align, int pe, uintptr_t delta) {
@@ -165,12 +165,11 @@ SHMEM_RARE_ uintptr_t search(const char *fn, const char *arg, const void *p, siz
   return there;
 }
 
-// The delta of pe, tagged by the library as one to look at closer, or that has to be that of p's
-// buffer.
+// The delta of pe, where the heap's delta is tagged for a closer look, or p may be in a buffer.
 SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_t bytes,
                            size_t align, int pe, uintptr_t delta) {
   const unsigned row = near_row(reinterpret_cast<uintptr_t>(p));
-  // Of no PE the word is another row's, and delta has the tag.
+  // Without a PE pe the word is another row's, and delta has the tag.
   uintptr_t there = state.delta[row + unsigned(pe) % unsigned(max_pes)];
   if ((row != heap_row || on_heap(p)) && !(unsigned(delta | there) & closer) &&
       !(arch::keeps_peers && delta & there & coarse))
@@ -182,7 +181,7 @@ SHMEM_D_ uintptr_t inspect(const char *fn, const char *arg, const void *p, size_
   return search(fn, arg, p, bytes, align, pe, delta);
 }
 
-// Whether PE pe of the world, which there is, is not mapped.
+// Whether PE pe of the world, which must exist, is not mapped.
 SHMEM_D_ bool is_remote(int pe) {
   return ring_built && state.heap_delta(pe) & remote;
 }
@@ -190,8 +189,8 @@ SHMEM_D_ bool is_remote(int pe) {
 // A call's use of a peer's object. Use::later are stores that a later call completes.
 enum class Use { later, loads, stores, atomic };
 
-// Does here(the object of PE pe, of the world, that is at p here), n elements long; or remotely(),
-// where that PE is not mapped.
+// Calls here(the object of PE pe of the world), which is at p here, n elements long; or remotely(),
+// where PE pe is not mapped.
 //
 // Where arch::keeps_peers is true, this GPU's L2 keeps lines of another GPU's coarse-grained
 // memory. A load may find an old line. A store leaves the L2 at the next release, so a program that
@@ -221,7 +220,7 @@ SHMEM_D_ auto reach(const char *fn, const char *arg, T *p, size_t n, int pe,
     return here(there);
   }
 }
-// The same for what is only to be checked, or known to be mapped.
+// The same for an object that is only checked, or known to be mapped.
 template <class T> SHMEM_D_ T *at(const char *fn, const char *arg, T *p, size_t n, int pe) {
   return reach(
       fn, arg, p, n, pe, Use::later, [](T *there) { return there; }, [p] { return p; });

@@ -7,7 +7,7 @@
 
 namespace shmem::device {
 
-// Does here(the object), or what the ring does with the same.
+// Calls here(the object), or posts the same in the ring.
 template <class C, class T, class Here>
 SHMEM_D_ T fetching(const char *fn, const char *arg, C c, Amo op, T *p, int pe, T value, T cond,
                     Here here) {

@@ -5,32 +5,31 @@
 // included before:
 //   load<Order, Range>(p)  store<Order, Range>(p, v)      of 1 to 8 bytes
 //   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
-//   poll(p), then polled()      what was released before the value that poll gave is loaded after
+//   poll(p), then polled()        later loads see what was released before the polled value
 //   fence_release  fence_acquire  fence_all  wait_stores
-//   fence_stream                  what earlier kernels stored before what this one stores
+//   fence_stream                  orders earlier kernels' stores before this one's
 //   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory
-//   anew(n)                       n, the same in all lanes of a wave, as if nothing else were known
+//   anew(n)                       n, the same in all lanes of a wave, and otherwise unknown
 //   is_known(v)                   v is a constant to the compiler, or anew would do nothing
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
 //   erf, and on GPUs half_to_float  float_to_half
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   Uniform(p), if has_uniform    load_remote and store_remote of what all lanes of a wave name
-//   arrive(v)                     what loads gave is there, before the first store of it
-//   load_global(p)                plain, of memory that nobody writes
-//   load_constant(p)              of memory that nobody writes while a kernel knows it
+//   arrive(v)                     waits for the loads of v, before its first store
+//   load_global(p)                plain, of memory that no thread writes
+//   load_constant(p)              of memory that does not change while a kernel knows it
 //   load_anew(v)                  v, of this module's State or the kernel's arguments, which
 //                                 compilers would keep in registers
-//   load_one_of(a, b, first, row, i)  what is in a, in constant memory, or b, as for load_constant,
-//                                 at row, the same for a wave, + i
+//   load_one_of(a, b, first, row, i)  if first, a[row + i], in constant memory; else b[row + i], as
+//                                 load_constant does. row is the same for a wave
 //   store_global(p, v)            plain
 //   load_lines  store_lines       two words of 8 bytes next to each other, each of them whole
-//   take(counter)                 its next numbers, one for each lane that calls: for those of a
-//   wave
-//                                 that call together numbers in a row, by one atomic of the device
+//   take(counter)                 its next number for each lane that calls; lanes of a wave that
+//                                 call together take numbers in a row, by one atomic of the device
 //   take_alone(counter)           the same, by one atomic a lane, which waits when it uses its
-//   number
-//   wave_first(v)                 what the first lane has, in a whole wave
+//                                 number
+//   wave_first(v)                 the first lane's v, in a whole wave
 //   workgroup_object<T>()         the T that the workgroup shares, whose kernel is launched with
 //                                 launch_bytes<T> of dynamic shared memory
 //   launchable(kernel)            as hipLaunchKernel takes it
@@ -38,8 +37,7 @@
 //   thread()  threads()           the number of this one in the workgroup, and how many it has
 //   block()  blocks()             and the workgroup's in the grid
 //   keeps_peers                   this GPU caches loads and stores of other GPUs' coarse-grained
-//   memory
-//                                 until a fence, and does atomics on such memory in its own cache
+//                                 memory until a fence, and does atomics on it in its own cache
 //   wave_size  whole_waves  wave_sync  wg_sync  clock  pause
 #pragma once
 #include <cstdint>
@@ -74,8 +72,8 @@
 #define SHMEM_ON_GPU_(gpu, other) other
 #endif
 
-// SHMEM_RARE_ before a function for what rarely happens, which is called where that costs the rest
-// nothing: SHMEM_CALLS_ is 1. On AMD a kernel with a call takes all registers and a stack.
+// SHMEM_RARE_ before a function that rarely runs. It is called, not inlined, where that costs the
+// rest nothing: SHMEM_CALLS_ is 1. On AMD a kernel with a call takes all registers and a stack.
 #ifdef __CUDACC__
 #define SHMEM_CALLS_ 1
 #define SHMEM_RARE_ __device__ inline __attribute__((noinline))
@@ -92,14 +90,14 @@
 
 namespace shmem {
 
-// The order of an atomic access, and for whom it is atomic and ordered: the threads of a workgroup,
-// all of the GPU, or all GPUs and the host. Another PE needs Range::system.
+// The order of an atomic access, and the threads between which it is atomic and ordered: of a
+// workgroup, of the GPU, or of all GPUs and the host. Another PE needs Range::system.
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Range { workgroup, device, system };
 
 namespace arch {
 
-// What put and get move at a time: 1, 2, 4, 8 or 16 bytes.
+// The units of put and get: 1, 2, 4, 8 or 16 bytes.
 template <int bytes> struct WordOf;
 template <> struct WordOf<1> { using type = uint8_t; };
 template <> struct WordOf<2> { using type = uint16_t; };
@@ -110,8 +108,8 @@ struct Index {
   unsigned x, y, z;
 };
 
-// The integer in which an atomic of T is done. What is none goes on as one of 8 bytes, so that the
-// mistake is told once.
+// The integer in which an atomic of T is done. For a type without one, an integer of 8 bytes, so
+// that compilers report the mistake once.
 template <class T> struct BitsOf {
   static constexpr bool good = sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8;
   static_assert(good, "an atomic access is of 1, 2, 4 or 8 bytes");
@@ -146,7 +144,7 @@ template <class W> class Uniform;
 #endif
 
 #ifdef SHMEM_GEMM_
-// What platforms have that bring nothing of their own: a name in arch itself hides one in usual.
+// Defaults for platforms that bring nothing of their own: a name in arch itself hides one in usual.
 namespace shmem::arch {
 namespace usual {
 inline constexpr bool keeps_peers = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What kernels call, as LLVM bitcode with the C names, for compilers of kernels that read no C++.
-// Functions are plain definitions: a weak one could not be inlined, and one with linkonce linkage
-// would need a list of all that are wanted. So who links takes what is called, and makes it
-// internal, as Triton and clang's -mlink-builtin-bitcode do.
+// The routines of kernels, as LLVM bitcode with the C names, for compilers of kernels that read no
+// C++. Functions are plain definitions: a weak one could not be inlined, and one with linkonce
+// linkage would need a list of all that are wanted. So a linker takes the functions that are
+// called, and makes them internal, as Triton and clang's -mlink-builtin-bitcode do.
 //
 // The State has a name, by which shmemx_module_init finds it in a module that is loaded at run
 // time; it is retained, because linkers that make all internal would hide it from the loader.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // How the members of a team meet and pass short messages in a collective: workgroup i of each
-// member on channel i, see Channels. What a member sends lies in lines of 8 bytes, 4 of data and 4
-// of the epoch, so data and flag arrive as one and no fence is needed. There are two sets of lines,
-// for even and for odd epochs: nobody writes those of epoch e before the reader has entered e - 1,
-// when it is done with e - 2.
+// member on channel i, see Channels. Messages lie in lines of 8 bytes, 4 of data and 4 of the
+// epoch, so data and flag arrive as one and no fence is needed. There are two sets of lines, for
+// even and for odd epochs: no member writes those of epoch e before the reader has entered e - 1,
+// when the reader is done with e - 2.
 #pragma once
 #include "element.hpp"
 #include "pattern.hpp"
@@ -33,7 +33,7 @@ template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
   return c;
 }
 
-// Of a PE that is mapped.
+// The object of a PE that is mapped.
 template <class T> SHMEM_D_ T *at_peer(unsigned row, T *p, int pe) {
   const uintptr_t delta = delta_in(row, unsigned(pe)) & ~tags;
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + delta);
@@ -70,7 +70,7 @@ SHMEM_D_ Channel open(const char *fn, unsigned id, const Team &t, unsigned index
       t.base + arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(c.head));
   return c;
 }
-// base is that of the team, which is needed at the end only.
+// base: the team's, which only this function needs.
 template <class Scope> SHMEM_D_ void close(const Channel &c, uint64_t base, Scope scope) {
   scope.sync(); // all have read the epoch
   if (scope.rank() == 0)
@@ -78,7 +78,7 @@ template <class Scope> SHMEM_D_ void close(const Channel &c, uint64_t base, Scop
                                                c.epoch - base);
 }
 
-// Stores this PE's flag at each peer. What the scope stored before goes first, if anything did.
+// Stores this PE's flag at each peer, after the scope's earlier stores, if there are any.
 enum class Stored { nothing, by_stream, by_scope };
 template <Stored stored, class Scope>
 SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
@@ -135,7 +135,7 @@ SHMEM_D_ uint64_t word_of(Pack v) {
   __builtin_memcpy(words, &v, sizeof v);
   return words[0];
 }
-SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // what that member sends
+SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // that member's messages
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
   return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * c.room);
 }
@@ -198,12 +198,12 @@ template <class F> SHMEM_D_ void receive_all(const Channel &c, size_t p, F &&f) 
   }
 }
 
-// What one call of a scope, or one workgroup of a grid, does of a collective: which of how many
-// slices, and by which algorithm.
+// The part of a collective that one call of a scope, or one workgroup of a grid, does: its slice of
+// how many, and the algorithm.
 struct Slice {
   CollectiveAlgorithm algorithm;
   unsigned index, count;
-  Stored stored; // what may have written source; nothing: the members meet in other kernels
+  Stored stored; // the writer of source; nothing: the members meet in other kernels
 };
 using pattern::Extent, pattern::part;
 
@@ -218,8 +218,9 @@ SHMEM_D_ void go(const Channel &c, const Slice &s, Scope scope) {
   if (s.stored != Stored::nothing) leave<stored>(c, scope);
 }
 
-// One round for each piece of room bytes, which is at `at`: give(i, at) is what to send to member i
-// of it, or null, and take(p, at, left) takes pack p of what has come; `left` bytes are left there.
+// One round for each piece of room bytes, which is at `at`. give(i, at): its data to send to member
+// i, or null. take(p, at, left): takes pack p of the data that has come; `left` bytes are left
+// there.
 template <class Scope, class Give, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
   for (size_t at = e.from; at < e.to; at += c.room) {

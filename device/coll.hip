@@ -88,7 +88,7 @@ struct Grid {
   __device__ unsigned rank() const { return blockIdx.x * blockDim.x + threadIdx.x; }
   __device__ unsigned size() const { return gridDim.x * blockDim.x; }
 };
-// Where the blocks start that a kernel stores to, and those that it loads from.
+// The strides of blocks at the side that a kernel stores to, and at the side that it loads from.
 template <Remote remote> SHMEM_D_ constexpr uint64_t dest_stride(const Blocks &b) {
   return remote == Remote::dest ? b.remote_stride : b.local_stride;
 }

@@ -11,7 +11,7 @@
 
 namespace shmem::device {
 
-// By lines: what member i gives goes to block i of dest; a block has `bytes` bytes.
+// By lines: member i's data goes to block i of dest; a block has `bytes` bytes.
 template <class Scope, class Give>
 SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
   pass(c, scope, e, give, [&](size_t p, size_t at, size_t left) {
@@ -58,8 +58,8 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
     const Extent e = part(bytes, line, s.index, s.count);
     if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
   } else {
-    // Each of the others fetches a part and hands it on, so that the root's link carries everything
-    // once.
+    // Each of the other members fetches a part and hands it on, so that the root's link carries
+    // everything once.
     const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
     const Extent mine = part(bytes, line, turn, c.t.n - 1);
     const Extent e = part(mine, line, s.index, s.count);
@@ -91,7 +91,7 @@ template <class Scope> SHMEM_D_ void begin_rounds(Channel &c, const Slice &s, Sc
     begin_round<Stored::by_scope>(c, scope);
 }
 
-// Members tell each other by lines how much they have.
+// Members tell each other by lines how many bytes they have.
 template <class Scope>
 SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                       Scope scope) {
@@ -199,10 +199,10 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
 // The answer to a member whose block has no place in dest.
 inline constexpr uint64_t no_place = ~uint64_t(0);
 
-// In a first round of lines each member tells each other how much it has for it, in a second one it
-// hears where in dest that goes, and then stores it there. place(i, count, mine) is where member
-// i's block goes, or no_place; it is called in the order of the members by all threads, and `mine`
-// is true for one of them.
+// In a first round of lines each member tells each other the size of its block for it. In a second
+// one it hears the place of its block in dest, and then stores the block there. place(i, count,
+// mine): the place of member i's block, or no_place; all threads call it in the order of the
+// members, and `mine` is true for one of them.
 template <class Scope, class Place>
 SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
                         Scope scope, Place place) {
@@ -242,7 +242,7 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
   }
   leave<Stored::by_scope>(c, scope);
 }
-// Blocks lie one behind the other, in the order of the members. One that would end behind the
+// Blocks lie one behind the other, in the order of the members. A block that would end behind the
 // capacity is not stored.
 template <class Scope>
 SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *source, const Uneven &u,
@@ -261,7 +261,7 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
   });
 }
 
-// Elements as `words` words of W: what their size allows, or two words of 8 bytes for 16.
+// Elements as `words` words of W: one of their size, or two words of 8 bytes for 16.
 template <class W, class Scope>
 SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, const char *source,
                               ptrdiff_t dst, ptrdiff_t sst, size_t n, int words, Scope scope) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Collectives that kernels call: all threads of one scope of each member call, with the same
-// arguments. dest and source are on the device heap, and what the scope stored there before takes
-// part. A team has one collective at a time, which its first channel carries.
+// arguments. dest and source are on the device heap. A collective sees the scope's earlier stores
+// to source. A team has one collective at a time, which its first channel carries.
 #pragma once
 #include "coll.hpp"
 #include "reduce.hpp"
 
 namespace shmem::device {
 
-// A scope sends up to so many bytes by lines. The number is a guess that nobody has measured.
+// The largest messages of a scope that go by lines. The number is a guess, not measured.
 inline constexpr size_t lines_bytes = 4096;
 
 template <class Scope, class F>

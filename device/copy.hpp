@@ -13,7 +13,7 @@ namespace shmem::device {
 template <class W> inline constexpr int in_flight = sizeof(W) == 16 ? 8 : 4;
 
 // Moves n words of each lane, all of which are on the way at once. `at` is the lane's place in
-// bytes where all lanes of its wave call with the same objects, and 0 where each has its own.
+// bytes if all lanes of its wave call with the same objects, else 0.
 template <Remote remote, bool uniform, int n, class W>
 SHMEM_D_ void move(W *d, const W *s, unsigned at, size_t d_step, size_t s_step) {
   const unsigned i = at / unsigned(sizeof(W));
@@ -52,7 +52,7 @@ template <int n, class Move> SHMEM_D_ void halves(size_t &left, size_t size, Mov
   }
   if constexpr (n > 1) halves<n / 2>(left, size, move);
 }
-// short_way: a word for each or less goes first. Where lanes take different ways that cost a traced
+// short_way: a word for each or less goes first. Lanes that take different ways cost a traced
 // product of gfx90a 50 scalars in lanes of a vector register in place of 28 (clang 15).
 template <int n, bool short_way, class Move>
 SHMEM_D_ void in_rounds(unsigned rank, size_t words, size_t size, Move move) {
@@ -65,7 +65,7 @@ SHMEM_D_ void in_rounds(unsigned rank, size_t words, size_t size, Move move) {
 }
 
 // All lanes of a wave call with the same arguments, which compilers do not know. On NVIDIA pointers
-// of each lane are faster all the same: put_signal of a workgroup by 3% (2 H100s, 2026-11-26).
+// of each lane are faster: put_signal of a workgroup by 3% (2 H100s, 2026-11-26).
 template <class Scope>
 inline constexpr bool by_waves = std::is_same_v<Scope, Workgroup> || std::is_same_v<Scope, Wave>;
 template <class Scope> inline constexpr bool uniform = arch::has_uniform ? by_waves<Scope> : false;
@@ -195,7 +195,7 @@ SHMEM_D_ void spread(const char *source, const char *like, pattern::Extent e, in
   }
 }
 
-// What divides every address of an object of T.
+// A divisor of every address of an object of T.
 template <class T> inline constexpr int unit_of = alignof(T) < 16 ? alignof(T) : 16;
 
 } // namespace shmem::device

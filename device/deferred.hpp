@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Deferred atomics: what the host asks of kernels that wait, see DeferredAtomic.
+// Deferred atomics, which kernels that wait do for the host, see DeferredAtomic.
 #pragma once
 #include "address.hpp"
 #include "kinds.hpp"
@@ -48,7 +48,7 @@ SHMEM_D_ void look() {
   }
 }
 
-// Does all that there are, in a kernel that was launched for them.
+// Does all deferred atomics, in a kernel that was launched for them.
 SHMEM_D_ void work() {
   const Ring &r = state.ring;
   for (;;) {

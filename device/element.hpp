@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What elements are combined in, and packs of 16 bytes of them.
+// The types in which elements are combined, and packs of 16 bytes of them.
 #pragma once
 #include "arch.hpp"
 #include "op.hpp"

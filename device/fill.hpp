@@ -11,8 +11,8 @@ namespace shmem::kernels {
 
 // n elements of unit bytes, the lower ones of bits.
 hipError_t fill_on_stream(void *dest, uint64_t bits, size_t unit, size_t n, hipStream_t stream);
-// Element i becomes first + i * step, both given by their bits. Types are those of numbers that C++
-// has; signs do not matter.
+// Element i becomes first + i * step, both given by their bits. Types are C++'s types of numbers;
+// signs do not matter.
 hipError_t iota_on_stream(ElementType type, void *dest, uint64_t first, uint64_t step, size_t n,
                           hipStream_t stream);
 // Element i becomes number first + i of the sequence of seed.

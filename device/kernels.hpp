@@ -39,8 +39,8 @@ hipError_t deferred_on_stream(hipStream_t stream);
 hipError_t batch_on_stream(device::DeferredStores *batch, unsigned n, hipStream_t stream);
 
 // A collective, as its kernel has it too: the same on all members, each workgroup on a channel of
-// its own (device/coll.hpp). Where there are more workgroups than channels, the members meet in
-// kernels of one workgroup before and behind, and the workgroups between wait for nobody.
+// its own (device/coll.hpp). With more workgroups than channels, the members meet in kernels of one
+// workgroup before and behind, and the workgroups between wait for no peer.
 struct Call {
   device::Team team;
   unsigned id;

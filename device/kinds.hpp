@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What host and device say to each other of atomics, copies and collectives, each by its name.
+// The kinds of atomics, copies and collectives, by names that host and device share.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class Amo : uint8_t { fetch, set, swap, compare_swap, add, and_, or_, xor_ 
 // Which side of a copy is the peer's. The other one may be anything that the GPU reaches.
 enum class Remote { dest, source };
 
-// What elements are combined in, see op.hpp.
+// The types in which elements are combined, see op.hpp.
 #define SHMEM_TYPES_(X)                                                                            \
   X(i8, int8_t)                                                                                    \
   X(u8, uint8_t)                                                                                   \
@@ -49,8 +49,8 @@ constexpr bool signs_matter(Operator op) {
   return op == Operator::max || op == Operator::min;
 }
 
-// What becomes of the sources: all of each combined, for all; block i combined, for member i; or
-// those up to, or before, the member's own.
+// The result of the sources: all of each combined, for all members; block i combined, for member i;
+// or the sources up to, or before, the member's own combined.
 enum class Shape { all, scatter, inscan, exscan };
 
 // The collectives, with their names in tables of SHMEM_TUNE_FILE.
@@ -81,7 +81,7 @@ SHMEM_HD_ constexpr size_t extent(size_t n, ptrdiff_t block, ptrdiff_t row, cons
   return b.bytes && b.rows ? (n - 1) * size_t(block) + (b.rows - 1) * size_t(row) + b.bytes : 0;
 }
 
-// What an alltoallv gives and gets beside its data: arrays of a number for each member, in units.
+// The arguments of an alltoallv beside its data: arrays of a number for each member, in units.
 struct Uneven {
   const size_t *counts, *offsets;     // of source's blocks
   size_t *recv_counts, *recv_offsets; // of dest's; the latter has one more, where the last one ends

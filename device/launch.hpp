@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A launch that says what became of it. hipGetLastError after <<<>>> may tell of a call that the
-// program made before: HIP 7, as CUDA always, keeps an error until somebody asks. So the launch's
-// own result is taken, and what the program has not asked for yet stays there for it.
+// A launch that returns its own error. hipGetLastError after <<<>>> may return the error of an
+// earlier call of the program: HIP 7, as CUDA always, keeps an error until it is asked for. The
+// program's own errors stay there for the program.
 #pragma once
 #include <hip/hip_runtime.h>
 

@@ -21,7 +21,7 @@ struct RowsCall {
   unsigned columns, group;
   int from, to; // the turns of a kernel, see Reducer::run
   size_t rows;
-  Matrix input, residual, sum, out, quantized, scales; // what has no address is left out
+  Matrix input, residual, sum, out, quantized, scales; // a matrix without an address is left out
   shmemx_type_t type;
   bool fnuz, scattered; // each member has the residual and the sum of its own rows only
   bool meets;           // the members meet in the workgroups, and not in kernels before and behind
@@ -54,7 +54,7 @@ struct RmsNorm {
 };
 hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish);
 
-// What of the above the library and a program share.
+// The struct that the library and a program share.
 inline constexpr size_t shared_bytes = sizeof(RowsCall);
 
 } // namespace shmem::rows

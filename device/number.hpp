@@ -20,7 +20,7 @@ struct Float8 { // E4M3 of OCP: no infinity, the largest is 448
 struct Float8Fnuz { // E4M3 of gfx942: half of OCP's values, up to 240; 0x80 is the only NaN
   uint8_t bits;
 };
-// Of _Complex's layout. Products are those of the formula, without the C standard's care of
+// Layout of _Complex. Products are those of the formula, without the C standard's care of
 // infinities.
 template <class R> struct Complex { R re, im; };
 template <class R> SHMEM_HD_ inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
@@ -43,7 +43,7 @@ SHMEM_HD_ inline float bits_float(uint32_t x) {
   return v;
 }
 
-// What GPUs have instructions for, without them.
+// Conversions for which GPUs have instructions, without them.
 SHMEM_HD_ inline float half_to_float(uint16_t h) {
   const uint32_t sign = uint32_t(h & 0x8000) << 16, x = h & 0x7fff;
   if (x >= 0x7c00) return bits_float(sign | 0x7f800000 | (x & 0x3ff) << 13);
@@ -83,7 +83,7 @@ SHMEM_HD_ inline float to_float(Float8Fnuz v) {
   return number::bits_float(sign | ((x << 20) + (119u << 23)));
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <class T> SHMEM_HD_ inline T from_float(float v) {
   using number::float_bits, number::bits_float;
   if constexpr (std::is_same_v<T, Half>) {
@@ -95,14 +95,14 @@ template <class T> SHMEM_HD_ inline T from_float(float v) {
   } else if constexpr (std::is_same_v<T, Float8>) {
     const uint32_t sign = float_bits(v) >> 24 & 0x80, x = float_bits(v) & 0x7fffffff;
     const uint32_t y = x > 0x7f800000    ? 0x7f
-                       : x >= 0x43e00000 ? 0x7e // what is above 448 becomes 448
+                       : x >= 0x43e00000 ? 0x7e // larger numbers become 448
                        : x < 0x3c800000  ? float_bits(bits_float(x) + 0x1p14f) - float_bits(0x1p14f)
                                          : (x + 0x7ffff + (x >> 20 & 1) - (120u << 23)) >> 20;
     return {uint8_t(sign | y)};
   } else if constexpr (std::is_same_v<T, Float8Fnuz>) {
     const uint32_t sign = float_bits(v) >> 24 & 0x80, x = float_bits(v) & 0x7fffffff;
     if (x > 0x7f800000) return {0x80};
-    const uint32_t y = x >= 0x43700000  ? 0x7f // what is above 240 becomes 240
+    const uint32_t y = x >= 0x43700000  ? 0x7f // larger numbers become 240
                        : x < 0x3c000000 ? float_bits(bits_float(x) + 0x1p13f) - float_bits(0x1p13f)
                                         : (x + 0x7ffff + (x >> 20 & 1) - (119u << 23)) >> 20;
     return {uint8_t(y ? sign | y : 0)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The comparisons of waits and the operators of reductions, for host and device: of these one
-// struct each, with op(a, b). Integers wrap around, signed ones too.
+// The comparisons of waits and the operators of reductions, for host and device. An operator is a
+// struct with op(a, b). Integers wrap around, signed ones too.
 #pragma once
 #include "kinds.hpp"
 #include "number.hpp"
@@ -8,8 +8,8 @@
 
 namespace shmem {
 
-// Where sums and products of T are taken: unsigned, and not narrower than int, because a product of
-// two unsigned shorts is otherwise one of ints, and may overflow.
+// The type in which sums and products of T are taken: unsigned, and not narrower than int, because
+// a product of two unsigned shorts is otherwise one of ints, and may overflow.
 template <class T, bool = std::is_integral<T>::value> struct Wrap { using type = T; };
 template <class T> struct Wrap<T, true> {
   using type = typename std::common_type<typename std::make_unsigned<T>::type, unsigned>::type;
@@ -50,7 +50,7 @@ struct Xor {
   template <class T> SHMEM_HD_ static T op(T a, T b) { return static_cast<T>(a ^ b); }
 };
 
-// The comparisons of waits and tests. What is none of them is found before, or not at all.
+// The comparisons of waits and tests. A wrong cmp is found before, or not at all.
 template <class T> SHMEM_HD_ inline bool compare(T a, int cmp, T b) {
   switch (cmp) {
   case SHMEM_CMP_EQ:
@@ -68,7 +68,7 @@ template <class T> SHMEM_HD_ inline bool compare(T a, int cmp, T b) {
   }
 }
 
-// What Op combines a T in: integers of a size are one type where signs do not matter.
+// The type in which Op combines a T: integers of a size are one type where signs do not matter.
 template <class Op, class T, bool = std::is_integral<T>::value> struct ElementOf {
   using type = T;
 };

@@ -30,7 +30,7 @@ struct Operation {
     set_flags, // words: `width` bytes of data, each word of which is stored whole
     fence      // none: operations posted before it complete before later ones start
   };
-  // Where `offset` starts. The network has numbers of its own from `regions` on.
+  // The memory in which `offset` counts. The network has numbers of its own from `regions` on.
   enum RegionNumber : uint16_t {
     heap,
     data,

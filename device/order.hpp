@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fence and quiet, of what the calling thread has issued, and of what threads issued that it has
-// met since at a barrier after their settle: a cooperative put that blocks ends with one.
+// Fence and quiet, of operations of the calling thread, and of threads that it has met since at a
+// barrier after their settle: a cooperative put that blocks ends with one.
 #pragma once
 #include "ring.hpp"
 #include "scope.hpp"
@@ -12,8 +12,8 @@ template <class C> SHMEM_D_ void fence([[maybe_unused]] const char *fn, C, Threa
   if constexpr (ring_built) ring::fence(fn);
   arch::fence_release();
 }
-// Orders this thread's earlier stores before its later loads as well: a put, quiet, and then a get
-// sees what a peer wrote that saw nothing of the put.
+// Orders this thread's earlier stores before its later loads as well: of a put, quiet and a get
+// here and at a peer, at least one get sees the other's put.
 template <class C> SHMEM_D_ void quiet([[maybe_unused]] const char *fn, C, Thread) {
   if constexpr (ring_built) ring::quiet(fn);
   arch::fence_all();

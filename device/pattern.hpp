@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who does what in a collective, as pure functions, for host and kernels.
+// The members' parts of a collective, as pure functions, for host and kernels.
 #pragma once
 #include "arch.hpp"
 #include <cstddef>

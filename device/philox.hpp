@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random numbers by their place in a sequence: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC11),
-// four words of a key and a counter. The numbers need nothing from each other, so who makes which,
-// and on how many PEs, does not matter.
+// four words of a key and a counter. Each number is independent of the others, so any thread of any
+// PE can make it.
 #pragma once
 #include "number.hpp"
 
@@ -21,8 +21,8 @@ SHMEM_HD_ inline PhiloxBlock philox(PhiloxBlock counter, uint32_t key0, uint32_t
   return counter;
 }
 
-// The sequence of a seed. A number of up to 4 bytes is one word, and one of 8 bytes two; a real one
-// is in [0, 1), all of its type's that are as far from each other as the largest are.
+// The sequence of a seed. A number of up to 4 bytes is one word, and one of 8 bytes two. A real
+// number is in [0, 1), a multiple of the distance between its type's largest numbers below 1.
 class Sequence {
 public:
   SHMEM_HD_ explicit Sequence(uint64_t seed) : seed_(seed) {}

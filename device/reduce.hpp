@@ -20,8 +20,8 @@ template <class T, class Op> struct Combiner {
   Shape shape;
   Op op;
 
-  // Without this, compilers keep in registers, through all loops, what they know of these for many
-  // cases and members.
+  // Without this, compilers keep facts about these in registers, through all loops, for many cases
+  // and members.
   template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
     Combiner k = *this;
     k.c = device::anew(scope, c);
@@ -62,7 +62,7 @@ template <class T, class Op> struct Combiner {
         put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
     }
   }
-  // dest of a scan may be its source: what is overwritten has been loaded.
+  // dest of a scan may be its source: a pack is loaded before it is overwritten.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
     const Lanes<T> in = unpack<T>(v), before = acc;
     if (member)

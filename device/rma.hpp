@@ -2,8 +2,8 @@
 // Put and get. A put is a store, so the non-blocking forms differ in what they wait for only: the
 // blocking ones return when every thread of the scope is done with source (put) or has dest (get).
 //
-// All threads of a scope call with the same arguments. What any of them stored in source before the
-// call is put.
+// All threads of a scope call with the same arguments. put also sends their earlier stores to
+// source.
 #pragma once
 #include "address.hpp"
 #include "copy.hpp"
@@ -88,9 +88,8 @@ SHMEM_D_ size_t extent(size_t n, ptrdiff_t stride, size_t block = 1) {
   return n ? (n - 1) * size_t(stride) + block : 0;
 }
 
-// A word for each element, unit being its size: elements of the sized routines with their own
-// alignment are whole, as for the typed ones, where both sides have it. Where not, words of the
-// alignment that both have.
+// A word for each element, if both sides have the alignment of unit, its size: for typed routines
+// always, for the sized ones usually. If not, words of the alignment that both sides have.
 template <Remote remote, int unit, class T>
 SHMEM_D_ void copy_strided(T *d, const T *s, ptrdiff_t dst, ptrdiff_t sst, size_t n) {
   if constexpr (unit > alignof(T))

@@ -37,7 +37,7 @@ template <class T, int K> struct SummedRow {
   SHMEM_D_ unsigned column(int k) const {
     return (Workgroup{}.rank() + unsigned(k) * Workgroup{}.size()) * unsigned(lanes);
   }
-  // Calls f(k, column, v[k]) for what this thread has.
+  // Calls f(k, column, v[k]) for each of this thread's elements.
   template <class F> SHMEM_D_ void each(F f) {
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++)
@@ -68,7 +68,8 @@ template <class T, int K> struct SummedRow {
   }
 
   static SHMEM_D_ float larger(float a, float b) { return a < b ? b : a; }
-  // Combines what the threads have: those whose numbers are the same by 32, then the 32.
+  // Combines the values of all threads: first of threads whose numbers are equal modulo 32, then
+  // the 32.
   template <class F> static SHMEM_D_ float across(float mine, F f) {
     const Workgroup scope;
     auto &x = arch::workgroup_object<Exchange<K>>();
@@ -98,8 +99,8 @@ SHMEM_D_ Extent even_part(Extent of, unsigned i, unsigned n) {
   return {from, from + each + (i < more)};
 }
 
-// What a workgroup does of a call. Each way is a kernel: one for all of them took 40 scalars more
-// than a gfx942 has, and on an H100 128 registers and a stack (2026-11-27).
+// A workgroup's part of a call. Each way is a kernel: one for all of them took 40 scalars more than
+// a gfx942 has, and on an H100 128 registers and a stack (2026-11-27).
 template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer {
   static constexpr bool lines = way == CollectiveAlgorithm::lines,
                         split = way == CollectiveAlgorithm::phases;
@@ -120,8 +121,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   static SHMEM_D_ const Pack *row_at(const Matrix &m, size_t row) {
     return reinterpret_cast<const Pack *>(m.at + row * m.pitch);
   }
-  // The residual, if there is one; its load is on the way while others are waited for. Not beyond
-  // the row's end: in place, another thread stores the sum there.
+  // The residual, if there is one; its load is on the way while other loads are waited for. Not
+  // beyond the row's end: in place, another thread stores the sum there.
   SHMEM_D_ Pack residual_of(size_t row, int k) const {
     return call.residual.at && has(k) ? arch::load_global(row_at(call.residual, row) + pack_of(k))
                                       : Pack{};
@@ -138,7 +139,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       sum = in;
   }
 
-  // Of so many members a thread loads so many packs each at once: 8 packs, as in a reduction.
+  // A thread loads `packs` packs of each of `members` members at once: 8 packs, as in a reduction.
   SHMEM_D_ void load(size_t row, Pack (&h)[K]) const {
     constexpr int packs = K < 4 ? K : 4, members = 8 / packs;
     const Pack *const here = row_at(call.input, row);
@@ -358,7 +359,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
 };
 
 // Two workgroups on a multiprocessor, so that one has rows on the way while the other finishes its
-// own: of one with two rows at once 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
+// own: with one of two rows at once, 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
 template <CollectiveAlgorithm way, int K>
 inline constexpr unsigned bound =
     way == CollectiveAlgorithm::lines || K > 2 ? arch::one_resident : arch::two_resident;

@@ -9,7 +9,8 @@
 
 namespace shmem::runtime {
 
-// What platforms have that bring nothing of their own: a name in runtime itself hides one in usual.
+// Defaults for platforms that bring nothing of their own: a name in runtime itself hides one in
+// usual.
 namespace usual {
 
 // Kernels run on a GPU, and not on threads of this process.
@@ -25,8 +26,8 @@ inline constexpr Driver driver{};
 // The runtime's library, without its version; "" where it is in every program.
 inline constexpr const char *library = "";
 
-// Whether this process has used the runtime. The question does not start it. Where nothing answers
-// it, it has not.
+// Whether this process has used the runtime, which the question does not start. False where nothing
+// answers it.
 inline bool in_use() {
   return false;
 }
@@ -39,13 +40,13 @@ inline hipError_t malloc_flags(void **p, size_t bytes, int) {
   return hipExtMallocWithFlags(p, bytes, hipDeviceMallocFinegrained);
 }
 
-// MB/s one way of a link between two GPUs like this one, where the driver does not tell it; 0 where
+// MB/s one way of a link between two GPUs like this one, where the driver does not say it; 0 where
 // a switch joins the GPUs, so that one has all its links for any other.
 inline double link_rate(int) {
   return 0;
 }
 
-// Where a module that the program has loaded at run time has the variable of that name.
+// The address of the variable of that name in a module that the program has loaded at run time.
 inline hipError_t module_global(void **, size_t *, void *, const char *) {
   return hipErrorNotSupported;
 }
@@ -61,8 +62,8 @@ inline bool kept_by_peers(const void *, int) {
 
 // Memory that comes in chunks, is mapped where the caller wants it, and goes to other processes as
 // a descriptor. step: of addresses and sizes; 0: there is none that peers and the host see while
-// kernels run. HIP's before 7 is not (hipMemAllocationTypeUncached came with that, and nothing of
-// this has run on it).
+// kernels run. HIP has none before 7 (hipMemAllocationTypeUncached came with 7, on which nothing of
+// this has run).
 using Chunk = unsigned long long;
 inline size_t chunk_step(int) {
   return 0;
@@ -70,7 +71,7 @@ inline size_t chunk_step(int) {
 inline hipError_t reserve(void **, size_t) {
   return hipErrorNotSupported;
 }
-inline hipError_t give_up(void *, size_t) { // what was reserved
+inline hipError_t give_up(void *, size_t) { // the reserved addresses
   return hipErrorNotSupported;
 }
 inline hipError_t create_chunk(Chunk *, size_t, int) {

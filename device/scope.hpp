@@ -40,7 +40,7 @@ struct Wave {
 
 namespace device {
 
-// See arch::anew; constants stay constants. What a call is given is the same in all threads of a
+// See arch::anew; constants stay constants. Arguments of a call are the same in all threads of a
 // scope.
 template <class Scope, class Word> SHMEM_D_ Word anew(Scope, Word n) {
   using Bits = std::conditional_t<sizeof n == sizeof(uint64_t), uint64_t, unsigned>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a source with kernels includes. In kernels, the shmem_ routines below work on the device
+// The header of sources with kernels. In kernels, the shmem_ routines below work on the device
 // heap as on the host: same names, same arguments, called by one thread. shmemx_..._wave and
 // shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In host
 // functions the names are the library's routines, as ever. Programs may use these names,
@@ -39,7 +39,7 @@ SHMEM_D_ bool last_workgroup(unsigned *counter, unsigned of) {
 
 } // namespace shmem
 
-// As the generated ones. In kernels it does nothing without SHMEM_TRACE_KERNELS.
+// Like the generated names. In kernels it does nothing without SHMEM_TRACE_KERNELS.
 namespace shmem_kernel {
 SHMEM_HD_ inline void shmemx_trace_event(unsigned id) {
   SHMEM_SPLIT_(SHMEM_MARK_(id), ::shmemx_trace_event(id));

@@ -35,10 +35,10 @@ SHMEM_D_ void put_signal(const char *fn, C c, T *dest, const T *source, size_t n
         copy<Remote::dest, unit_of<T>>(d, source, n * sizeof(T), scope);
         device::settle(scope);
         if (scope.rank() == 0) {
-          // Orders the data of copy before the signal of deliver, and what this PE has stored in
-          // its own memory before what a peer puts there once it has seen the signal: gfx942's L2
-          // would keep the old lines and write them back over that (examples/put_signal.hip on the
-          // strict machine, 2026-11-22).
+          // Orders copy's data before deliver's signal. Also orders this PE's stores to its own
+          // memory before a peer's stores there after the signal: gfx942's L2 would keep the old
+          // lines and write them back over those (examples/put_signal.hip on the strict machine,
+          // 2026-11-22).
           arch::fence_release();
           deliver(sig, signal, sig_op);
         }

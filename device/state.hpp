@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a kernel knows of the job, one POD that the library fills on the host and publishes to every
-// module of device code, and what kernels tell the host. Shared by host and device.
+// A kernel's knowledge of the job, one POD that the library fills on the host and publishes to
+// every module of device code, and a kernel's words to the host. Shared by host and device.
 #pragma once
 #include "operation.hpp"
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Team {
   bool has_remote; // some members are not mapped
 };
 
-// What collectives of kernels and streams work with: device memory of each PE that the others write
+// The memory of collectives of kernels and streams: device memory of each PE that the others write
 // to. Each of the first `teams` team ids has `count` channels in it. Channel i belongs to workgroup
 // i of each member's kernel, and knows of no other. It has a head, with the epoch of its last
 // collective, two flags of each member, and two sets of lines for one pack of each; the first
@@ -64,7 +64,8 @@ struct alignas(64) Request {
   uint16_t reply; // the number of the reply, which gives its slot; or 0
   Operation op;
 };
-// What the thread that posted a request for data waits for. That thread frees the slot.
+// The reply to a request for data. The thread that posted the request waits for it, and frees the
+// slot.
 //
 // read <= stored <= asked <= read + 1, in laps, for each slot
 struct alignas(64) Reply {
@@ -81,8 +82,8 @@ inline constexpr uint16_t reply_bit = 1 << 15;
 static_assert(2 * ring_size <= reply_bit && max_pes <= UINT16_MAX);
 
 // An atomic that another node requests on memory of this PE that only its GPU reaches. A kernel of
-// the library does it where the GPU has room for one. Kernels that wait may leave none; then one of
-// those does it. The thread that takes the number of a deferred atomic does it.
+// the library does it where the GPU has room for one. Kernels that wait may leave no room; then one
+// of them does it. The thread that takes the number of a deferred atomic does it.
 //
 // finished <= taken <= given <= finished + deferred_slots, where the host has finished a number
 // when it has read the result
@@ -93,7 +94,7 @@ struct alignas(64) DeferredAtomic {
   uint64_t p, keep, flip, plus, compare;
   int32_t care;   // all bits or none
   uint32_t width; // of *p: 4 or 8
-  uint64_t seen;  // what was there before
+  uint64_t seen;  // the old value
   uint64_t done;  // its number, from 1, stored last
 };
 inline constexpr unsigned deferred_slots = 64;
@@ -175,12 +176,12 @@ struct Report {
 inline constexpr uintptr_t closer = 1, remote = 2, many = 4, coarse = 8,
                            tags = closer | remote | many | coarse;
 // The delta of a buffer to a PE that does not have it, because it is not in the buffer's team.
-// Calls find its tag; what looks for none, as collectives do, comes to where no address is.
+// Calls find its tag. Code that looks for no tag, as collectives, gets an address where nothing is.
 inline constexpr uintptr_t outside = uintptr_t(1) << 63 | closer;
 
 // A buffer of the program's own, in this GPU's memory. The table of all of them, in device memory,
-// is ascending and has a power of two of places, of which the last may lie behind all addresses.
-// Nothing of it ever changes, so kernels that run go on with what they have, which they find by one
+// is ascending and has a power of two of places, of which the last may lie behind all addresses. A
+// table never changes, so running kernels go on with the one that they have. They find it by one
 // word.
 struct Buffer {
   uintptr_t base, size;
@@ -189,12 +190,12 @@ struct Buffer {
   // mapped.
 };
 
-// The first buffers are in the State, too, in a job of few PEs: a kernel that acquires loses what
-// its L1 had of the table, and an H100 then waits 0.15 us for what its constant cache still has
-// (2026-11-24). By the units that a buffer has a part of: one that shares some with the heap or
-// with another buffer has no place here, so nothing else has to be compared, and 32 bits have the
-// number of a unit. Allocators give none of them to two owners. Units that are 2 TiB apart are the
-// same.
+// In a job of few PEs the first buffers are in the State, too: a kernel that acquires drops the
+// table from its L1, and an H100 then waits 0.15 us for data that its constant cache still has
+// (2026-11-24). They are found by their units of 512 bytes. A buffer that shares a unit with the
+// heap or with another buffer has no place here, so nothing else has to be compared; allocators
+// give no unit to two owners. The number of a unit has 32 bits, so units that are 2 TiB apart are
+// the same.
 inline constexpr unsigned near_buffers = 4, near_pes = 64, near_unit = 9; // 512 bytes
 struct Near {
   struct alignas(8) Units { // changed as one word
@@ -207,8 +208,8 @@ struct Near {
     }
   } of[near_buffers];
 };
-// Where the deltas to all PEs begin, in State::delta: behind those of `near` the heap's. The rows
-// of others come after that, see State::rows.
+// The rows in State::delta, of deltas to all PEs: the rows of `near`, then the heap's. The rows of
+// other buffers come after that, see State::rows.
 inline constexpr unsigned heap_row = near_buffers * near_pes, table_row = heap_row + max_pes;
 
 struct State {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queries: who and where.
+// Queries of teams and PEs.
 #pragma once
 #include "address.hpp"
 #include "scope.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What kernels call, recorded for tools/shmem_trace by sources that are compiled with
+// Records the calls of kernels for tools/shmem_trace, in sources that are compiled with
 // SHMEM_TRACE_KERNELS. Without it nothing of this is in a kernel.
 #pragma once
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace shmem::trace {
 
 // The host reads places while kernels write to others, so each word says in which lap round the
 // ring its place was taken: a record is there when all four say the same. Stores need no order for
-// that, and nobody resets anything.
+// that, and no thread resets anything.
 struct Record {
   uint64_t begin : 56, lap0 : 8; // ticks of arch::clock, its low bits
   uint64_t bytes : 40, routine : 16, lap1 : 8;

@@ -49,7 +49,7 @@ template <class T> SHMEM_D_ T value_for(const T *values, size_t i) {
   return values[i];
 }
 
-// The elements that count: status, where it is given, is nonzero for those to skip.
+// Whether element i counts: status, if given, is nonzero for elements to skip.
 SHMEM_D_ bool counts(const int *status, size_t i) {
   return !status || !status[i];
 }

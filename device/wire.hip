@@ -34,7 +34,7 @@ struct E4m3 {
 
 template <class T, class F> struct Mover {
   static constexpr unsigned words = F::words;
-  // Of so many members the codes are on their way at once. 16 words took a stack (nvcc 13, sm_90).
+  // The members whose codes are on their way at once. 16 words took a stack (nvcc 13, sm_90).
   static constexpr int members = words == 4 ? 2 : 1;
   const WireCall &call;
 
@@ -178,8 +178,8 @@ template <class T, class F> struct Mover {
     }
   }
 
-  // Adds up block b of this member's segment, in the order of the members. In the place of its own
-  // codes, which nobody needs, the member loads what lies there: see add in moe/combine.hip.
+  // Adds up block b of this member's segment, in the order of the members. The member also loads
+  // the place of its own codes, and ignores it: see add_rows in moe/combine.hip.
   SHMEM_D_ void add_all(float (&v)[block], unsigned b, const char *own, unsigned left) const {
     SHMEM_NO_UNROLL_
     for (int first = 0; first < call.team.n; first += members) {

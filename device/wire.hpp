@@ -7,8 +7,8 @@
 //   quantize  each member quantizes what the other members need, into its own memory
 //   sum       each member adds up the segment that it owns from all members, and quantizes the sum
 //   spread    each member loads the quantized sums of the others, and stores them to its dest
-// Of its own source a member adds the elements themselves, and the owner of a segment gives dest
-// what the others will load.
+// A member adds the elements of its own source as they are. The owner of a segment gives dest the
+// same sums that the others will load.
 //
 // Between two phases the members meet: the workgroups of one kernel each on a channel of its own;
 // or kernels of one workgroup, between kernels that fill the GPU. In the latter way a vector goes
@@ -52,7 +52,7 @@ struct WireCall {
   unsigned tiles;                    // of a segment
   unsigned from[phases], to[phases]; // the tiles of each segment that a kernel takes
   size_t segment, total;             // elements from segment to segment, and of all
-  // Of segment 0: of a vector that is one segment, it is member 0's.
+  // The addresses of segment 0; of member 0's if a vector is one segment.
   uintptr_t source, dest;
   Quantized parts, sums; // of all segments; of the own one
 };

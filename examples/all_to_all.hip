@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The transpose of a matrix whose rows are split over the PEs: an all-to-all in one kernel. Each
 // workgroup transposes tiles through its own memory into a staging block for a peer; the last
-// workgroup done with a peer's block sends it, with a signal, and then all wait for what the peers
-// sent. PEs begin with different peers, so that no link gets all of them at once.
+// workgroup done with a peer's block sends it, with a signal, and then all wait for the blocks of
+// the peers. PEs begin with different peers, so that no link gets all of them at once.
 #include "gpu.hpp"
 
 static const char help[] = "usage: all_to_all_hip [--block N] [--repeat N]\n"
@@ -14,8 +14,8 @@ constexpr unsigned tile = 16;
 struct Transpose {
   size_t block, size; // of a block, and of the matrix
   const float *in;    // [block][size]: my rows
-  float *staged;      // [PEs][block][block]: what goes to each peer
-  float *out;         // symmetric, [PEs][block][block]: what came from each
+  float *staged;      // [PEs][block][block]: the blocks for the peers
+  float *out;         // symmetric, [PEs][block][block]: the blocks of the peers
   uint64_t *signals;  // symmetric, [PEs]: transposes that came from each
   unsigned *done;     // [PEs]: workgroups that are done with the staged block
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The first program on a GPU: the kernel of each PE stores its number in the memory of the next
-// PE's GPU, all kernels meet at a barrier, and each reads what came.
+// PE's GPU, all kernels meet at a barrier, and each reads the number that came.
 #include "gpu.hpp"
 
 __global__ void greet(int *from) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention of one new token over a long context that is split over the PEs, as in decoding with
 // sequence parallelism. One workgroup a head: it attends to the keys that this PE has, sends the
-// partial result (maximum, sum, weighted values) to all PEs with a signal, and combines what all
-// sent in the order of the PEs, so that all get the same bits.
+// partial result (maximum, sum, weighted values) to all PEs with a signal, and combines all parts
+// in the order of the PEs, so that all get the same bits.
 //
 // Steps follow each other with nothing between. There are two inboxes, which take turns: when a PE
 // sends for step s + 2, it has had the parts of step s + 1 from all, and they sent those when they
@@ -40,7 +40,7 @@ __global__ void decode(Decode d, int step) {
   const unsigned head = blockIdx.x, i = threadIdx.x;
   const float q = element(query, head, unsigned(step), i) * 0.125f; // 1 / sqrt(dim)
 
-  // Online softmax: what is summed so far is relative to the largest score so far.
+  // Online softmax: the sums so far are relative to the largest score so far.
   float largest = -1e30f, sum = 0, values = 0;
   for (int k = 0; k < d.keys; k++) {
     const unsigned row = unsigned(me * d.keys + k);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the examples with kernels need beside util.h.
+// Shared by the examples with kernels, beside util.h.
 #pragma once
 #include <shmem/device/shmem.hpp>
 
 #include "util.h"
 
-// A failed HIP call ends the job with what failed and why.
+// A failed HIP call ends the job with the call and the cause.
 #define HIP(call)                                                                                  \
   do {                                                                                             \
     const hipError_t error_ = (call);                                                              \
@@ -28,12 +28,12 @@ template <class T> T *on_device(size_t count, const char *what) {
   }
   HIP(hipMemset(p, 0, bytes));
   HIP(hipDeviceSynchronize());
-  shmem_barrier_all(); // nobody writes to it before it is zero
+  shmem_barrier_all(); // no PE writes to it before it is zero
   return static_cast<T *>(p);
 }
 
-// Runs f, which launches on the stream, and waits for its end; in seconds. What this PE has copied
-// to its GPU is there before any PE begins: from pageable memory hipMemcpy may return before.
+// Runs f, which launches on the stream, and waits for its end; in seconds. This PE's copies to its
+// GPU are complete before any PE begins: from pageable memory hipMemcpy may return before.
 template <class F> double timed(F f) {
   HIP(hipDeviceSynchronize());
   shmem_barrier_all();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random access: a table of 64-bit words over the memory of all GPUs, and updates that xor a random
 // number into a random word of it, each an atomic of one thread. Done twice the updates cancel, so
-// a table that is not what it was has lost one.
+// a table that has changed has lost one.
 #include "gpu.hpp"
 
 static const char help[] = "usage: gups_hip [--words N] [--updates N] [--workgroups N]\n"

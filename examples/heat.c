@@ -22,7 +22,7 @@ struct options {
   long width, height, iterations;
 };
 
-// What this PE holds: rows [first, first + rows) of the field, and a halo row above and below.
+// The part of this PE: rows [first, first + rows) of the field, and a halo row above and below.
 struct plate {
   size_t width, height, first, rows;
   double *field[2]; // symmetric, (most rows on any PE + 2) x width
@@ -72,7 +72,7 @@ static size_t rows_of(const struct plate *p, int pe) {
   return split_begin(p->height, n, i + 1) - split_begin(p->height, n, i);
 }
 
-// PE 0 has the image; everyone learns its size, then gets its own rows.
+// PE 0 has the image; every PE learns its size, then gets its own rows.
 static struct plate distribute(const struct pgm *image) {
   static uint64_t size[2];
   if (shmem_my_pe() == 0) {

@@ -12,7 +12,7 @@
 static const char help[] = "usage: heat_hip [--width N] [--height N] [--iterations N]\n"
                            "  (defaults 512, 512, 100)\n";
 
-// What this PE holds: rows [first, first + rows), and a halo row above and below.
+// The part of this PE: rows [first, first + rows), and a halo row above and below.
 struct Plate {
   size_t width, height, first, rows, rows_above; // of the PE above
   double *field[2];                              // symmetric, (most rows of a PE + 2) x width

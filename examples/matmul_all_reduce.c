@@ -51,7 +51,7 @@ static double element(const struct source *s, size_t row, size_t col) {
   return (double)bits * 0x1p-52 - 1; // 53 bits: [0, 2) - 1
 }
 
-// What shows that C is right: a random vector r, A (B r) from the full matrices, and for each row
+// The proof that C is right: a random vector r, A (B r) from the full matrices, and for each row
 // the size that rounding errors are relative to, sqrt(sum_k A_ik^2 sum_j (B_kj r_j)^2).
 struct proof {
   double *vector;         // n
@@ -101,7 +101,7 @@ static void proof_round(struct proof *proof, const struct problem *p, int round)
     const uint64_t bits = random_bits(1000003 + (uint64_t)round, j);
     proof->vector[j] = (double)(bits % (2 * VECTOR_LIMIT + 1)) - VECTOR_LIMIT;
   }
-  shmem_barrier_all(); // nobody reads the last round's product any more
+  shmem_barrier_all(); // no PE reads the last round's product any more
   if (shmem_my_pe() == 0) {
     double *b_r = private_memory(p->k * sizeof *b_r, "a vector");
     double *b_size = private_memory(p->k * sizeof *b_size, "a vector");

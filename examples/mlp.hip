@@ -32,7 +32,7 @@ __host__ __device__ inline Bfloat16 element(unsigned matrix, size_t row, size_t 
 }
 enum : unsigned { input, weights }; // two matrices of weights a layer from there
 
-// What keeps the numbers of all layers at about 1; gelu of such ones has a mean square of 0.43.
+// Keeps the numbers of all layers at about 1; gelu of such numbers has a mean square of 0.43.
 static float scale_of(size_t terms, bool after_gelu) {
   return std::sqrt(3 / (float(terms) * (after_gelu ? 0.43f : 1)));
 }

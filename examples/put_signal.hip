@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A ring in kernels. Each PE runs one kernel for the whole program: it waits for a packet from the
-// PE on its left, adds to every element what is its own, and sends it on to the right, lap after
-// lap. A packet is a header of four floats, put by one thread, and a payload that the workgroup
-// puts with a signal; the signal orders the header too, because a fence stands between them.
+// PE on its left, adds its own share to every element, and sends the packet on to the right, lap
+// after lap. A packet is a header of four floats, put by one thread, and a payload that the
+// workgroup puts with a signal; the signal orders the header too, because a fence stands between
+// them.
 //
-// A packet can only come again after it went round, so one buffer is enough: what a PE receives in
-// lap k + 1 was sent after it had sent lap k.
+// A packet can only come again after it went round, so one buffer is enough: the packet of lap k +
+// 1 was sent after this PE had sent lap k.
 #include "gpu.hpp"
 
 static const char help[] = "usage: put_signal_hip [--floats N] [--laps N] [--threads N]\n"
@@ -18,7 +19,7 @@ struct Packet {
   size_t n;
 };
 
-// What PE pe adds in a lap. Small whole numbers, so that the sums are exact.
+// PE pe's share in a lap. Small whole numbers, so that the sums are exact.
 __host__ __device__ inline float share(int pe, int lap, size_t i) {
   return float((unsigned(pe) * 7 + unsigned(lap) * 3 + unsigned(i)) % 5);
 }
@@ -48,7 +49,7 @@ __global__ void ring(Packet packet, uint64_t *signal, int laps, unsigned *wrong)
         *wrong += packet.header[0] != float(came) || packet.header[1] != float(left) ||
                   packet.header[2] != float(packet.n) || packet.header[3] != 0.5f;
       }
-      __syncthreads(); // what thread 0 waited for is here for all of the workgroup
+      __syncthreads(); // the packet that thread 0 waited for is here for the workgroup
     }
     for (size_t i = threadIdx.x; i < packet.n; i += blockDim.x)
       packet.payload[i] += share(me, lap, i);

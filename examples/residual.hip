@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A product of several PEs with an end of the caller's own: the second matrix of a layer, whose
+// A product of several PEs with a finish of the caller's own: the second matrix of a layer, whose
 // inner columns are spread over the PEs. Each PE gets its shard of the tokens, weighted by the
-// token's gate and added to what came into the layer, before anything is rounded to bfloat16.
+// token's gate and added to the layer's input, before anything is rounded to bfloat16.
 //
 //   out = x + gate * reduce_scatter(y W)
 //
@@ -65,8 +65,8 @@ static T *filled(size_t rows, size_t columns, unsigned matrix, size_t row, size_
   return p;
 }
 
-// Some tokens of this PE, from `first` on. What each PE adds is rounded to bfloat16, by at most 1
-// in 256 of it, and so is the result.
+// Some tokens of this PE, from `first` on. Each PE's part is rounded to bfloat16, by at most 1 in
+// 256 of it, and so is the result.
 static long check(const Bfloat16 *out, size_t first, size_t own, size_t hidden, size_t inner,
                   size_t parts) {
   auto *row = static_cast<Bfloat16 *>(private_memory(hidden * sizeof(Bfloat16), "the check"));

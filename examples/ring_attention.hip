@@ -3,9 +3,9 @@
 // queries; the blocks of keys and values go round the ring, and a PE sends the block that it works
 // with on while it works with it. One kernel a step; the host only launches.
 //
-// Two buffers take turns. A PE may send into a neighbour's only when the neighbour is done with
-// what was in it: when its kernel of the step before has ended, which its next kernel tells by a
-// credit.
+// Two buffers take turns. A PE may send into a neighbour's buffer only when the neighbour is done
+// with it: when the neighbour's kernel of the step before has ended, which its next kernel tells by
+// a credit.
 #include "gpu.hpp"
 #include <cmath>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Integer sort on GPUs, as isx.c on the host: each PE owns a range of the keys. A kernel sorts this
 // PE's keys into a box for each owner and sends the boxes, with their sizes, by signals; the next
-// counts what came. A box for each pair of PEs needs no exchange of offsets, and no atomics over
-// the links.
+// counts the keys that came. A box for each pair of PEs needs no exchange of offsets, and no
+// atomics over the links.
 #include "gpu.hpp"
 
 static const char help[] = "usage: sort_hip [--keys N] [--max-key N]\n"

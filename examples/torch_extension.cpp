@@ -8,8 +8,8 @@
 
 namespace {
 
-// What PyTorch has allocated for a tensor and its views. All PEs call it in the same order, with
-// tensors of the same size.
+// Makes PyTorch's memory of a tensor and its views symmetric. All PEs call it in the same order,
+// with tensors of the same size.
 uint64_t make_symmetric(const at::Tensor &tensor) {
   const at::Storage &storage = tensor.storage();
   uint64_t handle = 0;

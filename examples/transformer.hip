@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layers of a transformer, whose heads and inner columns are spread over the PEs (tensor
-// parallelism). A layer has two sums over the PEs, and what follows each of them, up to the next
-// product's operand, is in the same call:
+// parallelism). A layer has two sums over the PEs, and the steps after each of them, up to the next
+// product's operand, are in the same call:
 //
 //   x, h = all_reduce(attention(h) Wo) + x, norm of that
 //   x, h = all_reduce(silu(h Wup) Wdown) + x, norm of that
@@ -188,7 +188,7 @@ int main(int argc, char **argv) {
   HIP(hipMalloc(&mixed, n * own * sizeof *mixed));
   HIP(hipMalloc(&wide, n * own_inner * sizeof *wide));
 
-  // What the first layer begins with.
+  // The input of the first layer.
   Whole whole{n, std::vector<double>(n * hidden), std::vector<double>(n * hidden)};
   for (size_t i = 0; i < n * hidden; i++) whole.x[i] = value(tokens_in, i / hidden, i % hidden);
   whole.end({}, 0, tokens_in + 8);
@@ -234,7 +234,7 @@ int main(int argc, char **argv) {
   double apart = 0;
   for (size_t i = 0; i < n * hidden; i++) {
     errors += got[i].bits != others[i].bits;
-    // What each PE adds is rounded, and each layer goes on with what the one before has rounded.
+    // Each PE's part is rounded, and each layer goes on with the rounded numbers of the one before.
     const double d = std::fabs(double(to_float(got[i])) - whole.h[i]);
     errors += !(d <= 0.03 * double(layers + 1) * (1 + std::fabs(whole.h[i])));
     apart = std::fmax(apart, d);

@@ -4,8 +4,9 @@
 
     oshrun -n 2 examples/triton_put.py libshmem.so.1 libshmem_device_sm_90.bc
 
-Triton calls what has scalar arguments in every thread of a program, so the _wg forms are the ones
-to call. Pointers go as 64-bit integers, because the bitcode has no address spaces in its arguments.
+Triton calls a function with scalar arguments in every thread of a program, so a kernel calls the
+_wg forms. Pointers go as 64-bit integers, because the bitcode has no address spaces in its
+arguments.
 """
 import ctypes
 import sys
@@ -43,7 +44,7 @@ def exchange(dest, source, nbytes, signal, value, pe):
 
 
 class Memory:
-    """What torch.as_tensor takes for an array in device memory."""
+    """An array in device memory, as torch.as_tensor takes it."""
 
     def __init__(self, address, words):
         self.__cuda_array_interface__ = {"data": (address, False), "shape": (words,),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What every example needs beside OpenSHMEM: a clock, checked numbers from the command line, and
-// two ways to stop. usage_error() is for what all PEs see alike (the command line): they leave
-// together. fatal() is for what one PE alone sees (a file, a failed allocation).
+// Shared by all examples: a clock, checked numbers from the command line, and two ways to stop.
+// usage_error() is for errors that all PEs see alike (the command line): they leave together.
+// fatal() is for errors that one PE alone sees (a file, a failed allocation).
 #ifndef EXAMPLES_UTIL_H
 #define EXAMPLES_UTIL_H
 
@@ -127,7 +127,7 @@ static inline void *private_memory(size_t bytes, const char *what) {
 }
 
 // Every PE says how many errors it saw; all of them get the sum. Made of one atomic add and plain
-// gets, so that a broken reduction cannot hide what it broke.
+// gets, so that a broken reduction cannot hide its own errors.
 static inline long total_errors(long mine) {
   static long total;
   shmem_long_atomic_add(&total, mine, 0);

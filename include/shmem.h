@@ -12,15 +12,16 @@
 #define SHMEM_MAX_NAME_LEN 64
 #define SHMEM_VENDOR_STRING "libshmem"
 
-/* Whose header this is, and the version of the library. */
+/* The vendor of this header, and the version of the library. */
 #define SHMEM_VENDOR_LIBSHMEM 1
 #define SHMEM_VENDOR_MAJOR_VERSION 0
 #define SHMEM_VENDOR_MINOR_VERSION 1
 #define SHMEM_VENDOR_PATCH_VERSION 0
 
-/* What programs of today ask a header for. Open MPI's examples stop without the first. shmem4py
- * knows Sandia's header by the other two, and that it has all of 1.5; one that it does not know
- * gets static functions of its own in place of what came after 1.3, and does not compile. */
+/* Macros that programs of today ask a header for. Open MPI's examples stop without the first.
+ * shmem4py knows Sandia's header by the other two, and that it has all of 1.5; a header that it
+ * does not know gets static functions of its own in place of those after 1.3, and does not
+ * compile. */
 #define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
 #define SHMEM_DEF_H
 #define SHMEM_FUNCTION_ATTRIBUTES __attribute__((visibility("default")))
@@ -31,8 +32,8 @@
 #define SHMEM_THREAD_MULTIPLE 3
 
 /* Handles. The predefined ones are small numbers, so that they initialize static objects in C and
- * C++ and mean the same in a kernel; all others are addresses with the
- * team's number in the upper bits. */
+ * C++ and mean the same in a kernel; all others are addresses with the team's number in the upper
+ * bits. */
 typedef struct shmem_ctx_handle_ *shmem_ctx_t;
 typedef struct shmem_team_handle_ *shmem_team_t;
 #define SHMEM_CTX_INVALID ((shmem_ctx_t)0)

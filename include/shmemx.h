@@ -11,15 +11,15 @@
 #define SHMEMX_MALLOC_DEVICE (1L << 16)
 #define SHMEMX_MALLOC_HOST (1L << 17)
 
-/* What a stream of the GPU does, in its order: shmemx_..._on_stream, with the arguments of the
+/* Operations on a stream of the GPU, in its order: shmemx_..._on_stream, with the arguments of the
  * routine that they are named after and a stream, HIP's hipStream_t by another name, NULL for the
  * default one. A call returns at once, and a graph may hold it. Symmetric objects are on the device
  * heap; other memory is any that the GPU reaches.
  *
  * shmemx_tune replaces the table that chooses the algorithms of collectives on streams by rows as
- * in a SHMEM_TUNE_FILE, and what they do not cover by the built-in one; NULL: by that alone. All
- * PEs call it, with the same text, while none has a collective on a stream. Nonzero when the text
- * is wrong. */
+ * in a SHMEM_TUNE_FILE, and calls that they do not cover by the built-in one; NULL: by that alone.
+ * All PEs call it, with the same text, while none has a collective on a stream. Nonzero when the
+ * text is wrong. */
 #pragma GCC visibility push(default)
 #ifdef __cplusplus
 extern "C" {
@@ -94,7 +94,7 @@ double shmemx_wtime(void);
 
 /* Makes memory that exists symmetric: from malloc, mmap, hipMalloc and their like, here and on all
  * other PEs, or those of a team, of the same size. Routines take its addresses from then on, as
- * offsets from ptr. All of these PEs call, in the same order. What lies there stays as it is, then
+ * offsets from ptr. All of these PEs call, in the same order. The contents stay as they are, then
  * and when the buffer is unregistered, which comes before the memory is freed. */
 typedef uint64_t shmemx_buffer_t;
 void shmemx_buffer_register(void *ptr, size_t bytes, shmemx_buffer_t *handle);
@@ -147,9 +147,9 @@ typedef enum {
   SHMEMX_ACTIVATION_GELU,
   SHMEMX_ACTIVATION_SILU
 } shmemx_activation_t;
-/* When what goes to other members is on its way: tile by tile from within the product's kernel;
- * shard by shard by the copy engines, beside the product of the next one; before the product or
- * after it. The first is the library's choice. all_gather_matmul has no fused form. */
+/* When data goes to other members: tile by tile from within the product's kernel; shard by shard by
+ * the copy engines, beside the product of the next one; before the product or after it. The first
+ * is the library's choice. all_gather_matmul has no fused form. */
 typedef enum {
   SHMEMX_MATMUL_BEST,
   SHMEMX_MATMUL_FUSED,
@@ -282,8 +282,8 @@ typedef struct {
       0, 0, 0, 0, 0, 0                                                                             \
     }                                                                                              \
   }
-/* What has come: pointers to device memory, the same ones for all calls. A dispatch on the stream
- * changes the contents. */
+/* Rows that have come: pointers to device memory, the same ones for all calls. A dispatch on the
+ * stream changes the contents. */
 typedef struct {
   size_t size;          /* of this structure, set by the caller */
   int members, experts; /* experts: of this PE */
@@ -329,7 +329,7 @@ uint64_t shmemx_moe_dropped(shmemx_moe_t moe);
  *
  * dest and source are in any memory that the GPU reaches, aligned to 2 bytes; to 16 they are
  * faster. dest may be source: of a reduce-scatter this PE's block of source, of a fcollect source
- * may be this PE's block of dest. round is what one way makes of n elements, without another PE.
+ * may be this PE's block of dest. round rounds n elements as one way does, without another PE.
  * All PEs of the world make and free a shmemx_wire_t at once, with their team and its shape, or
  * SHMEM_TEAM_INVALID if they have none; it is for one call at a time. */
 typedef enum {

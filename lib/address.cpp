@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn, gnu::cold]] void not_symmetric(const char *fn, const char *arg, const void *p) {
   if (!p) fatal("%s: %s = NULL: not a symmetric address", fn, arg);
-  // A mistake that is easily made: the address is right, but of another PE.
+  // An easy mistake: the address of another PE's object.
   const int local = std::max(holder(self.device, p), holder(self.heap, p));
   if (local >= 0)
     fatal("%s: %s = %p: not a symmetric address, but where this PE sees the heap of PE %d "

@@ -12,8 +12,8 @@ namespace shmem {
 // An element of the sized routines, of any alignment, as the private side of a transfer may be.
 template <int bits> struct Sized { std::byte bytes[bits / 8]; };
 
-// What the slow path and its messages need to know of a call: the symmetric object, and the other
-// pointer of a transfer.
+// A call, as the slow path and its messages need it: the symmetric object, and the other pointer of
+// a transfer.
 struct Access {
   const char *fn, *arg;
   const void *p;
@@ -49,7 +49,8 @@ template <class T>
   return static_cast<T *>(*there);
 }
 
-// While it lives something is asked of another node, by a context if that was created.
+// Lives while an operation at a remote PE starts. Then records the operation's number in the
+// context, if the context was created.
 class Begins {
   Context *by;
   void begun() const {
@@ -85,7 +86,7 @@ template <class C, class T, class F, class G>
 [[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
                                              T *p, size_t n, int pe, const void *other, bool atomic,
                                              F fast, G slow) {
-  if (span.has(p)) [[likely]] { // so nothing is to be checked, the context neither
+  if (span.has(p)) [[likely]] { // so neither p nor the context needs a check
     int r = plain_rank(c, pe);
     if (is_near(r)) [[likely]] {
       using Object = std::remove_const_t<T>;
@@ -110,7 +111,7 @@ template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_atomic(const char *fn, C c, T *dest, int pe, F f) {
   return access_word(fn, "dest", c, dest, pe, f, true);
 }
-// The same for a read, which a program may do over and over until the value changes.
+// The same for a read, which a program may repeat until the value changes.
 template <class C, class T, class F>
 [[gnu::always_inline]] inline auto access_read(const char *fn, const char *arg, C c, const T *p,
                                                int pe, F f, bool atomic = false) {
@@ -124,7 +125,8 @@ template <class C, class T, class F>
 // Ends the program unless [p, p + bytes) is symmetric and aligned. For SHMEM_CHECK; bytes 0 allows
 // anything.
 void check_symmetric(const char *fn, const char *arg, const void *p, size_t bytes, size_t align);
-// The same for dest and source of a collective, which must not overlap; in_place: but may be one.
+// The same for dest and source of a collective, which must not overlap. in_place: they may be the
+// same.
 void check_arrays(const char *fn, const void *dest, size_t dest_bytes, const void *source,
                   size_t source_bytes, size_t align, bool in_place);
 inline void check_ready(const char *fn) {
@@ -139,7 +141,7 @@ inline void check_root(const char *fn, const Team &t, int root) {
 void check_pointer(const char *fn, const char *arg, const void *p, size_t n);
 // The strides of an alltoall2d, in elements of unit bytes.
 void check_block(const char *fn, const Block2d &b, size_t unit);
-// Of an alltoallv: the bytes of dest.
+// Checks the arguments of an alltoallv; returns the bytes of dest.
 size_t check_uneven(const char *fn, const Uneven &u);
 
 } // namespace shmem

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One core for each PE. Where the scheduler has put two PEs on one core that poll memory by
-// themselves, without a routine of the library that would yield, they wait until it parts them (2
-// PEs on 2 cores of a busy machine, a round of flags, 2026-11: 34 to 826 us unbound, 0.33 to 7.4 us
-// bound).
+// One core for each PE. Two PEs that the scheduler has put on one core, and that poll memory
+// without a routine of the library that would yield, wait until it parts them (2 PEs on 2 cores of
+// a busy machine, a round of flags, 2026-11: 34 to 826 us unbound, 0.33 to 7.4 us bound).
 //
-// It is done here and not by the launcher, because only here it is known whether a program has
+// The library binds, and not the launcher, because only the library sees whether the program has
 // threads, which would share that one core: OpenMP counts the cores before main. Threads that the
 // library has started by now keep all cores.
 #include "bind.hpp"

@@ -3,12 +3,12 @@
 
 namespace shmem {
 
-// Binds this PE to one core of those that it may run on, if oshrun asks for that, every PE finds
-// one, and nothing says that the program has threads. Collective; when all have called show_cores.
+// Binds this PE to one of its cores, if oshrun asks for that, every PE finds a core, and nothing
+// says that the program has threads. Collective, after show_cores of all PEs.
 void bind(int thread_level);
 void unbind(); // back to all of them
 
-void look_for_threads(); // of the program; before the library has any
-void show_cores();       // that this PE may run on, to the others
+void look_for_threads(); // for threads of the program; before the library has any
+void show_cores();       // tells the other PEs which cores this PE may run on
 
 } // namespace shmem

@@ -2,7 +2,8 @@
 // How the processes of a job first meet, and learn their numbers. There are two means. A launcher
 // tells a process its number (pmix.cpp; without PMIx a job is one process: single.cpp). Or the
 // processes find each other by a unique id or by the program's own functions (group.cpp). Errors
-// here end the program, because no caller can take them. join_group returns errors, and is earlier.
+// here end the program, because no caller can handle them. Only join_group, which comes earlier,
+// returns errors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@ struct pollfd;
 
 namespace shmem::bootstrap {
 
-// As it stands: of a process that nobody launched.
+// The default is a process without a launcher.
 struct Place {
   // In the job, and on this node.
   int me = 0, n = 1;
@@ -36,33 +37,32 @@ struct Host {
   char name[64];
 };
 
-// That the job ends, because of this PE.
+// The end of the job, which this PE causes.
 struct JobEnd {
   int32_t pe;     // or root_ended
   int32_t status; // of the other processes
-  int32_t said;   // why: a line has been printed
+  int32_t said;   // a line that says why has been printed
 };
 inline constexpr int root_ended = -2; // the process that made the unique id
 
-// What init asks.
+// The functions that init calls.
 struct Means {
   Place (*join)();
   // A number that the PEs of the job on this node have in common, and no other job on this machine.
   uint64_t (*job_number)();
-  // What a PE tells those of other nodes: all call show together, then shown, which waits for the
-  // others for about half a second, until it is true. The leaders ask for `bytes` of each PE by
-  // seen. The rest, which few have, is for a PE that asks for it.
+  // Data of a PE for PEs of other nodes. All PEs call show together, and then shown until it is
+  // true: shown waits about half a second for the other PEs. Leaders read `bytes` of each PE with
+  // seen. The rest, which few PEs have, is for a PE that asks for it.
   void (*show)(const void *p, size_t bytes, const void *rest, size_t rest_bytes);
   bool (*shown)();
   void (*seen)(void *all, size_t bytes, int n);
   void (*seen_rest)(int pe, void *p, size_t bytes);
   Host (*host_of)(int pe);
-  // A PE that has ended before it called init, or -1; not one for which `come` is true. To be asked
-  // again and again while PEs are waited for.
+  // A PE that has ended before it called init, or -1. PEs for which `come` is true do not count.
+  // Called again and again while init waits for PEs.
   int (*ended)(bool (*come)(int pe));
-  // Of a PE that ends without a leave, for those of other nodes: whether the job ends, with which
-  // status, and why. poll_for: descriptors to wait for, from the watch's thread alone; report: from
-  // any thread, as the last that this PE does.
+  // The end of a PE without leave, for PEs of other nodes. poll_for: descriptors to wait for; only
+  // the watch's thread calls it. report: any thread may call it, as this PE's last step.
   void (*poll_for)(std::vector<pollfd> *fds);
   std::optional<JobEnd> (*heard)();
   void (*report)(const JobEnd &end);

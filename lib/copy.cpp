@@ -55,13 +55,13 @@ template <class Wide>
 
 #if defined __x86_64__
 
-// What the processor has; a test takes some of it away.
+// The processor's features; a test takes some of them away.
 struct {
   bool lines, words, strings;
 } can = [] {
   const bool words = __builtin_cpu_supports("avx");
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-  return decltype(can){false, words, false}; // which see none of our instructions
+  return decltype(can){false, words, false}; // sanitizers see none of these instructions
 #else
   // Processors without VBMI2 lower their clock for words of 64 bytes.
   const bool lines = __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
@@ -94,7 +94,7 @@ constexpr size_t string_of_lines = 24 << 10, string_of_words = 8 << 10;
   };
   const size_t last = ((uintptr_t(d) + n - 1) & 7) + 1; // bytes of the last aligned word
   size_t left = n - last;
-  if (left > line) { // a word of 8 bytes must not fall in two
+  if (left > line) { // a word of 8 bytes must not be split
     const size_t head = -uintptr_t(d) & (left < 512 ? 7 : line - 1);
     if (head) some(head), left -= head;
     if (left >= string_of_lines && can.strings) string(d, s, left & ~(line - 1)), left &= line - 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Copies to a dest that somebody may wait on. Each byte is stored once, and the last word last.
-// memcpy stores some bytes twice, by words that overlap: a receiver that had seen a flag in them
-// and reset it for the next round found it set again, and lost the next one (ping-pong by a put of
-// 1, 2 and 8 words, 4 PEs on 2 cores, 2026-11: 6 of 15 runs hung).
+// Copies to a dest that a thread may wait on. Each byte is stored once, and the last word last.
+// memcpy stores some bytes twice, by words that overlap: a receiver saw a flag, reset it for the
+// next round, found it set again, and lost the next one (ping-pong by a put of 1, 2 and 8 words, 4
+// PEs on 2 cores, 2026-11: 6 of 15 runs hung).
 #pragma once
 #include "state.hpp"
 #include <cstring>
@@ -22,11 +22,11 @@ inline void store_once(void *dest, const void *source, size_t n) {
   if (n == 1) memcpy(dest, source, 1);
 }
 
-// The same with stores that bypass the caches, or by the GPU: for large copies, and for all where
-// one side may be device memory.
+// The same with stores that bypass the caches, or by the GPU. For large copies, and for all copies
+// if source or dest may be device memory.
 [[gnu::noinline]] void copy_stream(void *dest, const void *source, size_t n);
-// The size from which on it pays: half the last-level cache, where source and dest no longer fit
-// together.
+// The size from which copy_stream pays: half the last-level cache, since source and dest no longer
+// fit together.
 size_t stream_threshold();
 
 // One of the two sides is a peer's.

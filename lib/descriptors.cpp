@@ -20,7 +20,7 @@ struct Message {
   }
 };
 
-// Where a member receives, and the number that its own messages carry, by which the others know it.
+// The socket of a member, and the number in its messages by which the others know it.
 struct Address {
   uint64_t secret;
   socklen_t bytes;

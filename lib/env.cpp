@@ -112,8 +112,8 @@ bool parse(const char *text, Env::reach *out, const char *kind, const char **rea
   return yes || strcmp(SHMEM_NET, "none") != 0;
 }
 
-// How far apart two words are: letters to change, add or leave out. No name of ours has `most`
-// letters, so what has more is far from all of them.
+// The edit distance of two words. No variable's name has `most` letters, so a longer word is far
+// from all of them.
 constexpr size_t most = 40;
 size_t apart(const char *a, const char *b) {
   size_t n = strlen(b), row[most + 1];

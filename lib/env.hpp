@@ -21,7 +21,7 @@ struct Env {
 #undef VAR
 };
 
-// A row of env.def, for what prints them: SHMEM_INFO, shmem_info, the manual.
+// A row of env.def, which SHMEM_INFO, shmem_info and the manual print.
 struct Variable {
   const char *name, *kind, *def, *aliases, *help;
   // Sets the field. On a bad value: false, with what it should have been.
@@ -30,8 +30,8 @@ struct Variable {
 extern const Variable variables[];
 extern const size_t n_variables;
 
-// The text of SHMEM_name, or else of the first alias that is set, or null; and which of these names
-// it was, SHMEM_name if none. A flag counts as set whatever its value, any other variable only when
+// The text of SHMEM_name, else of the first alias that is set, else null; and the name that was
+// found, SHMEM_name if none. A flag counts as set whatever its value, any other variable only when
 // it is not empty.
 using Name = char[64];
 const char *env_text(const Variable &v, Name *used = nullptr);
@@ -46,8 +46,8 @@ bool parse_size(const char *text, size_t *bytes);
 bool read_variable(const Variable &v, Env *env, char *message, size_t length);
 bool read_env(Env *env, char *message, size_t length);
 
-// Calls tell with a line for each SHMEM_ variable of the environment that nothing here reads,
-// because it is misspelt or another library's. Returns their number.
+// Calls tell with a line for each SHMEM_ variable of the environment that the library does not
+// read, because the name is misspelt or another library's. Returns their number.
 size_t unknown_variables(void (*tell)(const char *line));
 
 // Prints its value in force, its default and what it is for.

@@ -25,9 +25,8 @@ namespace shmem {
 
 namespace {
 
-// A PE is gone without having left. The first that notices reports it. Then the launcher, which has
-// noticed as well, has a second to end the job in its own way, with the status that the program
-// had.
+// A PE has died, and the first PE that noticed has reported it. The launcher, which has noticed as
+// well, gets a second to end the job in its own way, with the program's status.
 [[noreturn]] void end_after_death() {
   sleep(1);
   _exit(1);
@@ -49,7 +48,7 @@ int stop_fd = -1;
 
 constexpr int watched = 2;         // PEs that a PE watches
 int processes[watched] = {-1, -1}; // their pidfds
-bool met;                          // the PEs of the node have
+bool met;                          // the PEs of the node have met
 
 // Whether this PE of the job has come to init.
 bool has_come(int pe) {
@@ -58,8 +57,8 @@ bool has_come(int pe) {
   return rendezvous::has_come(local) || (self.job && self.slots[local].pid);
 }
 
-// What the connections to PEs of other nodes tell. The node of a PE that has died says so; a PE of
-// another node only where none of that node is left to say it.
+// Reads the connections to PEs of other nodes. A PE on the dead PE's node reports the death; a PE
+// of another node only where none of that node is left to report it.
 void look_elsewhere() {
   auto end = bootstrap::means->heard();
   if (!end) return;
@@ -81,10 +80,10 @@ void look_elsewhere() {
   alarm_all();
 }
 
-// Of a PE that has died the launcher hears as well, and kills the others, perhaps before its
-// neighbour has said so: then that one would be named by the neighbour's (1 of some thousand deaths
-// on a busy machine, 2026-11-25). So a PE watches the next two, and names the farther one if both
-// are gone.
+// The launcher hears of a death as well, and may kill the neighbour of the dead PE before it has
+// reported the death: then the neighbour's neighbour would report the neighbour (1 of some thousand
+// deaths on a busy machine, 2026-11-25). So a PE watches the next two, and reports the farther one
+// if both are gone.
 void *watch(void *) {
   constexpr int pipe = watched, stop = watched + 1;
   const int n = std::min(watched, self.n_local - 1);
@@ -150,7 +149,7 @@ void global_exit(int status) {
     bootstrap::means->report({self.me, status, true});
     net::tell_exit(status); // before this node's PEs go, whose connections UCX may be making
     if (!claim_exit(status))
-      for (;;) pause(); // somebody else is ending the job, and this process with it
+      for (;;) pause(); // another PE is ending the job, and this process with it
     flush_together();
   }
   bootstrap::leave();
@@ -164,10 +163,10 @@ void check_started() {
   int pe = -1;
   if (const int local = rendezvous::ended(); local >= 0)
     pe = self.pe_of(local);
-  else if (self.local == 0 || !self.job) // what a leader finds, the others learn from its end
+  else if (self.local == 0 || !self.job) // the others learn of it from the leader's end
     pe = bootstrap::ended(has_come);
   if (pe < 0) return;
-  const bool named = self.job && (self.job->exit || self.job->dead); // it has said why
+  const bool named = self.job && (self.job->exit || self.job->dead); // a PE has said why
   if (!named && (self.local == 0 || self.local == (local_of(pe) + 1) % self.n_local))
     fatal("PE %d has ended and does not come to shmem_init: the job ends", pe);
   usleep(300000); // another PE names it
@@ -185,7 +184,7 @@ void start_watch() {
 
 void stop_watch() {
   if (self.n == 1) return;
-  if (!data::has_file()) { // nothing wakes it any more, and the process ends
+  if (!data::has_file()) { // nothing wakes the watch any more, and the process ends
     pthread_detach(watcher);
     return;
   }

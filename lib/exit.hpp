@@ -7,8 +7,8 @@ namespace shmem {
 // shmem_global_exit: end_job on all other PEs, exit(status) on this one.
 [[noreturn, gnu::cold]] void global_exit(int status);
 
-// Ends the job when a PE has ended before it came to shmem_init, or does not come within
-// SHMEM_WAIT_LIMIT of the first call. To be called while this one waits for it.
+// Ends the job when a PE has ended before shmem_init, or has not come within SHMEM_WAIT_LIMIT of
+// the first call. Called while this PE waits for the others.
 void check_started();
 
 // A thread that sleeps until the next PE of the node dies or the job is ended; then it ends this
@@ -18,8 +18,7 @@ void stop_watch();
 // Forgets the PEs of the job, which this PE has left for good.
 void stop_watching();
 
-// Has exit() do what shmem_finalize does, or end the job when the status says that something
-// failed.
+// Makes exit() finalize the library, or end the job if the status says that the program has failed.
 void catch_exit(void (*finalize)());
 
 } // namespace shmem

@@ -38,8 +38,7 @@ void random(const char *fn, ElementType type, void *dest, size_t unit, size_t n,
   MUST(kernels::random_on_stream(type, dest, n, seed, first, s), "%s: %zu elements", fn, n);
 }
 
-// The root's value is in the launch of its kernel; then its elements are broadcast from where they
-// are.
+// The launch of the root's kernel has the value. Then the root's elements are broadcast from dest.
 int broadcast_value(const char *fn, shmem_team_t team, void *dest, uint64_t bits, size_t unit,
                     size_t n, int root, Stream s) {
   check_ready(fn);

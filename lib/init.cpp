@@ -167,13 +167,12 @@ void tear_down() {
     sync(*self.world); // all have come to leave
     net::leave();
   }
-  sync(*self.world); // nobody uses this PE's heap any more
+  sync(*self.world); // no PE uses this PE's heap any more
   buffer::drop_all();
-  sync(*self.world); // who had buffers with others has not left while those wait for it
+  sync(*self.world); // no PE leaves while members of its buffers wait for it
   self.ready = self.check = self.careful = false;
   self.fast = self.word = self.read = {};
-  // This comes before close, which waits for the others: one of them that is in a barrier waits in
-  // vain.
+  // Before close, which waits for the others: one of them in a barrier would wait in vain.
   uint32_t none = 0;
   self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);
   gpu::close();
@@ -199,7 +198,7 @@ void tear_down() {
   if (for_good) leave_job();
 }
 
-// What shmem_finalize would have done, called by exit().
+// Does shmem_finalize's work, called by exit().
 void finalize_at_exit() {
   uint32_t none = 0;
   if (!by_start_pes) self.job->departed.compare_exchange_strong(none, uint32_t(self.local) + 1);

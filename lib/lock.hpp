@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Ticket locks, which are served in the order of asking: a lock is two counters, the tickets given
-// out and the tickets served. Only the object of one PE is used, the lock's home. Homes are spread
-// by the lock's address, so that an array of locks does not burden one PE; in memory that only a
-// team has, over its members.
+// out and the tickets served. Only the object of one PE is used, the lock's home. The lock's
+// address selects the home among all PEs, or among the team that has the memory, so that an array
+// of locks does not burden one PE.
 #pragma once
 #include "address.hpp"
 #include "memory/buffer.hpp"
@@ -16,7 +16,7 @@ struct Counters { // what a long of 64 bits holds; zero means free
 };
 static_assert(sizeof(Counters) == sizeof(long));
 
-// The counters in use are those of PE pe: p is where they are mapped, or where they would be here.
+// The counters in use are PE pe's. p: where they are mapped, or the lock here if they are not.
 struct Home {
   Counters *p;
   int pe;
@@ -60,7 +60,8 @@ inline void set_lock(const char *fn, long *lock) {
 inline void clear_lock(const char *fn, long *lock) {
   const Home h = home(fn, lock);
   if (self.careful) finish();
-  // Releases what the holder has stored (its quiet), and is a full fence for ring.
+  // The holder's stores come before this store (its quiet), and wake_at's load of sleepers after
+  // it.
   next(h, &Counters::served, std::memory_order_seq_cst);
   wake_at({h.p, true});
 }

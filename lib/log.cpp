@@ -143,8 +143,9 @@ void fatal(const char *format, ...) {
   end_job(1);
 }
 
-// The launcher ends all as soon as one has ended, and the teller may not have come so far. It may
-// also be elsewhere and find no fault: a PE that is still there after a second tells it itself.
+// The launcher kills all PEs as soon as one has ended, and the teller may not have printed the line
+// by then. The teller may also be elsewhere and find no fault: then a PE prints the line after a
+// second.
 static void write_one_line(int teller, const char *format, va_list args) {
   if (self.me != teller) {
     sleep(1);

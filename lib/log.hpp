@@ -9,8 +9,8 @@ namespace shmem {
 [[gnu::format(printf, 1, 2)]] void say(const char *format, ...);
 [[gnu::format(printf, 1, 2)]] void debug(const char *format, ...); // only under SHMEM_DEBUG
 
-// What a user should hear of though the program goes on. A static Note at each place prints it once
-// in a process, and not under SHMEM_QUIET.
+// A warning: the program goes on. A static Note at each place prints it once in a process, and not
+// under SHMEM_QUIET.
 struct Note {
   std::atomic_flag told;
   [[gnu::cold, gnu::format(printf, 2, 3)]] void operator()(const char *format, ...);
@@ -21,13 +21,13 @@ struct Note {
 // jobs, 2026-11-21). So oshrun takes the line by a pipe of its own, and prints the first one when
 // all PEs are gone. Without oshrun the line goes to stderr.
 [[gnu::format(printf, 1, 2)]] void last_word(const char *format, ...);
-void no_last_word(); // the program wants this end, whatever its status: nothing need be said
+void no_last_word(); // the program wants this end, whatever its status: no line is needed
 
 // Ends the job with this status: no handlers run, stdio is written out. Before there is a job, ends
 // this process.
 [[noreturn, gnu::cold]] void end_job(int status);
 // The steps of end_job, for other ends. Tells the others that the job ends with this status; false
-// when somebody else has told them before.
+// when another PE has told them before.
 bool claim_exit(int status);
 // Wakes the watch of every PE, see exit.cpp.
 void alarm_all();
@@ -39,7 +39,7 @@ void flush_together();
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal(const char *format, ...);
 // The same for an error that every PE of the node meets alike: only the first PE prints it.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal_all(const char *format, ...);
-// Of a team's PEs, of which `first` is the first.
+// The same for an error of all PEs of a team, whose first PE is `first`.
 [[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal_team(int first, const char *format,
                                                                    ...);
 // Ends the program, because this routine was called while the library is not up.

@@ -40,7 +40,7 @@ void tell_exit(int status);
 int node_of(int pe); // nodes are numbered by their first PEs
 int nodes();
 // Does op, a put or a get, at PE pe. later: the next quiet completes it. Otherwise it is complete
-// on return, of a put: its source may change.
+// on return; the source of a put may change then.
 void transfer(const Operation &op, int pe, bool later);
 inline void put(void *dest, int pe, const void *source, const Blocks &b, bool later) {
   transfer(Operation::of_transfer(Operation::put, dest, source, b), pe, later);
@@ -48,7 +48,7 @@ inline void put(void *dest, int pe, const void *source, const Blocks &b, bool la
 inline void get(void *dest, const void *source, int pe, const Blocks &b, bool later) {
   transfer(Operation::of_transfer(Operation::get, source, dest, b), pe, later);
 }
-// Complete at the PE before atomics that are requested of that PE later.
+// A put that is complete at the PE before atomics that are requested of that PE later.
 void put_in_order(void *dest, int pe, const void *source, size_t bytes);
 // A processor of the target's node does an atomic, in the PE itself, with one access as wide as the
 // object. It does its neighbours' atomics in the same way, so there is one atomicity domain. What a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An all-reduce that goes on with each row of its sums: what the API says, checked and handed to
-// the kernels.
+// An all-reduce that goes on with each row of its sums: checks the call, and gives it to the
+// kernels.
 #include "../device/norm.hpp"
 #include "../device/kernels.hpp"
 #include "gpu/hip.hpp"
@@ -151,7 +151,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes, false);
   const tune::Choice resident = tune::choose(Collective::norm, t.n, call.rows * bytes, true);
   using Way = CollectiveAlgorithm;
-  // The residual of a row is with its owner alone then.
+  // Only the owner of a row has its residual then.
   call.algorithm = call.scattered ? Way::phases : choice.algorithm;
   if (call.algorithm == Way::lines && rows::deep(unsigned(bytes / 16)) > rows::most_deep_lines)
     call.algorithm = Way::direct;

@@ -161,7 +161,7 @@ public:
   template <Amo op> void update(T value) const { fetch_op<op>(value); }
 };
 
-// Where the PE has the object is not known here: p is this PE's own.
+// The PE's address of the object is not known here: p is this PE's own.
 template <class T> class RemoteObject {
   T *p;
   int pe;
@@ -229,8 +229,8 @@ public:
   }
 };
 
-// Calls f(the object): of a PE whose object is mapped at `there`, or null, and of PE pe, where it
-// would be p here. Not for the fast path, which knows that the object is mapped.
+// Calls f(the object of PE pe). p is the object here; there: where PE pe's object is mapped, or
+// null. Not for the fast path, which knows that the object is mapped.
 template <class T, class F> auto with_object(T *there, T *p, int pe, F f) {
   if constexpr (net::built)
     if (!there) return f(RemoteObject<T>(p, pe));

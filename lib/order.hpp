@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fence and quiet. Every operation on a mapped peer is an access of this thread, or of one that the
-// user has synchronized with.
+// Fence and quiet. Every operation on a mapped peer is an access of this thread, or of a thread
+// that the program has synchronized with this one.
 #pragma once
 #include "address.hpp"
 #include "log.hpp"
@@ -17,8 +17,8 @@ inline void check_order(const char *fn, shmem_ctx_t ctx) {
   if (ctx != SHMEM_CTX_INVALID) check_context(fn, ctx); // on no context, fence and quiet do nothing
 }
 
-// For self.careful: the GPU's copies have to be waited for, and stores to its memory may be
-// combined on the way, which only a full fence ends.
+// For self.careful: waits for the GPU's copies. Stores to the GPU's memory may be combined on the
+// way, until a full fence.
 template <class C> [[gnu::cold, gnu::noinline]] void complete(const char *fn, C c) {
   if (self.check) check_order(fn, c);
   finish(created(c));
@@ -45,7 +45,7 @@ inline int team_size(shmem_ctx_t ctx) {
          : ctx == SHMEM_CTX_DEFAULT ? self.n
                                     : context_of(ctx)->team->n;
 }
-// Copies by the GPU are waited for whichever PE they go to; of other nodes those PEs alone.
+// Waits for the GPU's copies to any PE; for operations at remote PEs, only at these PEs.
 template <class C>
 [[gnu::cold, gnu::noinline]] void complete_at(const char *fn, C c, const int *pes, size_t n) {
   if (self.check) check_order(fn, c);

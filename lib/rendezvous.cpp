@@ -35,8 +35,8 @@ struct Verdict {
 
 constexpr int strangers = 16; // connections without a hello at a time
 
-// Of the leader. Each array has one element for each PE of the node; `fd` and those of poll also
-// have some for strangers.
+// The leader's. Each array has an element for each PE of the node; those of connections have some
+// more for strangers.
 struct Door {
   int n, listener = -1, stop = -1;
   pthread_t thread;
@@ -106,7 +106,7 @@ void admit() {
   }
 }
 
-// Each PE is told of the processes of the next two, which it will watch.
+// Sends each PE the descriptors of the next two processes, which it will watch.
 void introduce() {
   for (int i = 0; i < door->connections; i++) {
     if (door->local[i] < 0) continue;

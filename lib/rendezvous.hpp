@@ -19,8 +19,8 @@ bool follow(const bootstrap::Place &place, void *welcome, size_t bytes, int *fds
 
 // On the leader: whether this PE of the node has come.
 bool has_come(int local);
-// A PE of this node that has come and ended in init, by its local number, or -1. The leader knows
-// of all PEs, another PE of the leader.
+// The local rank of a PE of this node that has ended in init, or -1. The leader knows of all PEs,
+// another PE only of the leader.
 int ended();
 
 // Ends the meeting when all PEs of the node have come. next gets descriptors of the processes of

@@ -9,8 +9,8 @@ namespace shmem::api {
 
 [[noreturn, gnu::cold]] void bad_signal(const char *fn, int sig_op);
 
-// The signal's store releases the data before it, if there is any, and is a full fence for ring's
-// load of the sleepers.
+// The data's stores, if there are any, come before the signal's store, and wake_at's load of
+// sleepers after it.
 template <class C>
 inline void deliver(const char *fn, C c, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {
   const auto send = [=](auto sig) {

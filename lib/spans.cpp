@@ -4,8 +4,8 @@
 
 namespace shmem {
 
-// Host-only programs keep the short path on a machine with GPUs: the long way is taken from the
-// first block of device memory on, and only where the CPU cannot use that by itself.
+// A host-only program keeps the short path on a machine with GPUs: the long path begins with the
+// first block of device memory, and only where the CPU cannot use that block by itself.
 void choose_spans() {
   const Region &main = self.device_main ? self.device : self.heap;
   const Span all{main.base, main.size};
@@ -13,7 +13,7 @@ void choose_spans() {
   self.word = self.check || (self.device_only && self.device_main) ? Span{} : all;
   self.read = self.oversubscribed ? Span{} : self.word;
   self.fast = self.check || self.device_only ? Span{} : all;
-  // On several nodes the data path finds those of this one where their numbers are in a row.
+  // With several nodes, the data path finds this node's PEs if their ranks are in a row.
   self.first = self.pe_of(0);
   self.near = self.pe_of(self.n_local - 1) - self.first == self.n_local - 1 ? self.n_local : 0;
   for (int i = 0; i < self.near; i++) heap_delta[self.first + i] = main.delta[i];

@@ -20,7 +20,7 @@ inline constexpr bool built = SHMEM_NET_BUILT; // PEs may be on other nodes
 
 inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
 inline constexpr size_t page = 4096;
-// To a multiple of align, a power of two.
+// Rounds up to a multiple of align, a power of two.
 constexpr size_t round_up(size_t n, size_t align) {
   return (n + align - 1) & ~(align - 1);
 }
@@ -28,7 +28,7 @@ constexpr size_t round_up(size_t n, size_t align) {
 // costs address space only.
 inline constexpr size_t max_align = 64 << 20;
 
-// Where a plain range check is all that an access needs.
+// A range in which a plain range check is all that an access needs.
 struct Span {
   uintptr_t base;
   size_t size;
@@ -37,8 +37,9 @@ struct Span {
 
 struct Team;
 
-// A symmetric region: what is in the span here is the same object of the i-th PE of this node
-// delta[i] further. All deltas of the library and of kernels are unsigned, and sums with them wrap.
+// A symmetric region: the object of the i-th PE of this node lies delta[i] bytes from the same
+// object in the span. All deltas of the library and of kernels are unsigned, and sums with them
+// wrap.
 struct Region : Span {
   const uintptr_t *delta;
   // Of a buffer:
@@ -55,7 +56,7 @@ struct Region : Span {
   }
 };
 
-// What a PE shows the others of its node.
+// The state that a PE shows the others of its node.
 struct alignas(line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
@@ -63,7 +64,8 @@ struct alignas(line) Slot {
   std::atomic<int> flushed;        // this PE has written out its stdio, for shmem_global_exit
   std::atomic<uint64_t> place;     // the core on which it yielded last, and when, see sync.cpp
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
-  // What sleeping threads of this PE wait for, see sync.cpp, and the futex that they sleep on.
+  // The location that sleeping threads of this PE wait for (sync.cpp), and the futex that they
+  // sleep on.
   alignas(line) std::atomic<uint64_t> awaits;
   std::atomic<uint32_t> wakes;
 };
@@ -79,12 +81,12 @@ struct alignas(line) Arrival {
   std::atomic<uint32_t> generation; // how many teams have had this share
 };
 
-// What the root of a broadcast shows the others: a flag for each broadcast, with a few bytes on the
-// same line, so that one transfer brings both, and places for more bytes. The root goes on at once.
-// It writes to a place again when all members are done with what was there, which each tells now
-// and then (tell_done in coll.cpp).
+// The memory in which the root of a broadcast shows its data: a flag for each broadcast, with a few
+// bytes on the same line, so that one transfer brings both, and places for more bytes. The root
+// goes on at once. It writes to a place again when all members are done with that place. Each
+// member tells this now and then (tell_done in coll/broadcast.cpp).
 struct alignas(line) Outbox {
-  std::atomic<uint64_t> done; // this member looks at no broadcast up to this one any more
+  std::atomic<uint64_t> done; // this member is done with all broadcasts up to this one
   struct alignas(line) CastFlag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
@@ -95,12 +97,12 @@ struct alignas(line) Outbox {
 };
 
 using device::max_teams; // untouched ones take no memory
-// The last 64 serve the members of teams that there is no room for, until all of them know.
+// The last 64 are for members of teams that there is no room for, until all members know.
 inline constexpr int n_shares = max_teams + 64;
 
-// What a member of a team shows the others of its source in a small reduction. A few bytes lie in
-// the line of the round that they belong to, so that one transfer brings a peer both; more on lines
-// of their own (rep movsb, memcpy's way, is three times as slow to an address inside a line;
+// The memory in which a member of a team shows the others its source in a small reduction. A few
+// bytes lie in the line of their round, so that one transfer brings a peer both. More bytes have
+// lines of their own (rep movsb, memcpy's way, is three times as slow to an address inside a line;
 // 2026-11).
 struct alignas(line) Stage {
   std::atomic<uint64_t> round;
@@ -126,8 +128,9 @@ struct Job {
   std::atomic<uint64_t> team_used[n_shares / 64];
   uint32_t heap_pages;         // of each PE, at most, on all nodes
   std::atomic<uint32_t> nodes; // how many, once the addresses of their PEs are in the segment
-  // Of a share that members find by a key: the key of an active set, as long as the job lives; the
-  // key of a team that its members are making, until all of this node have come; and how many have.
+  // The key by which members find a share. The key of an active set stays as long as the job lives,
+  // the key of a team in creation until all its members on this node have come. came: how many
+  // have.
   uint64_t key[n_shares];
   uint32_t came[n_shares];
   alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
@@ -150,12 +153,12 @@ struct PeOrder {
   }
 };
 
-// A communication context. On mapped PEs there is nothing to it but its team.
+// A communication context. For mapped PEs it is only its team.
 struct Context {
   Team *team;
   PeOrder members; // of the team, for the data path
   long options;
-  uint64_t begun; // the last of what it has asked of another node, see net::quiet
+  uint64_t begun; // the number of its last operation at a remote PE, see net::last_begun
 };
 
 // A team, as this process sees it. Its members have numbers of the world.
@@ -180,9 +183,9 @@ struct Team : PeOrder {
 };
 
 struct State {
-  // Hot: the data path reads it. fast and word are the default heap while plain access to it is
-  // allowed, fast for transfers, word for one element and atomics, see choose_spans. They are empty
-  // before init, after finalize and under SHMEM_CHECK, when every access takes the slow path, which
+  // Hot: the data path reads these. fast (for transfers) and word (for one element and atomics) are
+  // the default heap while plain access to it is allowed, see choose_spans. They are empty before
+  // init, after finalize and under SHMEM_CHECK: then every access takes the slow path, which
   // checks.
   alignas(64) Span fast;
   Span word;
@@ -213,7 +216,7 @@ struct State {
   Region heap, data;
   Region device; // the heap on the GPU; of size 0 where there is none
   Region flags;  // of kernels, beside it; has no delta: only kernels and the network go there
-  size_t heap_kept, device_kept; // what is freed behind so many bytes goes back to the system
+  size_t heap_kept, device_kept; // freed memory beyond these sizes goes back to the system
   // The segment's extent, and where in it the PEs' parts start and how far apart they lie.
   size_t job_bytes, part_start, part_bytes;
 
@@ -232,25 +235,25 @@ struct State {
 extern State self;
 void reset_state(); // all of it, to its beginning
 
-// The number on this node of the PE whose part of r has p, as mapped here, or -1.
+// The local rank of the PE whose part of r has p, as mapped here; or -1.
 inline int holder(const Region &r, const void *p) {
   for (int i = 0; r.size && i < self.n_local; i++)
     if (uintptr_t(p) - r.base - r.delta[i] < r.size) return i;
   return -1;
 }
 
-// PE pe's number on this node, or -1 where it is on another; 0 of a number that is no PE's.
+// PE pe's local rank, or -1 if PE pe is on another node; 0 if there is no PE pe.
 inline int local_of(int pe) {
   if constexpr (!net::built) return pe;
   return unsigned(pe) < unsigned(self.n) ? self.locals[pe] : 0;
 }
 
-// The deltas of the default heap again, where the data path finds them with one load less than
-// through a pointer. Only what the job has of it is ever touched.
+// A copy of the default heap's deltas, which saves the data path the load of a pointer. Only the
+// entries of the job's PEs are ever touched.
 inline constexpr int max_pes = 1 << 20;
 extern uintptr_t heap_delta[max_pes];
 
-// Fills fast, word, careful and their like from what heaps there are and are in use.
+// Sets fast, word, careful and their like by the heaps that exist and are in use.
 void choose_spans();
 
 } // namespace shmem

@@ -31,13 +31,13 @@ namespace {
 
 using gpu::OnDevice;
 
-// From here up a put is the copy engine's: it takes no compute unit and reaches 395 GB/s of an
+// From this size up the copy engine does a put: it takes no compute unit and reaches 395 GB/s of an
 // H200's link, a kernel 370, but starts some us later (2026-11).
 constexpr size_t engine_bytes = 4 << 20;
 
-// An object of the device heap or a buffer, which is what streams work on. Under SHMEM_CHECK also
-// where its block ends, and its alignment.
-// Null for what is of no bytes, which may be anywhere.
+// The region of an object on the device heap or in a buffer; streams work on no other memory. Under
+// SHMEM_CHECK also checks the end of its block, and its alignment. Null for 0 bytes, which may be
+// anywhere.
 const Region *check_object(const char *fn, const char *arg, const void *p, size_t bytes,
                            size_t align) {
   if (bytes == 0) return nullptr;
@@ -96,8 +96,8 @@ bool on_remote(const Mapped &mapped, const char *fn, Launch launch) {
   return false;
 }
 
-// Before a get of what PE pe has of p, and after a put there, as a kernel's fences
-// (device/address.hpp): a kernel of a stream begins and ends with the caches of the one before.
+// Before a get from PE pe's p, and after a put there: a kernel's fences (device/address.hpp) for a
+// stream, whose kernels begin and end with the caches of the one before.
 void refresh(const char *fn, const void *p, int pe, Stream s) {
   if (!buffer::is_coarse(p, pe)) return;
   OnDevice on;
@@ -119,7 +119,7 @@ void copy(const char *fn, void *dest, const void *source, size_t bytes, Remote r
        fn, bytes);
 }
 
-// What the calls of all collectives have in common.
+// The part of a call that all collectives have in common.
 kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void *dest,
                    const void *source, size_t n, Stream s) {
   const Team *const t = *members = &need_channels(fn, team);
@@ -133,7 +133,7 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
 void tuned(kernels::Call *c, Collective what, size_t bytes, bool each_meets = false) {
   const tune::Choice choice =
       tune::choose(what, c->team.n, bytes, each_meets || c->team.has_remote);
-  // Of members that are not mapped no source can be read; and only some channels have lines.
+  // The source of a member that is not mapped cannot be read; and only some channels have lines.
   const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
   c->blocks = lines ? std::min(choice.blocks, unsigned(gpu::channels().with_lines)) : choice.blocks;
@@ -194,7 +194,7 @@ void store(const char *fn, void *dest, uint64_t value, size_t bytes, int pe, Str
 }
 void put_signal(const char *fn, void *dest, const void *source, size_t bytes, size_t align,
                 uint64_t *sig, uint64_t value, int op, int pe, Stream s) {
-  constexpr size_t one_block = 32 << 10; // more is a grid's work, and the stream's order a signal's
+  constexpr size_t one_block = 32 << 10; // a grid puts more; the stream orders the signal behind it
   void *d = there(fn, "dest", dest, bytes, align, pe);
   uint64_t *there_sig = there(fn, "sig_addr", sig, sizeof *sig, alignof(uint64_t), pe);
   check_pointer(fn, "source", source, bytes);
@@ -245,7 +245,7 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
 
 namespace {
 
-// Of a team whose collectives are the copy engines': its members meet, copy, and meet again.
+// A collective by copy engines: the members meet, copy, and meet again.
 int move_by_engines(const char *fn, Collective what, const kernels::Call &c, const Team &t,
                     int root) {
   const size_t bytes = c.n;
@@ -282,7 +282,7 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
                 what == Collective::broadcast);
   if (what != Collective::collect && gpu::has_engines(*t))
     return move_by_engines(fn, what, c, *t, root);
-  // Members of a collect do not know of each other how much they have.
+  // Members of a collect do not know each other's sizes.
   const bool unknown = what == Collective::collect;
   tuned(&c, what, unknown ? ~size_t(0) / 2 : bytes, unknown);
   OnDevice on;
@@ -310,7 +310,7 @@ int alltoallv(const char *fn, shmem_team_t team, void *dest, const void *source,
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, u.unit, s);
   check_member(fn, *t, "dest", dest, check_uneven(fn, u), align);
-  // The network takes the blocks from where it knows the memory; how long they are it learns later.
+  // The network takes blocks from memory that it knows, and learns later how long they are.
   if (c.team.has_remote) check_member(fn, *t, "source", source, 1, 1);
   tuned(&c, Collective::alltoallv, ~size_t(0) / 2, true);
   OnDevice on;

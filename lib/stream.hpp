@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is given to a stream: RMA, signals, atomics, collectives, done by the GPU in the stream's
-// order. A call launches and returns: it allocates nothing and waits for nothing, and all that
-// changes from one run to the next is in device memory, so a graph may hold it.
+// Operations on streams: RMA, signals, atomics, collectives, done by the GPU in the stream's order.
+// A call launches and returns: it allocates nothing and waits for nothing. All state that changes
+// from one run to the next is in device memory, so a graph may hold the call.
 #pragma once
 #include "../device/op.hpp"
 #include "address.hpp"
@@ -17,7 +17,7 @@ using Stream = shmemx_stream_t;
 
 // Ends the program before init, and where there is no device memory.
 void check_ready(const char *fn);
-// A number of a shape that an object of a team has.
+// Ends the program unless least <= value <= most.
 inline void check_range(const char *fn, const char *arg, int value, int least, int most) {
   if (value < least || value > most)
     fatal("%s: %s = %d: not one of %d to %d", fn, arg, value, least, most);
@@ -25,7 +25,8 @@ inline void check_range(const char *fn, const char *arg, int value, int least, i
 // A team that may have collectives on streams. To kernels SHMEM_TEAM_SHARED is the world, in a job
 // of one node.
 const Team &need_channels(const char *fn, shmem_team_t team);
-// An object that all members of a team have on the device heap or in a buffer.
+// Ends the program unless all members of the team have the object, on the device heap or in a
+// buffer.
 void check_member(const char *fn, const Team &t, const char *arg, const void *p, size_t bytes,
                   size_t align);
 // unit, align: of an element, for checks.

@@ -50,8 +50,8 @@ uint64_t name(Location where) {
   return (at - uintptr_t(self.job)) << 1 | !where.own;
 }
 
-// Counts a thread of this PE that goes to sleep (+1) or wakes up (-1). Two that sleep for different
-// things are woken by anything.
+// Counts a thread of this PE that goes to sleep (+1) or wakes up (-1). Two threads that sleep for
+// different locations are woken by any change.
 void asleep(Slot &slot, int change, Location where) {
   static std::mutex mutex;
   static int threads;
@@ -60,9 +60,9 @@ void asleep(Slot &slot, int change, Location where) {
   slot.awaits = threads == 0 ? 0 : threads == 1 && change > 0 ? name(where) : anything;
 }
 
-// Called by a sleeper each time it wakes for nothing. Whoever waits for a PE that has left waits in
-// vain. For a PE that is in exit() or finalize this is certain as soon as all others sleep and stay
-// asleep.
+// Called by a sleeper each time it wakes for nothing. A thread that waits for a PE that has left
+// waits in vain. For a PE that is in exit() or finalize this is certain as soon as all others sleep
+// and stay asleep.
 void check_departed(long *since) {
   uint32_t departed = self.job->departed.load(std::memory_order_relaxed);
   if (!departed || !self.ready) return;
@@ -129,7 +129,7 @@ uint64_t place(long now, int core) {
          sched_setaffinity(0, sizeof all, &all) == 0;
 }
 
-// Called after each yield; `alone` if nobody took the core.
+// Called after each yield; `alone` if no thread took the core.
 void spread(long now, bool alone) {
   static std::atomic<long> next;
   Slot &slot = self.slots[self.local];
@@ -144,10 +144,10 @@ void spread(long now, bool alone) {
     next.store(now + 5 * millisecond, std::memory_order_relaxed);
 }
 
-// A yield that returns after more than so many ns gave the core to somebody. One that nobody takes
-// costs little more than a system call, and how much that is differs from kernel to kernel, so it
-// is measured by calls that do nothing (ns on an EPYC, 2026-11: such a call 60, a lone yield 130, a
-// yield to a thread that polls 1,050).
+// A yield that took more than this many ns gave the core to another thread. A lone yield costs
+// little more than a system call, whose cost differs from kernel to kernel, so calls that do
+// nothing measure it (ns on an EPYC, 2026-11: such a call 60, a lone yield 130, a yield to a thread
+// that polls 1,050).
 long time_of_lone_yield() {
   long least = 1000000;
   for (int i = 0; i < 8; i++) {
@@ -158,8 +158,8 @@ long time_of_lone_yield() {
   return 5 * std::max(least, 20l); // a coarse clock
 }
 
-// A yield that returns at once says that nobody else wants this core, so the next wait polls for
-// longer; one that does not says that somebody else makes better use of it. Returns the time.
+// If a yield returns at once, no other thread wants this core, and the next wait polls for longer.
+// If not, another thread makes better use of the core. Returns the time.
 long yield_core(long before) {
   static const long lone = time_of_lone_yield();
   sched_yield();
@@ -171,16 +171,16 @@ long yield_core(long before) {
   return after;
 }
 
-// What one wait of a thread keeps from one sleep to the next.
+// The state of one wait of a thread, from one sleep to the next.
 struct Sleep {
   Location where;
   long start, nap = 50000, since = 0; // ns
   bool told = false;
 };
 
-// Sleeps until it is no longer blocked, or is woken too early, as by the first of many signals:
-// then it stays awake for a while, because a sleeper costs each of the others a system call (256
-// KiB with a signal each, 2026-11: 2.24 us in place of 1.98).
+// Sleeps until the thread is no longer blocked, or is woken too early, as by the first of many
+// signals: then it stays awake for a while, because a sleeper costs each of the others a system
+// call (256 KiB with a signal each, 2026-11: 2.24 us in place of 1.98).
 bool still_blocked(Sleep &sleep, bool (*blocked)(void *), void *context) {
   Slot &slot = self.slots[self.local];
   asleep(slot, +1, sleep.where);
@@ -244,12 +244,13 @@ void polled(const void *p, const void *value, size_t bytes) {
 
 void wait_slow(Location where, bool (*blocked)(void *), void *context) {
   // A PE with a core of its own stays awake for longer, because waking up takes some 50 us and
-  // plain stores wake nobody.
+  // plain stores wake no thread.
   const long yield_ns = self.oversubscribed ? 100000 : 1000000;
   const bool net = !self.one_node();
-  // Polls by which other nodes are heard, until one ends the wait: true then, and some when they
-  // were. Who waits for a neighbour only asks the network now and then, because its neighbour wants
-  // the core (4 nodes of 2 PEs on 2 cores: a sum of 8 B took 240 us, and takes 155 so; 2026-11-24).
+  // Polls, and makes progress of the network: true when the wait has ended, and `some` is set when
+  // there was progress. A wait for a neighbour makes progress only now and then, because the
+  // neighbour wants the core (4 nodes of 2 PEs on 2 cores: a sum of 8 B takes 155 us in place of
+  // 240; 2026-11-24).
   bool some = false;
   unsigned turn = 0;
   const auto poll = [&](int polls) {
@@ -268,13 +269,13 @@ void wait_slow(Location where, bool (*blocked)(void *), void *context) {
         if (!blocked(context)) return;
         continue;
       }
-      // Where nobody else wants the core more yields would make answers late: a fetch_add over
-      // shared memory took 0.82 us, and takes 0.69 so, over tcp 17 and 15 (2026-11-24).
+      // Where no other thread wants the core, more yields would make replies late (a fetch_add over
+      // shared memory takes 0.69 us in place of 0.82, over tcp 15 in place of 17; 2026-11-24).
       const int spins = self.spins.load(std::memory_order_relaxed);
       some = false;
       if (poll(spins > least_spins ? spins : 1)) return;
-      // Whom other nodes ask for something stays awake: while it sleeps, a thread has to be woken
-      // for each answer.
+      // A PE that other nodes send requests stays awake: while it sleeps, each reply has to wake a
+      // thread.
       if (some) awake = before;
     }
     if (!still_blocked(sleep, blocked, context)) return;

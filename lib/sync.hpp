@@ -43,7 +43,7 @@ long now_ns(); // of the clock by which waits are measured
 // Whether a wait that began then has lasted longer than SHMEM_WAIT_LIMIT.
 bool past_limit(long start);
 
-// The location that a wait is about, so that only those that wait for it are woken: a word of the
+// The location that a wait is about, so that only threads that wait for it are woken: a word of the
 // library's own, an object of the program, or null for several objects of the program.
 struct Location {
   const void *p;
@@ -53,14 +53,15 @@ struct Location {
 // The slow part of wait_while: yields, then sleeps.
 [[gnu::noinline]] void wait_slow(Location where, bool (*blocked)(void *), void *context);
 
-// How often wait_while polls before it yields. It adapts to what yielding finds, see sync.cpp.
-// Where others may be on other nodes nobody hears them while it polls.
+// How often wait_while polls before it yields. The number adapts to what yielding finds, see
+// sync.cpp. net_spins: the most in a job of several nodes, because the network stands still during
+// these polls.
 inline constexpr int least_spins = 5, most_spins = 500, net_spins = 50;
 
 // Returns once blocked() is false. blocked() loads with acquire what another PE or thread stores.
 template <class F> inline void wait_while(Location where, F &&blocked) {
-  // What another node stores comes by progress, so who waits for that makes some at once (p +
-  // wait_until over shared memory, one way: 2.5 us, and 0.6 so; 2026-11-24).
+  // Stores of another node come by progress, so their waiter makes some at once (p + wait_until
+  // over shared memory, one way: 0.6 us in place of 2.5; 2026-11-24).
   const bool here = where.own || self.one_node();
   for (int i = here ? self.spins.load(std::memory_order_relaxed) : 1; i > 0; i--) {
     if (!blocked()) return;
@@ -88,7 +89,8 @@ void polled(const void *p, const void *value, size_t bytes);
 // Wakes the threads that sleep until this location changes. The store to it must be a full fence,
 // or be followed by one, because it must not pass the load of sleepers. Plain puts and atomics wake
 // no thread: they would pay for it. A sleeper looks by itself once in a millisecond. A thread that
-// goes to sleep wakes the others before, so that no two wait for each other longer than that.
+// goes to sleep wakes the others before, so that no two wait for each other longer than a
+// millisecond.
 [[gnu::cold, gnu::noinline]] void wake_sleepers(Location where);
 inline void wake_at(Location where) {
   if (self.job->sleepers.load(std::memory_order_seq_cst)) [[unlikely]]

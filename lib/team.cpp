@@ -32,8 +32,8 @@ Arrival *share(int id) {
   return reinterpret_cast<Arrival *>(self.shares + id * share_bytes(self.n_local));
 }
 
-// A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time. Spare ones
-// come behind those of teams.
+// A share that no team uses, zeroed; -1 when all are taken. Any PE may ask at any time. Spare
+// shares come behind those of teams.
 int take_share(bool spare = false) {
   for (int w = spare ? max_teams / 64 : 0; w < (spare ? n_shares : max_teams) / 64; w++) {
     auto &word = self.job->team_used[w];
@@ -41,8 +41,7 @@ int take_share(bool spare = false) {
       int bit = std::countr_one(used);
       if (!word.compare_exchange_weak(used, used | uint64_t(1) << bit)) continue;
       int id = w * 64 + bit;
-      // All but stages and outboxes, which are large: their counts go on from where the last team's
-      // ended.
+      // All but stages and outboxes, which are large: their counts go on from the last team's.
       Arrival *root = share(id);
       full_fence(); // see team_destroy
       uint64_t rounds = root->rounds, casts = root->casts;
@@ -79,9 +78,9 @@ Team &make_team(const PeOrder &members, int me, int id, int num_contexts, uint64
   return t;
 }
 
-// Leaves the counts from which the next team of this share goes on, the same from every member. To
-// be called before this member has left, because the share may be another team's as soon as the
-// last one has.
+// Leaves the counts from which the next team of this share goes on, the same from every member.
+// Called before this member leaves: after the last member has left, the share may be another
+// team's.
 void leave_counts(const Team &team) {
   const Team &t = here(team);
   arrival(t)->rounds = t.rounds;
@@ -160,7 +159,7 @@ int checked_rank(const char *fn, shmem_ctx_t ctx, int pe) {
 
 void make_teams() {
   // Their shares are never given back, so when the library is brought up again, barriers go on from
-  // the last one. Nobody passes the first barrier before this PE has been here.
+  // the last one. No PE passes the first barrier before this PE has been here.
   auto predefined = [](const PeOrder &members, int me, int id) {
     self.job->team_used[0].fetch_or(uint64_t(1) << id);
     Team &t = make_team(members, me, id, 0, uint64_t(id));
@@ -192,7 +191,7 @@ void forget_shares() {
 namespace {
 
 // The share that has this key on this node. The first PE that asks takes one. When `members` PEs
-// have asked, the key has done its work, and no share has it any more; 0: it stays.
+// have asked, the share loses the key; 0: the share keeps it.
 int share_by_key(const char *fn, uint64_t key, int members) {
   auto &lock = self.job->teams_lock;
   wait_while({&lock, true}, [&] { return lock.exchange(1, std::memory_order_acquire) != 0; });
@@ -204,7 +203,7 @@ int share_by_key(const char *fn, uint64_t key, int members) {
     if (id >= 0) keys[id] = key, self.job->came[id] = 0;
   }
   if (id >= 0 && members && ++self.job->came[id] == uint32_t(members)) keys[id] = 0;
-  lock.store(0, std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
+  lock.store(0, std::memory_order_seq_cst); // wake_at's load of sleepers must not pass it
   wake_at({&lock, true});
   if (id < 0) fatal("%s: more than %d active sets and teams on this node", fn, max_teams);
   return id;
@@ -330,7 +329,7 @@ bool make_children(Team &parent, const std::vector<PeOrder> &children,
     return false;
   }
   full_fence(); // as in take_share: a neighbour may have taken it
-  // The same on all nodes, and so is where the epochs of the team's collectives begin.
+  // The generation is the same on all nodes, and so are the first epochs of the team's collectives.
   share(id)->generation = generation;
   const PeOrder &c = children[mine];
   const Team &made = make_team(in_world(c, parent), me, id, contexts_of(config, mask),

@@ -31,15 +31,16 @@ inline Outbox &outbox(const Team &t, int member) {
   return reinterpret_cast<Outbox *>(&stage(t, self.n_local, 0))[member];
 }
 
-// Each member fills its stage, waits until all others have, and takes what they show, in the order
-// of the members. It is a barrier too, one transfer deep. Nobody fills the stage of round r for
-// round r + 2 before all have filled one for round r + 1, after their last look at round r.
+// Each member fills its stage, waits until all others have filled theirs, and takes their data, in
+// the order of the members. An exchange is a barrier too, one transfer deep. No member fills the
+// stage of round r again, for round r + 2, before all have filled one for round r + 1, after their
+// last look at round r.
 template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take take) {
   const uint64_t round = ++t.rounds;
   Stage &mine = stage(t, t.me, round);
   fill(mine);
   mine.round.store(round,
-                   std::memory_order_seq_cst); // ring's load of the sleepers must not pass it
+                   std::memory_order_seq_cst); // wake_at's load of sleepers must not pass it
   wake_at({&mine, true});
   for (int k = 1; k < t.n; k++) {
     Stage &s = stage(t, pattern::peer(t.me, k, t.n), round);
@@ -51,9 +52,9 @@ template <class Fill, class Take> inline void exchange(Team &t, Fill fill, Take 
 
 // All members arrive before any returns; what they stored before is visible after.
 //
-// Up to 16 members with a core each make an exchange of nothing. More of them, or members that
-// share cores, arrive in groups of 8 at a counter, the last of each group arrives at the root, and
-// the last one there releases all: everybody waits for the release only, so a PE has to run but
+// Up to 16 members with a core each make an exchange of nothing. More members, or members that
+// share cores, arrive in groups of 8 at a counter. The last of each group arrives at the root, and
+// the last one there releases all. Every member waits for the release only, so a PE has to run but
 // once a barrier.
 inline void sync_here(Team &t) { // of one node
   if (t.n == 1) return full_fence();
@@ -128,7 +129,7 @@ inline Context *context_of(shmem_ctx_t ctx) { // not of a predefined one
 }
 
 struct World {}; // the default context, and the team of all
-// Null for those that are not created.
+// The context, or null if it was not created.
 inline Context *created(World) {
   return nullptr;
 }
@@ -160,7 +161,7 @@ inline int rank(const char *fn, shmem_ctx_t ctx, int pe) {
   return self.check || !self.ready ? checked_rank(fn, ctx, pe) : plain_rank(ctx, pe);
 }
 
-// At equal distances if they are so, or with a list, which the caller frees by delete[].
+// By a distance if all are equal, else with a list, which the caller frees by delete[].
 PeOrder members_of(const std::vector<int> &pes);
 
 void make_teams();    // the predefined ones, at init

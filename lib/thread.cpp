@@ -53,7 +53,7 @@ void Service::nap(long ns) {
   const timespec limit{ns / 1000000000, ns % 1000000000};
   if (!woken.load())
     syscall(SYS_futex, &woken, FUTEX_WAIT_PRIVATE, 0, ns < 0 ? nullptr : &limit, nullptr, 0);
-  woken.exchange(0); // acquires what a thread stored whose wake found this set
+  woken.exchange(0); // acquires the stores of a thread whose wake found this set
 }
 
 } // namespace shmem

@@ -83,7 +83,7 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
 }
 static_assert(most_workgroups == 1024 && device::max_threads == 512, "as the text says");
 
-// Of the text of a table: rows, blank lines, and what follows a #.
+// Parses the text of a table: rows, blank lines, and comments behind a #.
 const char *parse(const char *text, Table *to, int *line) {
   char row[256];
   for (*line = 1; *text; ++*line) {

@@ -21,7 +21,7 @@ template <class T> inline T look(T *ivar) {
   return std::atomic_ref<T>(*ivar).load(std::memory_order_acquire);
 }
 
-// Of objects out of the CPU's reach a copy is looked at.
+// A copy that is looked at in place of objects that the CPU does not reach.
 template <class T> class Copied {
   T few[16];
   T *all;
@@ -78,7 +78,7 @@ template <class T> inline void wait(const char *fn, T *ivar, T cmp_value) {
   wait_for(fn, "ivar", ivar, SHMEM_CMP_NE, cmp_value);
 }
 
-// The result of a test. One that fails is often one of many.
+// The result of a test. A test that fails is often one of many.
 template <class R> inline R tested(R result, R failed = R(0)) {
   if (result == failed) poll_failed();
   return result;
@@ -98,7 +98,7 @@ template <class V> inline auto value_for(V values, size_t i) {
     return values;
 }
 
-// The elements that count: status, where it is given, is nonzero for those to skip.
+// Whether element i counts: status, if given, is nonzero for elements to skip.
 inline bool counts(const int *status, size_t i) {
   return !status || !status[i];
 }
@@ -116,7 +116,7 @@ inline int all_hold(const char *fn, T *ivars, size_t n, const int *status, int c
   return 1;
 }
 
-// Where a scan starts, as a fraction of the set. It moves on by the golden ratio with each call, so
+// The start of a scan, as a fraction of the set. It moves on by the golden ratio with each call, so
 // that no satisfied element is passed over for ever, even if every second or n-th call is for
 // another set.
 inline std::atomic<uint64_t> scan_start{0};

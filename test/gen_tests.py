@@ -49,7 +49,7 @@ def case_of(f):
 
 
 def kind_of_code(family, ident, base, routines):
-    """What is the same for two types whose kernels are the same code. Of a transfer the size is."""
+    """A name for all types whose kernels are the same code: of a transfer, the size."""
     if ident == "mem" or ident.startswith("bits"):
         return ident
     size = {"char": 1, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}[base.split()[-1]]

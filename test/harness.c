@@ -24,7 +24,7 @@ void pe_fail(const char *file, int line, const char *cond, const char *format, .
   abort();
 }
 
-// The job ends here when the test before failed: a message for this PE, then everybody out.
+// The job ends here when the test before failed: a message for this PE, then all PEs end.
 static void leave_if_failed(void) {
   if (ended) return;
   fprintf(stderr, "PE %d of %d: test '%s' failed\n", me, npes, current_name);

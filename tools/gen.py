@@ -105,8 +105,8 @@ class Function:
         return self
 
     def moves(self):
-        """What a call moves is in its arguments, as an expression: elements, blocks of them, or one
-        where there is a peer; a size of memory. And whether there is a peer."""
+        """The amount that a call moves, as an expression of its arguments: elements, blocks of
+        them, or one where there is a peer; a size of memory. And whether there is a peer."""
         has, memory = self.args(), self.line.group == "memory"
         element = (f"{int(self.case) // 8}" if "SIZE" in self.line.tags else "2" if self.fp16 else
                    f"sizeof({self.ctype})" if self.ctype else

@@ -44,7 +44,7 @@ class Extra:
 
 
 class Manual:
-    """What there is to describe, and where it is described."""
+    """The names to describe, and the pages that describe them."""
 
     def __init__(self, root, sources):
         self.root = root
@@ -63,7 +63,7 @@ class Manual:
         self.pages = {name: Page(self, name, source) for name, source in self.sources.items()}
 
     def missing(self):
-        """What there is and no page describes: (name, group)."""
+        """Names that no page describes: (name, group)."""
         covered = {id(x) for page in self.pages.values() for x in page.lines + page.extras}
         yield from ((line.name, line.group) for line in self.lines if id(line) not in covered)
         yield from ((x.name, "extensions") for x in self.extras if id(x) not in covered)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// shmem_tune: measures which algorithm each collective is fastest by, on a stream or with --net
-// between nodes, on the PEs that it is started with, and writes the table for SHMEM_TUNE_FILE. It
-// uses the public API alone. A candidate whose result is wrong ends it.
+// shmem_tune: measures the fastest algorithm of each collective, on a stream or with --net between
+// nodes, on the PEs that it is started with, and writes the table for SHMEM_TUNE_FILE. It uses the
+// public API alone. A candidate whose result is wrong ends it.
 #include "../device/runtime.hpp"
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
@@ -84,7 +84,7 @@ void call(int kind, size_t count, int root) {
   }
   }
 }
-// What source holds, and so what dest must.
+// The value of source, and so of dest.
 float value(int pe, size_t i) {
   return float((i * 7 + size_t(pe) * 3) % 32);
 }
@@ -165,13 +165,13 @@ struct Candidate {
   const char *algorithm;
   unsigned blocks, threads; // between nodes: bytes of a segment, segments in flight
 };
-// Whether it is another one for so many elements than those before it.
+// Whether a call of `count` elements differs by this candidate from those before it.
 bool is_new(const Candidate &c, int kind, size_t count) {
   const size_t bytes = count * 4;
   if (net) {
     const bool first = c.blocks == 4 << 10;
-    // All are told less than 8 KiB each, and in one piece. Others differ by what does not go at
-    // once.
+    // All are told less than 8 KiB each, and in one piece. Others differ by the parts that do not
+    // go at once.
     if (kind != broadcast && !strcmp(c.algorithm, "tree")) return first && bytes < 8192;
     return (first || c.blocks / 4 < bytes) && (c.threads == 4 || size_t(c.blocks) * 4 < bytes);
   }
@@ -260,7 +260,7 @@ const char *parse(int argc, char **argv) {
   return path;
 }
 
-// What is tried between nodes, and the first line of the table.
+// The candidates between nodes, and the first line of the table.
 std::vector<Candidate> between_nodes(FILE *out) {
   std::vector<Candidate> candidates;
   for (const char *algorithm : {"tree", "chain"})

@@ -44,11 +44,11 @@ template <class T> SHMEM_D_ void store_row(T *to, const float (&v)[chunk], unsig
   }
 }
 
-// A finish is what becomes of sums before they are rounded and stored, a copyable object of
+// A finish is the last step of sums before they are rounded and stored, a copyable object of
 //   void operator()(unsigned row, unsigned col, unsigned n, float (&v)[8]) const
-// v[e] goes to c[row * ldc + col + e] of the call, for e < n only. What a finish points to, it
-// reads by load_global. The one below is the library's own. It looks at the type for each chunk, so
-// that one kernel serves all types.
+// v[e] goes to c[row * ldc + col + e] of the call, for e < n only. A finish reads memory by
+// load_global. The library's own, below, looks at the type for each chunk, so that one kernel
+// serves all types.
 struct BiasActivation {
   Type type;
   Activation act;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What members do beside the product: they meet, send rows to the others, and sum what has come.
+// The members' work beside the product: they meet, send rows to the others, and sum the rows that
+// come.
 #pragma once
 #include <hip/hip_runtime.h>
 
@@ -14,10 +15,9 @@ namespace shmem::gemm {
 
 using Which = Flags Signals::*;
 
-// The members wait for each other in one workgroup, which keeps nobody from a compute unit. Kernels
-// that fill the GPU never wait: those of two calls on two streams could stop each other for good.
-// What came before in the stream is complete. With `back` the flags are those of so many calls
-// before.
+// The members wait for each other in one workgroup, which keeps no other from a compute unit.
+// Kernels that fill the GPU never wait: those of two calls on two streams could stop each other for
+// good. Earlier work of the stream is complete. back: the flags are those of so many calls before.
 struct Meeting {
   Which tell, wait; // NULL: none
   uint64_t back;
@@ -39,7 +39,7 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
   for (unsigned i = arch::thread().x; i < max_workers; i += arch::threads().x)
     members.own->call.progress[i] = 0;
 }
-// Where c_delta of the running call comes from, if not NULL: of member i from at[i * step].
+// The source of c_delta of the running call, if not NULL: at[i * step] for member i.
 struct Deltas {
   const uintptr_t *at;
   ptrdiff_t step;
@@ -57,8 +57,8 @@ inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::
     all_arrived{&Signals::arrived, &Signals::arrived, 0},
     all_gathered{&Signals::gathered, &Signals::gathered, 0},
     all_consumed{&Signals::consumed, nullptr, 0};
-// The others have used up what this PE sent: in the last call; or, at the end of a call, so that
-// the call after the next, or the next one, may send to where this one did.
+// The others are done with this PE's rows: of the last call (one_box); or, at the end of a call, so
+// that the call after the next (two_boxes), or the next one (same_box), may send to the same place.
 inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
     two_boxes{&Signals::consumed, &Signals::consumed, 1},
     same_box{&Signals::consumed, &Signals::consumed, 0};
@@ -70,7 +70,7 @@ inline hipError_t launch_meet(const Members &members, hipStream_t stream, const 
                        over, c);
 }
 
-// Rows here, and the address here of where they go at the others.
+// Rows here, and the address here of their place at the others.
 struct Rows {
   const char *from;
   size_t ld, bytes, n; // bytes: of a row
@@ -85,15 +85,15 @@ __global__ void __launch_bounds__(device::max_threads) send_rows(Members members
           at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
-// To one that is not mapped, from the heap.
+// To a member that is not mapped, from the heap.
 template <int = 0> __global__ void put_rows(Rows rows, int pe) {
   arch::fence_stream(); // what the product stored, before the host reads it
   device::ring::transfer("a product of several PEs", Operation::put, rows.to, rows.from, pe,
                          {rows.bytes, rows.n, rows.pitch, rows.ld});
 }
-// Copies what the stream has made so far to `count` members from `first` on. The GPU's copy engines
-// do it, which take no compute unit from the product beside them and wait for no peer; or the host.
-// delta: of the buffer that they go to, by PE; NULL for the heap.
+// Copies rows, which the stream has made so far, to `count` members from `first` on. The GPU's copy
+// engines do it, which take no compute unit from the product beside them and wait for no peer; or
+// the host. delta: of the buffer that the rows go to, by PE; NULL for the heap.
 inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
                                const uintptr_t *delta, int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(device::max_threads)
   arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
 
-// Starts the product. The order and the epilogue are complete but for what depends on the core.
+// Starts the product. The order and the epilogue lack only what depends on the core.
 template <class T, class Finish>
 hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_t stream) {
   unsigned units;
@@ -49,7 +49,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     unsigned pool = 0;
     store.push = {};
     if (push.tiles && push.waits && by_shard && tiles <= work.room) {
-      // All tiles end at once, and there is nothing to go on with.
+      // All tiles end at once, so no product is left to hide their sending.
       push.direct = true;
       push.waits = false;
       push.tiles = 0;
@@ -96,7 +96,7 @@ template <class T, class Finish> struct FusedCall {
   const Copies &copies;
   const Matmul &whole;
   const Finish &finish;
-  bool finishes; // something is to be done
+  bool finishes; // there is a finish to do
   hipStream_t stream;
   unsigned units, rows, first, own; // of a GPU; of a shard; of the member's one
   int n, me;
@@ -191,13 +191,14 @@ template <class T, class Finish> struct FusedCall {
                           streams ? 0 : boxes_bytes, all ? first : 0, own, store,
                           streams ? same_box : two_boxes, stores ? all_gathered : no_meeting);
     if (error || !all || stores) return error;
-    // As a call of its own. All members have come to the one before, and so may be written to.
+    // Like a call of its own. All members have come to the call before, so stores to them are
+    // allowed.
     error = send_shard(static_cast<char *>(whole.c) + first * whole.ldc * element, 0, own);
     if (!error) error = end_copies(copies, stream);
     return error ? error : launch_meet(members, stream, all_gathered, all_consumed, true);
   }
 
-  // From C here to the members' Cs, for kernels behind this meeting.
+  // Meets, and tells kernels behind this meeting the deltas from C here to the members' Cs.
   hipError_t meet_for_c(const Meeting &meeting) const {
     Deltas c{members.own->delta, 1};
     if (whole.c_row) c = {whole.c_row + copies.pe[0], n > 1 ? copies.pe[1] - copies.pe[0] : 0};
@@ -269,7 +270,7 @@ template <class T, class Finish> struct FusedCall {
     Shards all = order(unsigned(whole.m));
     error = launch_meet(members, stream, one_box);
     if (error) return error;
-    if (copies.remote && own && mine.bytes) { // whoever is not mapped gets rows of the heap
+    if (copies.remote && own && mine.bytes) { // members that are not mapped get rows of the heap
       error = runtime::copy_2d(mine.to, mine.pitch, mine.from, mine.ld, mine.bytes, own, stream);
       if (error) return error;
       mine.from = mine.to;
@@ -328,7 +329,7 @@ hipError_t launch_matmul(const Workspace *w, const Matmul &whole, const Finish &
   return hipErrorInvalidValue;
 }
 
-// What the routines below have in common: the finish stands in for bias and activation.
+// The common part of the routines below: the finish stands in for bias and activation.
 template <class T, class Finish>
 void checked_matmul(const char *fn, Fused op, shmemx_matmul_workspace_t workspace,
                     shmemx_matmul_t call, const Finish &finish, hipStream_t stream) {

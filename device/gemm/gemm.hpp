@@ -3,7 +3,7 @@
 // caller chooses, and hands the sums, in fp32, to an epilogue that the caller writes. Nothing here
 // knows where a tile goes.
 //
-// A core is what multiplies. It has
+// A core multiplies. It has
 //   threads               of a workgroup
 //   tile_m  tile_n        rows and columns of a tile
 //   resident              workgroups that a compute unit has room for
@@ -17,7 +17,7 @@
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
 // An order is a copyable object of
-//   workers                            so many workgroups multiply: tiles at i, i + workers, ...
+//   workers                            how many workgroups multiply: tiles i, i + workers, ...
 //   bool operator()(at, Tile &) const  the tile that is the at-th, false after the last
 // An epilogue is one of
 //   void start() const                 by workgroups that multiply, before their first tile

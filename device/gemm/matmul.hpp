@@ -52,12 +52,12 @@ struct Matmul {
   Activation act;
   Algorithm algorithm = Algorithm::best; // of products of several PEs
   bool small_tiles = false;              // so that the first ones end early
-  // Of the buffer that C lies in, from there to each PE's: for kernels and for the host; or NULL.
+  // From the buffer that C lies in to each PE's: for kernels and for the host; or NULL.
   const uintptr_t *c_row = nullptr, *c_delta = nullptr;
   Links links = {};
 };
 
-// What the members of a product do. Rows are cut into as many shards as there are members, of
+// The products of several members. Rows are cut into as many shards as there are members, of
 // ceil(rows / members) each.
 //   reduce_scatter  each has a part of K; member i gets shard i of the sum of their products
 //   all_reduce      all get all of it
@@ -87,10 +87,10 @@ struct Flags {
 };
 // At the same place on each PE. Member i writes the i-th of each kind of flag at all others.
 struct Signals {
-  Flags entered;  // its stream has come to the call: what the call writes there may be written
-  Flags arrived;  // all that it sends to this PE is here
-  Flags gathered; // so is all that follows the reduction
-  Flags consumed; // it has no more use for what this PE sent
+  Flags entered;                        // its stream has come to the call: the call may write there
+  Flags arrived;                        // its data for this PE is here
+  Flags gathered;                       // so is its data that follows the reduction
+  Flags consumed;                       // it is done with this PE's data
   alignas(device::line) uint64_t epoch; // of the last call that has ended here
   uintptr_t delta[max_members];         // from an object here to that of member i, if it is mapped
   uintptr_t c_delta[max_members]; // the same for the region of the running call's C, maybe a buffer
@@ -118,8 +118,8 @@ struct Copies {
   int pe[max_members];
 };
 
-// What a member keeps for a shape from call to call. Its memory is at the same place on each PE,
-// has workspace_bytes of the shape, and starts on a line.
+// A member's memory for a shape, kept from call to call. It is at the same place on each PE, has
+// workspace_bytes of the shape, and starts on a line.
 struct Workspace {
   Fused op;
   Members members; // none for a PE without a team
@@ -128,8 +128,8 @@ struct Workspace {
   Links links;
 };
 size_t workspace_bytes(Fused op, const Matmul &shape, int members);
-// The size of what the templates of a program share with the library, by which shmemx_matmul_launch
-// finds that the two were compiled from different versions.
+// The size of the structs that the templates of a program share with the library. By it
+// shmemx_matmul_launch finds that the two were compiled from different versions.
 inline constexpr size_t shared_bytes = sizeof(Workspace) + sizeof(Matmul) + sizeof(Signals);
 
 // Queues a checked call on the stream. Without a workspace it is the product of one PE. m is that
@@ -142,8 +142,8 @@ hipError_t matmul(const Workspace *workspace, const Matmul &call, hipStream_t st
 
 } // namespace shmem::gemm
 
-// Checks a call as the C routines do, and launches it; what is wrong ends the job with one line
-// that names `fn`.
+// Checks a call as the C routines do, and launches it. A wrong call ends the job with one line that
+// names `fn`.
 extern "C" void shmemx_matmul_launch(const char *fn, size_t shared_bytes, shmem::gemm::Fused op,
                                      shmemx_matmul_workspace_t workspace,
                                      const shmemx_matmul_t *call, shmemx_stream_t stream,

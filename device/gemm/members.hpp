@@ -15,7 +15,8 @@ SHMEM_D_ uint64_t epoch_of(const Members &members) {
 template <class T> SHMEM_D_ T *at(const uintptr_t (&delta)[max_members], T *here, int i) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(here) + arch::load_global(&delta[i]));
 }
-// What is on the heap, as all is that a workspace has; and what is in the running call's C.
+// The address at member i of an object of the workspace, which is on the heap; and of one in the
+// running call's C.
 template <class T> SHMEM_D_ T *at(const Members &members, T *here, int i) {
   return at(members.own->delta, here, i);
 }
@@ -48,7 +49,7 @@ SHMEM_D_ void wait_all(const Members &members, const Flags &flags, uint64_t epoc
   }
   scope.sync();
 }
-// Waits for a workgroup of this kernel, which itself waits for nobody, so there is no limit.
+// Waits for a workgroup of this kernel, which itself waits for no other, so there is no limit.
 SHMEM_D_ void wait_until(const unsigned &count, unsigned value) {
   while (arch::poll(&count) < value) arch::pause();
   arch::polled();

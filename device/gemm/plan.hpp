@@ -48,8 +48,8 @@ template <class T> Matrices<T> matrices(const Matmul &call, size_t shard) {
 // of the pool sends 20 GB/s; a launch, and copies beside it, cost 6 us.
 inline constexpr double pool_rate = 20e3, launch_us = 6; // bytes/us
 
-// The size of the pool with which a product of so many tiles, and what it sends, ends first. More
-// workgroups have to win more than rounding does: of 304 on an MI300X 49 would send what 3 can.
+// The size of the pool with which a product of `tiles` tiles and its sends end first. A larger pool
+// has to win more than rounding does: of 304 workgroups on an MI300X 49 would send what 3 can.
 struct Pool {
   unsigned size;
   double us;
@@ -89,8 +89,8 @@ template <class T> hipError_t work_for(const Matmul &call, size_t m, TileWork *w
 }
 
 // Whether the product of a shard and then that of the others take little longer than all at once:
-// tiles come in rounds of as many as the GPU has room for, and what is left of a round is lost.
-// 8192 x 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
+// tiles come in rounds of as many as the GPU has room for, and the rest of a round is lost. 8192 x
+// 8192 in 4 shards on an H200: 4 + 12 rounds against 16.
 template <class T>
 hipError_t splits_well(const Matmul &call, unsigned rows, unsigned shards, bool *well) {
   TileWork work;

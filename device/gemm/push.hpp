@@ -5,9 +5,9 @@
 // the product alone (2026-11). So tiles are stored here, and a few workgroups, the pool, send them
 // on; workgroups without further tiles to multiply help.
 //
-// Nobody here waits for a peer. The pool waits for the workgroups that multiply, and these wait for
-// nobody: a workgroup helps only when all of them have begun, so that it never keeps one from its
-// place on the GPU, whatever else runs there.
+// No workgroup here waits for a peer. The pool waits for the workgroups that multiply, and these
+// wait for no other. A workgroup helps only when all of them have begun, so that it never keeps one
+// from its place on the GPU, whatever else runs there.
 #pragma once
 #include "../copy.hpp"
 #include "gemm.hpp"
@@ -49,7 +49,7 @@ struct Push {
 
   template <class Tiles, class Scope> SHMEM_D_ void over(const Tiles &order, Scope scope) const {
     if (!waits || !tiles) return;
-    // The last one to begin finds that all have begun, so whatever is left is sent by somebody.
+    // The last one to begin finds that all have begun, and helps, so every tile is sent.
     const unsigned begun =
         arch::wave_first(arch::load<Order::relaxed, Range::device>(&members.own->call.begun));
     if (arch::block().x >= order.workers || begun == order.workers) send(order, scope);

@@ -22,8 +22,8 @@ struct CombineShared {
   unsigned seen; // of is_last
 };
 
-// Stores the sums of `tokens` tokens, each of so many packs. A step adds a pack of each of up to n
-// rows, and loads those of the next step before: nvcc 13 put each of several loads of one step
+// Stores the sums of `tokens` tokens, of `packs` packs each. A step adds a pack of each of up to n
+// rows, and before loads the packs of the next step: nvcc 13 put each of several loads of one step
 // behind the sum before, and so waited for each (2026-11-27). Where there are fewer rows, a pack of
 // this PE's own is loaded.
 template <class T, int n>

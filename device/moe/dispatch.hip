@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Dispatch stores this PE's tokens at the other members. Of few tokens one kernel does all. Of more
 // it is four: route finds which tokens go where, enter counts them and waits until the others have
-// come, send stores them, and leave waits until all have been stored. expand then copies what has
-// come to the experts' rows, where the layout has such.
+// come, send stores them, and leave waits until all have been stored. expand then copies the rows
+// that have come to the experts' rows, where the layout has such.
 #include "members.hpp"
 
 #include "../element.hpp"
@@ -24,7 +24,7 @@ struct RowTotals {
   unsigned dropped;                          // rows, in this dispatch
   uint64_t dropped_before;
 };
-// What a workgroup knows of some tokens.
+// A workgroup's knowledge of a batch of tokens.
 struct TokenBatch {
   int id[chunk * max_top_k]; // [token][k] of a chunk, or of all tokens if they are few
   float weight[chunk * max_top_k];
@@ -98,8 +98,9 @@ SHMEM_D_ void find_columns(const Moe &moe, const int *id, unsigned n, uint32_t *
   Workgroup{}.sync();
 }
 
-// Of a part of a column, from chunk `at` on: counts what has been found for the chunks, and stores
-// before each what came before it, if `stores`. The loads of a part are in flight at once.
+// Adds up the tokens that were found for a part of a column, from chunk `at` on. If `stores`,
+// stores before each chunk the sum of the chunks before it. The loads of a part are in flight at
+// once.
 constexpr unsigned part_length = 32; // the least
 SHMEM_D_ int count_chunks(const Moe &moe, size_t column, unsigned at, unsigned end, int sum,
                           bool stores) {
@@ -177,7 +178,7 @@ SHMEM_D_ void count_tokens(const Moe &moe, int *part, int *total, unsigned chunk
   }
 }
 
-// Stores what count(column) gives at the other members.
+// Stores count(column) of each column at the other members.
 template <class Count>
 SHMEM_D_ void send_counts(const MoeCall &c, const uintptr_t *delta, unsigned index, unsigned blocks,
                           Count count) {
@@ -195,7 +196,7 @@ SHMEM_D_ void send_counts(const MoeCall &c, const uintptr_t *delta, unsigned ind
   }
 }
 
-// After it send may store at the others. chunks: of a new routing, or 0.
+// After it, send may store at the other members. chunks: of a new routing, or 0.
 __global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
   const Moe &moe = arch::argument<>(argument);
   DispatchShared &shared = arch::workgroup_object<DispatchShared>();
@@ -306,7 +307,7 @@ SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
     t.dropped_before = arch::load_global(dropped + 1);
     t.dropped = 0;
   });
-  // Of its own experts alone if rows are by PE. Members are the last threads' work.
+  // Only this member's own experts if rows are by PE. The last threads do the members.
   const int own = moe.me * moe.local;
   const unsigned unit = moe.alignment;
   for (int e = (by_pe ? own : 0) + rank; e < (by_pe ? own + moe.local : moe.experts); e += size) {
@@ -344,8 +345,8 @@ SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
     arch::store_global(moe.expert_count + le, has);
     arch::store_global(moe.expert_first + le, next);
     drop(all - has);
-    // Of expert by expert, rows of the last dispatch; of packed ones, those that fill up, and
-    // behind them all what the last dispatch had.
+    // Expert by expert, the gap is rows of the last dispatch; packed, it is the rows that fill up,
+    // and behind all experts the rows of the last dispatch.
     int gap = first + (t.had_expert[le] > has ? t.had_expert[le] : has);
     if (packed) {
       const int end = int(behind + t.padded[e]);
@@ -453,7 +454,7 @@ __global__ void __launch_bounds__(device::max_threads)
     if (moe.scale_bytes)
       spread<true, uint32_t>(b, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
                              moe.scale_bytes, count, [] {});
-    // What the experts of a row are, for each row of each token.
+    // The experts of each row of each token.
     const unsigned most = k < unsigned(moe.n) ? k : unsigned(moe.n);
     for (unsigned i = rank; i < count * most * k; i += size) {
       const unsigned u = i / (most * k), nth = i / k % most, in = i % k, q = u * max_top_k + nth;

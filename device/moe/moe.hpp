@@ -33,7 +33,7 @@ struct MoeSignals {
   int pe[max_members];                  // the PE that is member i
 };
 
-// What a member keeps, with the same places on each PE. Columns are the members, and behind them
+// A member's memory, at the same places on each PE. Columns are the members, and behind them
 // all experts.
 struct Moe {
   int me, n, experts, local, top_k; // local: experts of a member
@@ -49,19 +49,19 @@ struct Moe {
   int *before;     // [column][chunk]: how many of earlier chunks do
   int *id, *place; // [token][k]: the expert or -1; the row's place among this PE's there, or -1
   float *weight;   // [token][k]
-  // [expert]: the row at its PE of place 0, and the first row that is none. Rows by PE need
+  // [expert]: the row at its PE of place 0, and the first row that does not exist. Rows by PE need
   // neither.
   int *base, *bound;
   // Of all members.
   int *counts; // [member][column]
   int *start;  // [member][local expert]: the row here of the member's place 0
-  int *gap;    // [local expert]: rows from its last one to this one have nothing any more
+  int *gap;    // [local expert]: rows from its last one to this one are empty now
   int *last;   // the end of all rows of the last dispatch
-  // What has come, by member. Arrays with k are [row][k].
+  // The rows that have come, by member. Arrays with k are [row][k].
   char *stage, *stage_scales;
   int *stage_pe, *stage_token, *stage_expert, *stage_place;
   float *stage_weight;
-  // What the caller sees; by member it is the stage.
+  // The caller's rows; by member they are the stage.
   char *rows, *scales;
   int *row_pe, *row_token, *row_expert;
   float *row_weight;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // NVSHMEM's names. Those that are one of ours by another name are in <shmem/nvshmem_names.hpp>,
-// which include/compat.def makes; here are the types, the constants and what differs.
+// which include/compat.def makes; here are the types, the constants and the differences.
 #pragma once
 #include "shmem_compat.hpp"
 
-// What NVSHMEM's own headers bring: sources count on it.
+// NVSHMEM's own headers bring these: sources count on it.
 #include <algorithm>
 #include <assert.h>
 #include <errno.h>

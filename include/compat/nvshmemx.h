@@ -20,7 +20,7 @@ typedef enum {
   NVSHMEM_STATUS_FULL_MPG = 4,
   NVSHMEM_STATUS_INVALID = INT_MAX
 } nvshmemx_init_status_t;
-// What takes a queue pair is refused; its type is a member of some sources' structures.
+// Routines that take a queue pair are refused; its type is a member of some sources' structures.
 typedef int32_t nvshmemx_qp_handle_t;
 typedef enum {
   NVSHMEMX_QP_HOST = 0,
@@ -246,8 +246,8 @@ int nvshmemx_collective_launch_query_gridsize(Kernel *kernel, dim3 block, void *
   *blocks = units * each;
   return error == hipSuccess ? 0 : 1;
 }
-// A grid of 0 blocks is as many as the GPU holds. Where it knows no cooperative launch, a grid that
-// it holds at once is what that is for.
+// A grid of 0 blocks is as many as the GPU holds. Without cooperative launches, a grid that the GPU
+// holds at once does the same.
 template <class Kernel>
 int nvshmemx_collective_launch(Kernel *kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, hipStream_t stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What nvshmem.h and rocshmem/rocshmem.hpp of this folder share. A source that a compiler of
-// kernels compiles gets the names of kernels, too; on the cpu platform that is any.
+// Shared by nvshmem.h and rocshmem/rocshmem.hpp of this folder. A source that a compiler of kernels
+// compiles gets the names of kernels, too; on the cpu platform that is any.
 #pragma once
 #ifndef __cplusplus
 #error "the headers of NVSHMEM and rocSHMEM are for C++ here; C has shmem.h"
@@ -131,7 +131,7 @@ inline void *device_malloc(size_t size) {
   return shmem_malloc_with_hints(size, SHMEMX_MALLOC_DEVICE);
 }
 
-// What device_align gave, and the block that it lies in. A heap's first byte is at a page.
+// A result of device_align, and the block that it lies in. A heap's first byte is at a page.
 struct Aligned {
   void *given, *block;
   Aligned *next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The types have other names in HIP, from ROCm 5.7 on; what works on them has the same.
+// The types have other names in HIP, from ROCm 5.7 on; functions on them have the same.
 #pragma once
 #include <cuda_runtime.h>
 #if !defined __HIP_PLATFORM_CPU__ && __has_include(<hip/hip_bf16.h>)

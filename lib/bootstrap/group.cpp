@@ -21,10 +21,10 @@ namespace shmem::bootstrap {
 
 namespace {
 
-// What each process tells of itself first. Processes of one machine that see the same network
-// interfaces, of one user, are on one node.
+// The first data that a process shows the others. Processes of one user on one machine that see the
+// same network interfaces are on one node.
 struct Identity {
-  char version[20]; // with callbacks nobody else has looked
+  char version[20]; // with callbacks no other check comes before
   char boot[40];    // a random number of the running kernel
   uint64_t network; // namespace: the names of sockets are its own
   uint32_t user;
@@ -79,7 +79,7 @@ bool gather(const std::string &mine, std::string *error) {
 template <class T> std::string bytes_of(const T &t) {
   return std::string(reinterpret_cast<const char *>(&t), sizeof t);
 }
-// One for each rank; false where some have other bytes.
+// A T of each rank; false where a rank has another number of bytes.
 template <class T> bool take(std::vector<T> *to) {
   to->resize(told.size());
   for (size_t i = 0; i < told.size(); i++) {
@@ -203,7 +203,7 @@ bool place_all(int rank, int n, std::string *error) {
 
 } // namespace
 
-// The rest of what init asks.
+// The other functions that init calls.
 namespace by_group {
 
 static uint64_t number() {

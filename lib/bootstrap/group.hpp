@@ -7,7 +7,8 @@
 
 namespace shmem::bootstrap {
 
-// Bytes of all ranks at all ranks, by the program's own network. 0, or anything else for a failure.
+// The program's own network, by which all ranks get the bytes of all. Both return 0 where all is
+// well.
 struct Callbacks {
   int (*allgather)(void *context, const void *mine, void *all, size_t bytes);
   int (*barrier)(void *context);
@@ -15,8 +16,8 @@ struct Callbacks {
 };
 
 // Makes this process rank `rank` of a job of n, and `means` the group's. Either id or callbacks is
-// null. patient: nobody need listen at the id yet. False: *error is one line for the user, and
-// nothing has changed.
+// null. patient: the maker of the id may not listen yet. False: *error is one line for the user,
+// and nothing has changed.
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *callbacks,
                 std::string *error);
 

@@ -11,7 +11,8 @@
 
 namespace shmem::bootstrap {
 
-// Where a process listens: one port, at addresses of several interfaces. It fits into a unique id.
+// The addresses of a process that listens: one port, at several interfaces. They fit into a unique
+// id.
 struct Where {
   uint16_t port;
   uint8_t n;          // bytes of `packed` in use
@@ -30,7 +31,7 @@ struct Listener {
   void close();
 };
 
-// What a process asks when it connects.
+// The request of a process that connects.
 enum class Wish : int32_t { start, parent };
 struct Introduction {
   Number number;
@@ -41,7 +42,7 @@ struct Introduction {
   char version[20]; // of the library
 };
 
-// Of a frame. Each begins with a Head, which counts the bytes behind it.
+// Kinds of frames. A frame begins with a Head, which counts the bytes behind it.
 enum class FrameKind : uint32_t { hello, accepted, parent, again, failed, gather, all, ended, bye };
 struct Head {
   FrameKind kind;
@@ -95,10 +96,10 @@ struct Stranger {
 // Takes connections that wait. A stranger that has said nothing for some time gives way, at once
 // where there are many.
 void accept_all(const Listener &listener, std::vector<Stranger> *strangers);
-// What has become of a stranger.
+// The state of a stranger.
 enum class Met : uint8_t { waits, right, wrong };
 Met meet(Stranger *stranger, const Secret &secret, Introduction *hello);
-// The first answer to a Introduction.
+// The first answer to an Introduction.
 void answer(Link *link, const Secret &secret, const Number &number, FrameKind kind,
             const void *data, size_t bytes);
 
@@ -118,7 +119,8 @@ class Caller {
 public:
   void begin(const Where &where, const Secret &secret, const Introduction &hello);
   void poll_for(std::vector<pollfd> *fds) const;
-  // waits, right: *link and its first frame are there; wrong: nobody answers, reason() says why.
+  // waits, right: *link and its first frame are there; wrong: no address answers, reason() says
+  // why.
   Met move(Link *link, Frame *first);
   const std::string &reason() const { return reason_; }
 };

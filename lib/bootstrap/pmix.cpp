@@ -31,7 +31,7 @@ std::atomic<bool> joined; // PMIx's own thread reads it in lost()
 // Seconds for a call of PMIx that a PE can do without.
 constexpr double patience = 5;
 
-// What PMIx was asked last, for the line that says that it does not answer.
+// The last call of PMIx, for the line that says that PMIx does not answer.
 std::atomic<const char *> asked = "PMIx_Init";
 
 // A call of PMIx, or several in a row, in a thread of its own, so that this library need not wait
@@ -131,8 +131,8 @@ std::vector<int> row(int first, int stride, int n) {
   return pes;
 }
 
-// Finds which PEs are on this node, by the names of their hosts. Launchers place them by slot or by
-// node: both are tried before every PE is asked for, because each asks for all others then.
+// Finds the PEs on this node, by the names of their hosts. Launchers place PEs by slot or by node:
+// both are tried before this PE asks for every other PE, because then each PE asks for all.
 void find_node(Place *place) {
   pmix_value_t *mine = get(proc.rank, PMIX_HOSTNAME);
   auto here = [&](int pe) {
@@ -171,9 +171,9 @@ void find_node(Place *place) {
   PMIX_VALUE_RELEASE(mine);
 }
 
-// Without the launcher nobody ends the job when a PE dies, or the PEs when the user gives up. While
-// this PE leaves, the connection may end under PMIx_Finalize, and what the program has not written
-// out yet would be lost with the process.
+// Without the launcher nothing ends the job when a PE dies, or the PEs when the user gives up. A PE
+// that is leaving goes on: the connection may end under PMIx_Finalize, and ending the process would
+// lose the program's unwritten output.
 void lost(size_t, pmix_status_t, const pmix_proc_t *, pmix_info_t *, size_t, pmix_info_t *, size_t,
           pmix_event_notification_cbfunc_fn_t, void *) {
   if (!joined) return;

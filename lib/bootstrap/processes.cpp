@@ -61,7 +61,7 @@ const char *value_in(const std::string &environment, const char *name) {
 }
 
 enum Relation { of_job, other, hidden };
-// What a process is to this one's job; its rank there.
+// The relation of a process to this one's job, and its rank there.
 Relation kind_of(int pid, int *rank) {
   std::string environment;
   if (read_file(pid, "environ", &environment)) return hidden;
@@ -72,14 +72,14 @@ Relation kind_of(int pid, int *rank) {
   return of_job;
 }
 
-// The process that has started the PEs of this node: the nearest one above that has not this job's
+// The process that has started the PEs of this node: the nearest ancestor that has not this job's
 // variables. 0 where /proc does not show it.
 int find_launcher() {
   Stat s;
   int rank;
   for (int pid = getppid(); pid > 1 && read_stat(pid, &s); pid = s.parent) {
     const Relation kind = kind_of(pid, &rank);
-    // Slurm's runs as root and shows nobody its environment. A container's may do so as well, but
+    // Slurm's launcher runs as root and hides its environment. A container's may do so as well, but
     // it has a launcher above it.
     if (kind == other || (kind == hidden && s.program == "slurmstepd")) return pid;
   }
@@ -117,7 +117,7 @@ int missing(const int *pes, int n, bool (*come)(int pe)) {
     if (pid <= 0 || !read_stat(pid, &s) || s.parent != launcher || s.state == 'Z') continue;
     int rank;
     const Relation kind = kind_of(pid, &rank);
-    // It may be any of them, unless it has ended meanwhile.
+    // A hidden process may be any of them, unless it has ended meanwhile.
     if (kind == hidden && access(("/proc/" + std::string(entry->d_name)).c_str(), F_OK) == 0)
       known = false;
     for (int i = 0; i < n && kind == of_job; i++)

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Which processes of a job there are on this node, as /proc shows them. A launcher gives each
-// process its job and its rank as variables, which a program that starts another one passes on.
+// The processes of a job on this node, as /proc shows them. A launcher gives each process its job
+// and its rank as variables, which a program passes on to its children.
 #pragma once
 
 namespace shmem::bootstrap {
 
-// A process above this one, by its number, that is in the job already with this process's rank: a
-// PE has started this program as a child. 0 if there is none.
+// The number of an ancestor that is in the job already with this process's rank: a PE has started
+// this program as a child. 0 if there is none.
 int elder();
 
-// A PE of this node, other than those for which `come` is true, of which no process has been there
-// for two seconds; or -1, also where /proc does not show enough to know. To be asked again and
-// again.
+// A PE of this node that has had no process for two seconds; or -1, also where /proc shows too
+// little to know. PEs for which `come` is true do not count. Called again and again.
 int missing(const int *pes, int n, bool (*come)(int pe));
 
 } // namespace shmem::bootstrap

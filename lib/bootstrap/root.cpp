@@ -18,8 +18,8 @@ namespace {
 
 constexpr char id_magic[8] = {'s', 'h', 'm', 'e', 'm', 'i', 'd', '1'};
 
-// As many PEs at a time as wait at the root until their parents have come. Others ask again, which
-// keeps the root's descriptors few when thousands start.
+// The number of PEs that may wait at the root until their parents have come. Other PEs ask again,
+// which keeps the root's descriptors few when thousands start.
 constexpr size_t most_waiting = 400;
 
 constexpr int64_t late_ns = 10'000'000'000;
@@ -206,18 +206,18 @@ public:
         fail(missing() + limit);
       }
       if (done()) listener_.close(), strangers_.clear();
-      // Those that come after a failure hear of it, for some time.
+      // PEs that come after a failure hear of it, for some time.
       if (!failed_.empty() && now() - failed_at_ > late_ns) listener_.close();
     }
   }
-  // Of a fork, in the child, where no thread serves any more.
+  // Called in the child of a fork, where no thread serves any more.
   void close_all() {
     listener_.close(), first_.close();
     for (auto &s : strangers_) s.link.close();
     for (auto &w : waiting_) w.second.link.close();
     for (auto &l : leaving_) l.close();
   }
-  // Of a process that ends as it should, by the thread that ends it.
+  // For a process that ends as it should, by the thread that ends it.
   void say_bye() const {
     const Head bye{FrameKind::bye, 0};
     if (first_.open()) send(first_.fd(), &bye, sizeof bye, MSG_NOSIGNAL);

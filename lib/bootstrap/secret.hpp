@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What only the processes of a job know: 128 random bits of its unique id. A process shows that it
-// knows them by a keyed hash of numbers that the other side has just made, so the bits never
-// travel.
+// The secret of a job's processes: 128 random bits of its unique id. A process shows that it knows
+// them by a keyed hash of numbers that the other side has just made, so the bits never travel.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -10,8 +10,8 @@ namespace shmem::bootstrap {
 
 namespace {
 
-// How long a process asks where nobody listens: the process that made the id may be busy, but is
-// there.
+// How long a process tries to connect while no process listens: the maker of the id may be busy,
+// but exists.
 constexpr int64_t patience = 3'000'000'000;
 constexpr size_t most_bytes = size_t(1) << 30;
 
@@ -152,7 +152,7 @@ void Tree::greet_children() {
   }
 }
 
-// When this PE and all below it have given their bytes.
+// Sends the bytes of this PE and of all below it, once all have given theirs.
 void Tree::pass_up() {
   if (state_ != joined || !mine_ || sent_up_) return;
   for (const Below &c : below_)
@@ -226,7 +226,7 @@ void Tree::turn(int ms) {
   add_to(&fds);
   const int64_t t = now();
   const bool pauses = again_at_ > t;
-  // What has been read already does not wake poll.
+  // Bytes that have been read already do not wake poll.
   if (root_.has_frame() || parent_.has_frame() ||
       std::any_of(below_.begin(), below_.end(), [](const Below &c) { return c.link.has_frame(); }))
     ms = 0;

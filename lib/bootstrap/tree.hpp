@@ -53,11 +53,11 @@ class Tree {
   void on_time();
 
 public:
-  // patient: tries until the time is over where nobody listens.
+  // patient: tries until the time is over, though no process listens.
   Tree(const Id &id, int rank, int n, const char *interfaces, double timeout, bool patient);
   // Each goes on for up to ms: 1 done, 0 not yet, -1 failed, and error() says why.
   int join(int ms);
-  // The bytes of all PEs, by rank, which all give.
+  // Gathers the bytes of all PEs, by rank.
   void begin_gather(std::string mine) { mine_ = std::move(mine); }
   int gathered(int ms);
   const std::vector<std::string> &all() const { return all_; }
@@ -68,8 +68,7 @@ public:
   // The watch polls these descriptors, and calls heard() when one of them is ready.
   void add_to(std::vector<pollfd> *fds) const;
   std::optional<JobEnd> heard();
-  // Tells the others that the job ends. Any thread may call it, once, as the last that this PE
-  // does.
+  // Tells the others that the job ends. Any thread may call it, once, as this PE's last step.
   void report(const JobEnd &end) const;
   void leave();
 };

@@ -22,7 +22,7 @@ Secret secret_of(const std::string &text) {
   return keyed_hash(Secret{'s', 'h', 'm', 'e', 'm'}, text.data(), text.size());
 }
 
-// Where PE 0 listens: the addresses of a name.
+// The addresses of the name at which PE 0 listens.
 bool where_of(const std::string &host, const char *port, Where *where, std::string *error) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;

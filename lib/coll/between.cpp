@@ -14,18 +14,18 @@ namespace shmem::coll {
 
 namespace {
 
-// Of a reduction whose arrays the GPU copies, which have more to a call.
+// The least of a reduction whose arrays the GPU copies, because such a call costs more.
 constexpr size_t device_segment = 128 << 10;
 
-// Where segments come from, or -1, and to which PEs they go on.
+// The PE from which segments come, or -1, and the PEs to which they go on.
 struct Hop {
   int from;
   std::vector<int> to;
 };
 
-// A root that runs ahead of who computes would fill its memory with messages that nobody has asked
-// for. So of a broadcast that is larger than this, in such messages, only one is on its way to a
-// PE: that tells when it has it.
+// A root that runs ahead of a PE would fill that PE's memory with messages that it has not asked
+// for. So only one broadcast that is larger than this, in such messages, is on its way to a PE,
+// which tells when it has all of it.
 constexpr size_t unannounced = 16 << 10;
 class Taken {
   Nodes &nodes;
@@ -46,13 +46,13 @@ public:
   }
 };
 
-// Segments that come from a PE, or are made here, and go on to others. Each passes here once for
-// each hop, in their order, before the next segment does: on all nodes the same order, so that one
-// tag is enough. So many of them have a buffer, or are waited for: half of those may be on their
+// Segments that come from a PE, or are made here, and go on to others. A segment makes all its hops
+// here, in their order, before the next segment does. The order is the same on all nodes, so one
+// tag is enough. in_flight of them have a buffer, or are waited for: half of those may be on their
 // way to the next node while the others come.
 class Relay {
   struct SegmentSlot {
-    std::vector<char> data; // for longer than the messages, whose end waits for them
+    std::vector<char> data; // outlives the messages, whose end waits for them
     TaggedMessages in, out;
     SegmentSlot(const Nodes &nodes, Tag way, size_t bytes)
         : data(bytes), in(nodes, way), out(nodes, way) {}
@@ -72,7 +72,7 @@ class Relay {
   }
 
 public:
-  // Of so many bytes in segments of step, in memory, or in buffers if that is null.
+  // `bytes` in segments of step, in memory, or in buffers if memory is null.
   Relay(const Nodes &nodes, Tag way, std::vector<Hop> through, size_t bytes, size_t step,
         size_t in_flight, char *memory)
       : hops(std::move(through)), bytes(bytes), step(step), in_flight(in_flight), memory(memory) {
@@ -82,7 +82,7 @@ public:
   }
   size_t segments() const { return (bytes + step - 1) / step; }
   size_t length(size_t s) const { return std::min(step, bytes - s * step); }
-  // The place of the next one. What comes from another PE is there.
+  // The place of the next segment. A segment from another PE is there.
   char *next(size_t s, size_t hop = 0) {
     const size_t going = in_flight / 2;
     const size_t i = s * hops.size() + hop;
@@ -101,8 +101,8 @@ public:
 
 } // namespace
 
-// One member of each node, of the root's the root, hands on what comes, segment by segment: by a
-// binomial tree or along a chain of nodes. Then each node for itself.
+// One member of each node (on the root's node the root) hands on each segment: by a binomial tree
+// or along a chain of nodes. Then each node broadcasts among its members.
 void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes,
                      int root, bool root_too) {
   Nodes &nodes = *t.nodes;
@@ -116,7 +116,7 @@ void broadcast_nodes(const char *fn, Team &t, void *dest, const void *source, si
     }
   const bool root_here = nodes.me == root_part;
   const int speaker = root_here ? h.find(root_pe) : 0;
-  // What it sends may still be on its way while this node's members copy.
+  // Its segments may still be on their way while this node's members copy.
   std::optional<Relay> relay;
   if (h.me == speaker) {
     const tune::Between by = tune::choose_between(Collective::broadcast, n, bytes);
@@ -163,7 +163,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
   Team &h = t.nodes->here;
   const size_t n = nodes.parts.size(), me = size_t(nodes.me);
   auto *const d = static_cast<char *>(dest);
-  // Each to the dests of its neighbours, as another may have nothing to show and pass any source.
+  // Each member stores its own to its neighbours: one with nothing to give may pass any source.
   if (const size_t bytes = blocks.size(t.me))
     push_to_members(fn, h, d + blocks.at(t.me), source, 0, bytes);
   sync_here(h); // the blocks of this node are here
@@ -199,7 +199,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
   sync_here(h); // what was copied from may change
 }
 
-// Straight from source to dest, with so many peers at a time.
+// Straight from source to dest, with at_once peers at a time.
 void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes) {
   constexpr int at_once = 64;
   Team &h = t.nodes->here;
@@ -220,8 +220,8 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
   sync_here(h); // the neighbours' blocks are here
 }
 
-// In the order of the members: from run to run goes what has been combined, segment by segment,
-// each rail with its part of the elements. What the last run has goes back from node to node.
+// In the order of the members: partial results go from run to run, segment by segment, each rail
+// with its part of the elements. The last run's results go back from node to node.
 void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
                    Combine combine, Shape shape, const void *zero, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
@@ -244,8 +244,8 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
       return Relay(nodes, way, std::move(hops), (to - from) * size, step * size, by.in_flight,
                    nullptr);
     };
-    // What has been combined goes from run to run. The results start at the part of the last run
-    // and pass the parts before it, then those behind.
+    // The results start at the part of the last run and pass the parts before it, then those
+    // behind.
     std::vector<Hop> hops;
     std::vector<size_t> here; // the runs of this part
     for (size_t r = 0; r < runs; r++)
@@ -265,7 +265,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
       back.send(s);
       push_to_members(fn, h, place(dest, s), result, 0, back.length(s));
     };
-    // A result is waited for when so many segments more have been sent on their way.
+    // A result is waited for after `behind` more segments have been sent on their way.
     const size_t segments = back.segments(), behind = std::min(size_t(by.in_flight), segments) - 1;
     for (size_t s = 0; s < segments + behind; s++) {
       for (size_t hop = 0; hop < here.size() && s < segments; hop++) {

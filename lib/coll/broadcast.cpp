@@ -10,7 +10,7 @@ namespace shmem::coll {
 namespace {
 
 // How the data of a broadcast travels: on the line of its flag; in a place beside the flags; by the
-// root's stores to all; or by everybody's loads, and a barrier before the root may go on.
+// root's stores to all; or by loads of all members, and a barrier before the root may go on.
 enum How { in_flag, beside, push, pull };
 How how_to_cast(const Team &t, size_t bytes) {
   if (bytes <= sizeof Outbox::CastFlag::few) return in_flag;
@@ -21,7 +21,7 @@ How how_to_cast(const Team &t, size_t bytes) {
 }
 
 // Waits until all members are done with broadcast number cast, because the root is about to write
-// where it was.
+// over it.
 [[gnu::noinline]] void wait_done(Team &t, uint64_t cast) {
   uint64_t least = t.casts;
   for (int k = 1; k < t.n; k++) {
@@ -33,7 +33,7 @@ How how_to_cast(const Team &t, size_t bytes) {
 }
 void tell_done(Team &t, uint64_t cast) {
   auto &done = outbox(t, t.me).done;
-  done.store(cast, std::memory_order_seq_cst); // after the last look; ring's load must not pass it
+  done.store(cast, std::memory_order_seq_cst); // after the last look, before wake_at's load
   wake_at({&done, true});
 }
 
@@ -58,7 +58,7 @@ void broadcast_here(const char *fn, Team &t, void *dest, const void *source, siz
     if (shown) copy(shown, source, bytes);
     for (int k = 1; k < t.n && how == push; k++)
       copy(at(fn, "dest", to, bytes, t.pe(pattern::peer(t.me, k, t.n))), source, bytes);
-    flag.cast.store(cast, std::memory_order_seq_cst); // publishes; ring's load must not pass it
+    flag.cast.store(cast, std::memory_order_seq_cst); // publishes, before wake_at's load
     wake_at({&flag, true});
     if (root_too && dest != source) copy(to, source, bytes);
   } else {
@@ -68,7 +68,7 @@ void broadcast_here(const char *fn, Team &t, void *dest, const void *source, siz
       copy(to, at(fn, "source", static_cast<const std::byte *>(source), bytes, t.pe(root)), bytes);
   }
   if (how == pull) sync_here(t); // the root's source may change once all have read it
-  // Tells twice before a place is used again, so that no root waits for what nobody tells.
+  // Each member tells twice before a place is used again, so that no root waits in vain.
   if (cast % (std::size(box.flags) / 2) == 0 ||
       (how == beside && t.datas % (std::size(box.data) / 2) == 0))
     tell_done(t, cast);

@@ -25,7 +25,7 @@ using bytes_t = unsigned char;
   return true;
 }
 
-// Each member i gets what is at source + i * step here, and has it in block me of its dest.
+// Member i gets the block at source + i * step here, as block me of its dest.
 [[gnu::always_inline]] inline void exchange_blocks(Collective what, const char *fn, Team &t,
                                                    void *dest, const void *source, size_t step,
                                                    size_t bytes) {
@@ -52,8 +52,7 @@ using bytes_t = unsigned char;
 stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n) {
   const auto is_object = [](const void *p) { return self.device_only && gpu::region(p); };
   if (!is_object(dest) || t.n == 1 || t.nodes) return nullptr;
-  // To kernels the predefined team of the node is the world, whose channels two must not use at
-  // once.
+  // To kernels SHMEM_TEAM_SHARED is the world, and two teams must not use one channel at once.
   if (t.id >= gpu::channels().teams || &t == self.shared) return nullptr;
   bool device_only = !n || is_object(source);
   exchange_value(t, device_only, [&](int, bool theirs) { device_only &= theirs; });
@@ -66,7 +65,7 @@ void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t b
   if (self.careful) [[unlikely]] {
     if (self.check) {
       check_arrays(fn, dest, bytes, source, bytes, 1, true);
-      // It works everywhere, though the specification has no broadcast in place.
+      // In place works everywhere, though the specification has no broadcast in place.
       static Note note;
       if (dest == source && bytes && t.me == root)
         note("%s: dest = %p: is source too, which other libraries need not take", fn, dest);
@@ -113,14 +112,14 @@ void alltoallv(const char *fn, Team &t, void *dest, const void *source, const Un
                size_t align) {
   const size_t capacity_bytes = check_uneven(fn, u);
   if (self.check) check_symmetric(fn, "dest", dest, capacity_bytes, align);
-  // The arrays may be where only a GPU goes.
+  // The arrays may be in device-only memory.
   const auto n = size_t(t.n), me = size_t(t.me);
   std::vector<size_t> told(1 + n), offsets(n), recv_counts(n), recv_offsets(1 + n);
   told[0] = u.capacity;
   copy(&told[1], u.counts, n * sizeof(size_t));
   copy(offsets.data(), u.offsets, n * sizeof(size_t));
-  // Each member tells all how much room it has and how much it gives to whom, so each knows where
-  // its blocks go.
+  // Each member tells all its room and the sizes of its blocks for each, so each knows where its
+  // blocks go.
   std::vector<size_t> room(n), before(n);
   const auto add = [](size_t a, size_t b) { return a + b < a ? SIZE_MAX : a + b; };
   exchange_words(t, told.data(), 1 + n, [&](int i, size_t w, size_t word) {
@@ -157,7 +156,7 @@ void collect(const char *fn, Team &t, void *dest, const void *source, size_t byt
   if (t.on_nodes()) {
     struct Told {
       size_t bytes;
-      bool device_only; // of what is collected, as one that collects nothing may pass any source
+      bool device_only; // is source, if it has bytes: a member that gives none may pass any source
     };
     std::vector<size_t> ends(size_t(t.n));
     size_t end = 0;

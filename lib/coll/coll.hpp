@@ -2,9 +2,9 @@
 // Barrier, broadcast, collect, alltoall. An algorithm is a pattern and a copy; the choice between
 // two is by size, below.
 //
-// What the specification allows and forbids decides the shape: dest is ready on every PE before
-// anyone calls, so pushing into a peer that has not entered is fine; source is ready only where its
-// PE has entered, so pulling needs an arrival first, and a departure after it.
+// The specification decides the shape. dest is ready on every PE before any PE calls, so pushing
+// into a peer that has not entered is fine. source is ready only where its PE has entered, so
+// pulling needs an arrival first, and a departure after it.
 #pragma once
 #include "../../device/pattern.hpp"
 #include "../gpu/stream.hpp"
@@ -37,13 +37,13 @@ template <class T, class F> void exchange_data(Team &t, const T *source, size_t 
   exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
 }
 
-// A collective of the host on arrays in device memory is the stream's, waited for. This returns the
-// stream to queue it on, one of the team's own, or null where the host has to copy. The members
-// meet here: on the host a PE that never comes is found, and one that comes late costs no GPU
-// anything. They also agree here, because one that collects nothing (n = 0) may pass any source.
+// A collective of the host on arrays in device memory is done on a stream, and waited for. Returns
+// the stream, one of the team's own, or null where the host has to copy. The members meet here: on
+// the host a PE that never comes is found, and a late PE costs no GPU anything. They also agree
+// here, because a member that collects nothing (n = 0) may pass any source.
 [[gnu::cold]] stream::Stream team_stream(Team &t, const void *dest, const void *source, size_t n);
 
-// What was stored into the members' objects is there.
+// Returns when all stores into the members' objects are complete.
 inline void arrive(Team &t) {
   if (t.on_nodes()) net::quiet();
   sync(t);
@@ -69,7 +69,7 @@ inline void push_to_members(const char *fn, const Team &t, void *dest, const voi
 
 void broadcast(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                bool root_too);
-// Of members that share memory.
+// Among members that share memory.
 void broadcast_here(const char *fn, Team &t, void *dest, const void *source, size_t bytes, int root,
                     bool root_too);
 void collect(const char *fn, Team &t, void *dest, const void *source,

@@ -80,8 +80,8 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
   Team &h = t.nodes->here;
   auto *to = static_cast<char *>(all);
   const size_t n = nodes.parts.size(), me = size_t(nodes.me), total = bytes * size_t(t.n);
-  // The first member here collects the node's blocks, in `theirs`, where the other nodes' come
-  // behind them, the next node's first: in round k, 2^k nodes more (Bruck).
+  // The first member here collects the node's blocks in `theirs`. The other nodes' blocks come
+  // behind them, the next node's first: in round k, those of 2^k nodes more (Bruck).
   std::vector<char> theirs(h.me == 0 ? total : 0);
   exchange(
       h, [=](Stage &s) { copy(s.data, mine, bytes); }, // from a GPU, too
@@ -104,7 +104,7 @@ void exchange_nodes(Team &t, const void *mine, size_t bytes, void *all) {
       i += m;
     }
   }
-  // And shows it to the others, a stage full at a time.
+  // The first member shows them to the others, a stage full at a time.
   for (size_t done = 0; done < total && h.n > 1; done += stage_bytes) {
     const size_t m = std::min(stage_bytes, total - done);
     exchange(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Teams whose members are on several nodes, in two levels: on each node as ever, and one member of
-// each among themselves.
+// Teams whose members are on several nodes, in two levels: the members on each node, as in a team
+// of one node, and one member of each node among themselves.
 #pragma once
 #include "../../device/kinds.hpp"
 #include "../net.hpp"
@@ -27,10 +27,10 @@ struct Nodes {
   Team here;               // the members on this node, whose first speaks for it
   uint64_t tag;            // of its messages
   int me;                  // which of the parts, which are in the order of their first members
-  int rails;               // so many members has every part
+  int rails;               // members that every part has
   std::vector<Part> parts; // owns their lists; rail i is the i-th members of all parts
   std::vector<Run> runs;   // in the order of the team's members
-  // Of each part: what says that it has taken the last broadcast that this PE has sent to it.
+  // Of each part: the message by which it tells that it has this PE's last broadcast.
   std::vector<std::unique_ptr<TaggedMessages>> taken;
   Nodes();
   ~Nodes();
@@ -44,22 +44,22 @@ inline const Team &here(const Team &t) {
   return t.nodes ? t.nodes->here : t;
 }
 
-// A job of several nodes has at most 2^20 PEs, so that a tag says whose message it is, on which
-// way, and of which team: PE `start` and its number there, as splits give it, or, of an active set,
-// which has no number that all know, the set.
+// A tag says the sender of a message, its way and its team. A job of several nodes has at most 2^20
+// PEs. A team is known by PE `start` and its number there, as splits give it; an active set, which
+// has no number that all know, by the set.
 inline constexpr int tag_pe_bits = 20, tag_way_bits = 2;
 enum class Tag : uint64_t { meet, along, back, taken }; // a way of messages, which come in order
 inline uint64_t team_tag(int start, int id) {
   return uint64_t(start) << 10 | uint64_t(id);
 }
-// The larger the stride, the fewer members fit: the first bit that is set tells the stride, those
-// after it the size. A set of one has no messages.
+// The larger the stride, the fewer members fit: the first bit that is set tells the stride, the
+// bits after it the size. A set of one has no messages.
 inline uint64_t set_tag(int start, int log_stride, int size) {
   const uint64_t members =
       uint64_t(1) << std::max(0, tag_pe_bits - log_stride) | uint64_t(size - 1);
   return uint64_t(1) << (2 * tag_pe_bits + 1) | uint64_t(start) << (tag_pe_bits + 1) | members;
 }
-// Of a team that its members are making: 40 bits of its key, which others do not have.
+// The tag of a team that its members are making: 40 bits of its key, which no other team has.
 inline uint64_t meeting_tag(uint64_t key) {
   return uint64_t(1) << (2 * tag_pe_bits) | key % (uint64_t(1) << (2 * tag_pe_bits));
 }
@@ -96,7 +96,7 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
 // In host memory.
 void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 
-// What combine_chain does not know: the type and the operator. acc = acc op in, of n elements.
+// The type and operator of combine_chain: acc = acc op in, of n elements.
 struct Combine {
   size_t size;
   void (*with)(void *acc, const void *in, size_t n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reductions and scans. Every element is combined once, in the order of the members, by one of
-// them: the result has the same bits on every PE and in every run. Those of arrays in device memory
-// are the stream's, waited for; what a kernel does not reach or know goes through buffers of the
-// host.
+// them: the result has the same bits on every PE and in every run. Arrays in device memory are
+// reduced on a stream, and waited for; those that a kernel does not reach, and types it does not
+// know, go through buffers of the host.
 #pragma once
 #include "../../device/op.hpp"
 #include "../../device/pattern.hpp"
@@ -15,8 +15,8 @@ namespace shmem {
 
 namespace coll {
 
-// What kernels combine as the host does. They have no long double, and of complex products not the
-// C standard's care of infinities.
+// The types and operators that kernels combine as the host does. Kernels have no long double, and
+// in complex products not the C standard's care of infinities.
 template <class Op, class T>
 inline constexpr bool gpu_combines =
     !std::is_same_v<T, long double> &&
@@ -37,13 +37,13 @@ template <class Op, class T>
   return false;
 }
 
-// Up to this size everyone combines all sources for itself: one exchange. Above, each combines a
-// part for all: two barriers, but less to read from others (2 PEs, EPYC, 2026-11: 2 KiB staged 525
+// Up to this size every member combines all sources: one exchange. Above, each combines a part for
+// all: two barriers, but fewer bytes to read from others (2 PEs, EPYC, 2026-11: 2 KiB staged 525
 // ns, 8 KiB in parts 446).
 inline constexpr size_t staged_bytes = 1024;
 
-// What a member combines at a time: fits the first-level cache with the operands. For device memory
-// it is large enough to be worth a copy by the GPU, which takes microseconds to start.
+// The bytes that a member combines at a time: with the operands they fit the first-level cache. For
+// device memory they are worth a copy by the GPU, which takes microseconds to start.
 inline constexpr size_t block_bytes = 4096, device_block_bytes = 256 << 10;
 
 template <class Op, class T>
@@ -63,7 +63,7 @@ inline void take(T *acc, const T *in, size_t n, int i, int me) {
   combine<Op>(acc, in, n);
 }
 
-// Small: everyone combines all sources for itself.
+// Small: every member combines all sources.
 template <class Op, Shape shape, class T>
 void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
   T here[staged_bytes / sizeof(T)], *acc = gpu::is_device_only(dest) ? here : dest;
@@ -73,7 +73,7 @@ void reduce_staged(Team &t, T *dest, const T *source, size_t n) {
 }
 
 // Large: each combines a part for all, from the sources, and pushes the results. In place is fine:
-// nobody but this member reads this part of any source.
+// only this member reads this part of any source.
 template <class Op, Shape shape, class T>
 void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   constexpr bool scan = shape != Shape::all;
@@ -88,7 +88,7 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
   for (size_t b = from; b < to; b += step) {
     const size_t m = to - b < step ? to - b : step;
     auto theirs = [&](int i) { return at(fn, "source", source, n, t.pe(i)) + b; };
-    // Nobody waits on these buffers, so memcpy does where the CPU reaches the source.
+    // No thread waits on these buffers, so memcpy does where the CPU reaches the source.
     auto fetch = [&](T *to, int i) {
       if (device_only)
         copy(to, theirs(i), m * sizeof(T));
@@ -116,7 +116,7 @@ void combine_parts(const char *fn, Team &t, T *dest, const T *source, size_t n) 
   sync(t); // the results are there
 }
 
-// On several nodes. Small: everyone combines what all have told.
+// On several nodes. Small: every member combines the sources of all.
 template <class Op, Shape shape, class T>
 void combine_nodes(const char *fn, Team &t, T *dest, const T *source, size_t n) {
   const size_t nodes = t.nodes->parts.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How instructions that reach memory run. What each of them reaches is one line of access.def.
+// How instructions that reach memory run. Each of them is one line of access.def.
 #include "clock.hpp"
 #include "operands.hpp"
 #include "strict.hpp"
@@ -28,8 +28,8 @@ template <Space space> u64 address_of(Wave &w, const Op &op, int at, int base, i
 // Of a lane whose buffer access goes nowhere, see raw_buffer.
 constexpr u64 nowhere = ~u64(0);
 
-// What an instruction does in each lane that is on: take(lane, data) brings the registers,
-// where(lane) the address, and act, which knows no more than these, does it: now, or in the strict
+// Runs an instruction in each lane that is on: take(lane, data) brings the registers, where(lane)
+// the address, and act, which knows no more than these, does the access: now, or in the strict
 // machine at some time before the wave has waited for it.
 template <Space space, size_t bytes, class Take, class Where, class Does>
 void each_access(Wave &w, const Op &op, Take take, Where where, Does) {
@@ -119,7 +119,7 @@ void load_to_lds(Wave &w, const Op &op) {
       });
 }
 // Of each 16 lanes: four rows of 16 elements of 16 bits, of which a lane reads four, and it gets a
-// column. The addresses may lie in what is written.
+// column. The destination may hold the addresses.
 void lds_load_turned(Wave &w, const Op &op) {
   u64 at[lanes];
   each_lane(w.mask(), [&](int i) { at[i] = at_operand<Space::lds>(w, op, 1, 2)(i); });

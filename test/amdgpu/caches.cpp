@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an L1 and an L2 hold, and which waves and GPUs see it.
+// The lines of an L1 and an L2, and the waves and GPUs that see them.
 #include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>
@@ -84,8 +84,8 @@ Keep L2::keep_of(uint64_t address) {
 }
 
 namespace {
-// While it lives no other L2 compares or changes what is behind that word. One whose process has
-// been killed is not waited for.
+// While it lives no other L2 compares or changes the bytes behind that word. An L2 whose process
+// has been killed is not waited for.
 class Taken {
   uint32_t *word_;
 

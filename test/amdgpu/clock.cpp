@@ -19,8 +19,8 @@ namespace amdgpu {
 namespace {
 
 // The processes of a job of PMIx share a machine, or else those of a session (setsid). Its memory
-// is a memfd, which a name of a socket tells of: such a name is gone with the process, whatever
-// ends it.
+// is a memfd, which a name of a socket leads to: such a name is gone with the process, however that
+// ends.
 int named(const std::string &name) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

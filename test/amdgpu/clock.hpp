@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Time, where AMDGPU_TIME asks for it. Each wave has its own, in ps; what it waits for moves it on.
-// A die, its units and its caches are of one process, whose waves run in the order of their times.
-// Memory and links are shared by all processes of a job: what they carry is counted in slices of
-// time, because processes do not run in the order of theirs. A time goes from wave to wave by
-// memory: beside each word is kept when it was stored, and what reads it gets it no earlier.
+// Time, where AMDGPU_TIME asks for it. Each wave has its own, in ps, which its waits move on. A
+// die, its units and its caches are of one process, whose waves run in the order of their times.
+// Memory and links are shared by all processes of a job: their load is counted in slices of time,
+// because processes do not run in the order of theirs. A time goes from wave to wave by memory:
+// beside each word is the time of its store, and a load gets the word no earlier.
 #pragma once
 #include "machine.hpp"
 #include "memory.hpp"
@@ -50,7 +50,7 @@ private:
   std::atomic<uint64_t> slice_[slices] = {}; // its number, and in the lower 24 bits the bytes
 };
 
-// What all processes share that have a part of the machine.
+// Shared by all processes that have a part of the machine.
 struct Shared {
   std::atomic<uint64_t> begun; // in ns of CLOCK_MONOTONIC, time 0
   Channel memory[most_nodes], link[most_nodes][most_nodes];
@@ -110,8 +110,7 @@ struct TimedUnit {
 struct TimedDie {
   TimedDie(unsigned its_node, int units);
   // How far waves may go which go on at that time, or none: not much further than those of other
-  // dies, of this process and others. What a die reads early would come from later than it is
-  // there.
+  // dies, of this process and others. A die that ran ahead would see stores at wrong times.
   Ps pace(Ps next);
   static constexpr Ps none = INT64_MAX;
   unsigned slot;
@@ -124,14 +123,14 @@ struct TimedDie {
   std::vector<std::unique_ptr<L2>> l2; // one of each XCD
   Tags mall;
   Channel mall_channel;
-  uint64_t others = 1; // how often the L2s have forgotten what is of other GPUs
+  uint64_t others = 1; // how often the L2s have dropped lines of other GPUs
   void acquire();      // before a kernel
 };
 
 // Of a wave.
 struct Timed {
   Timed(Wave &its, TimedDie &its_die, unsigned unit, unsigned its_simd, Ps at);
-  // Lanes' addresses, before what is done there.
+  // Lanes' addresses, before the access.
   void access(const Op &op, Space space, const uint64_t *at, uint64_t mask, size_t bytes);
   void after(const Op &op);
   Ps now;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""clock.py OSHRUN SHMEM_PERF CLOCK GPU: what a program measures on the machine that has a clock is
-what its table says: latencies of loads that wait for each other, a flag's way to another GPU, rates
-of stores that go on and that wait for each other. A second run says the same."""
+"""clock.py OSHRUN SHMEM_PERF CLOCK GPU: a program on the machine that has a clock measures
+the figures of its table: latencies of loads that wait for each other, a flag's way to another GPU,
+rates of stores that go on and that wait for each other. A second run says the same."""
 import json
 import os
 import subprocess

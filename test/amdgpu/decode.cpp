@@ -149,8 +149,7 @@ uint8_t bits_of(std::string_view text) { // [0,1,1]
   return bits;
 }
 
-// False for a word that is not known: the instruction would do something else than what is
-// executed.
+// False for a word that is not known: hardware would do something else than this machine.
 bool modifier(std::string_view word, Op &op) {
   struct Dpp {
     std::string_view name;
@@ -220,7 +219,7 @@ void kind_of(std::string_view name, Op &op) {
   op.flops = 2.0f * float(m) * float(n) * float(k);
   op.bytes_each = has(name, "f8") ? 1 : has(name, "f16") ? 2 : 4;
 }
-// What the strict machine asks of an instruction whose operands are known.
+// The strict machine's facts of an instruction whose operands are known.
 void effect_of(std::string_view name, Op &op) {
   if (name == "s_endpgm") op.effect = Effect::end;
   if (name == "buffer_wbl2") op.effect = Effect::write_back;

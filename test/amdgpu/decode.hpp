@@ -11,7 +11,7 @@ namespace amdgpu {
 const Op &decoded(const Wave &wave);
 // Code that was there may be gone: after memory is freed, and where a packet empties the caches.
 void forget_code();
-// What LLVM prints for the instruction there.
+// LLVM's text of the instruction there.
 std::string text_of(const uint8_t *code);
 // Of one line of assembly, without its bytes. Its run is NULL if the table does not have it.
 Op parse(std::string_view text);

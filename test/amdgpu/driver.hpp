@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the parts of the driver know of each other. What ROCr asks is in hsakmt.h, up to 6.1, and in
+// The interfaces between the parts of the driver. ROCr's calls are in hsakmt.h, up to 6.1, and in
 // linux/kfd_ioctl.h.
 #pragma once
 #include <cstdint>
@@ -7,15 +7,14 @@
 
 namespace amdgpu {
 
-// The machine, read from the file that AMDGPU_NODES names, or else the one of the GPU that
-// all is built for, beside this library.
-// Node 0 is the host, the GPUs come after it.
+// The machine, read from the file that AMDGPU_NODES names, or else from the file of the GPU that
+// all is built for, beside this library. Node 0 is the host, the GPUs come after it.
 struct Nodes {
   unsigned gpus = 1, major = 0, minor = 0, stepping = 0, device = 0, units = 1, engines = 1,
            clock_mhz = 0, xccs = 1, partitions = 1, lds_kib = 64, sdma = 0;
-  // What the driver refuses, or not: open is 0 where this user may not open /dev/kfd, ipc where the
-  // kernel has no calls for it, as mainline's, and pins is 1 where exported memory is not given
-  // back when it is freed (ROCm 7.2).
+  // The driver's refusals: open is 0 where this user may not open /dev/kfd, ipc where the kernel
+  // has no calls for it, as mainline's, and pins is 1 where exported memory is not given back when
+  // it is freed (ROCm 7.2).
   unsigned open = 1, ipc = 1, pins = 0;
   uint64_t memory_mib = 0;
   unsigned memory_width = 0, memory_mhz = 0, l1_kib = 0, l2_kib = 0, xgmi = 0, pcie = 0;

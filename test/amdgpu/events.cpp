@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events: what host threads sleep on until a packet is done.
+// Events, on which host threads sleep until a packet is done.
 #include "driver.hpp"
 #include "hsakmt.hpp"
 #include <chrono>
@@ -22,10 +22,10 @@ std::mutex &lock = *new std::mutex;
 auto &changed = *new std::condition_variable;
 auto &events = *new std::map<HSAuint32, std::unique_ptr<Event>>;
 HSAuint32 next_id = 1;
-// What this thread has seen of each. Runtimes before 5.6 do not say it, and two of their threads
-// wait for one event when a queue is destroyed: while the first to wake took it from the other, one
-// exit in 500 hung on a busy machine (2026-11-23). Not destroyed either: the end of a process waits
-// as well.
+// The age that this thread has seen of each event. Runtimes before 5.6 do not say it, and two of
+// their threads wait for one event when a queue is destroyed: while the first to wake took it from
+// the other, one exit in 500 hung on a busy machine (2026-11-23). Not destroyed either: the end of
+// a process waits as well.
 thread_local auto &seen = *new std::map<HSAuint32, uint64_t>;
 
 Event *of(HsaEvent *event) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""faults.py PROGRAM FOREIGN: what a kernel does wrong ends its process with one line, which names
+"""faults.py PROGRAM FOREIGN: a kernel's fault ends its process with one line, which names
 the kernel, the place in it and the instruction; and so does a description of nodes that cannot be
 read. The environment has the driver's library, FOREIGN is PROGRAM with code for another GPU."""
 import os
@@ -69,9 +69,8 @@ check("wide", status == 134
 status, lines, _ = run("fine", foreign)  # HIP's line
 check("another GPU's code", status in (-signal.SIGABRT, 7) and len(lines) == 1
       and re.search("hipError(NoBinaryForGpu|InvalidDeviceFunction)", lines[0]), (status, lines))
-# Kernels that never end: one that waits for what nobody sends, and those that have more workgroups
-# than there are places, or registers, which wait for the last of them; the same kernels end when
-# all have a place.
+# Kernels that never end: one that waits in vain, and those that have more workgroups than there are
+# places, or registers, which wait for the last of them; the same kernels end when all have a place.
 for name in "endless", "crowd", "crowd_tight", "crowd_half":
     try:
         check(name, False, run(name, patience=3))

@@ -8,11 +8,11 @@ test/gemm/test_fused and the GPU in software. Each row of REMOVALS is a copy of 
 wait, fence, or bit of a load taken out; its tests are compiled with it and run on the strict
 machine, seed after seed, until one falls. A NAME is a row's, or the beginning of several; all of
 them take an hour or two. --table keeps the rows in FILE as they end, and does not run again those
-that it has. What a machine cannot show, and why, is in STANDS. The machine is that of BUILD's first
-GPU, or what --nodes says, for whose GPU alone is compiled: mi300x-cpx has a GPU with one L2, which
-holds fine-grained memory. Everywhere the barrier of a workgroup is the bare one that clang 19
-makes: clang 15 waits for all stores before it. Without BUILD it only looks whether each row still
-finds its text, and each fence of device/ has a row or is in NO_ROW.
+that it has. Fences that a machine cannot show are in STANDS, with the cause. The machine is that of
+BUILD's first GPU, or the one of --nodes, for whose GPU alone is compiled: mi300x-cpx has a GPU with
+one L2, which holds fine-grained memory. Everywhere the barrier of a workgroup is the bare one that
+clang 19 makes: clang 15 waits for all stores before it. Without BUILD it only looks whether each
+row still finds its text, and each fence of device/ has a row or is in NO_ROW.
 """
 import argparse
 import json
@@ -66,7 +66,7 @@ LIBRARY = "lib/libshmem.so.1.0.0"
 
 RELEASE = '  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");\n'
 SETTLE = "arch::wait_stores();\n  scope.sync();\n}"
-# What is taken out: file, text, and what is there instead.
+# Removals: file, text, and the text in its place.
 REMOVALS = {
     "nothing": (ARCH, "", "", LITMUS),
     "nothing, of streams": (ARCH, "", "", STREAM),
@@ -333,7 +333,7 @@ STANDS["mi355x"] = STANDS["mi300x"] | dict.fromkeys(
 
 
 def stale():
-    """What is wrong with the rows, in lines."""
+    """The faults of the rows, in lines."""
     taken = set()
     for name, (file, old, *_) in {**REMOVALS, "of all rows": BARE}.items():
         text = (ROOT / file).read_text()
@@ -402,7 +402,7 @@ def commands(build_folder, target):
 
 
 def run(build_folder, work, binary, test, nodes, seed, rounds, limit):
-    """What fell, or None."""
+    """The line of the test that fell, or None."""
     software = build_folder / "test/amdgpu"
     below = software / "libkfd.so.1"  # from ROCm 6.4 on; before, libhsakmt is found by the path
     env = {**os.environ, "ROC_ACTIVE_WAIT_TIMEOUT": "0", "AMDGPU_STRICT": str(seed),
@@ -490,7 +490,7 @@ def main():
         print(rows[-1], flush=True)
         if options.table:
             options.table.write_text("\n".join(rows) + "\n")
-    # Nothing was taken out and a test falls, or none falls and nobody knows why.
+    # Nothing was taken out and a test falls, or none falls for no known reason.
     return any(" (seed " in row if row.startswith("| nothing") else row.endswith("stands: ? |")
                for row in rows)
 

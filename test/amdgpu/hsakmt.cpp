@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What libhsakmt is to ROCr up to 6.1, but for memory and events: nodes, their memory and caches,
-// the links between them, queues; and what this machine has not, where ROCr goes on when it hears
-// that.
+// libhsakmt's interface to ROCr up to 6.1, but for memory and events: nodes, their memory and
+// caches, the links between them, queues; and errors for parts that this machine does not have,
+// where ROCr goes on.
 #include "hsakmt.hpp"
 #include "driver.hpp"
 #include "machine.hpp"

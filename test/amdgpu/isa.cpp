@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How instructions of each form run. What each of them computes is one line of isa.def.
+// How instructions of each form run. Each computation is one line of isa.def.
 #include "clock.hpp"
 #include "operands.hpp"
 #include "strict.hpp"
@@ -181,9 +181,9 @@ template <class F, class C, class R, class... A> constexpr Run packed_op(F, R (C
   };
 }
 
-// What is exact to one ulp only, by the manual: v_rcp_f32 and its like. The plain machine gives the
-// nearest, the strict one one of the two neighbours of what is exact, by its seed and the number.
-// v_rcp_f64 and its like are good for 2^29 ulp.
+// Results that are exact to one ulp only, by the manual: v_rcp_f32 and its like. The plain machine
+// gives the nearest number, the strict one a neighbour of the exact result, by its seed and the
+// number. v_rcp_f64 and its like are good for 2^29 ulp.
 u64 scattered(u64 bits) {
   u64 z = bits ^ (*strict_seed() + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the kernel is to ROCr from 6.3 on, where the thunk is a part of the runtime: /dev/kfd and
-// its ioctls. This library is preloaded. A descriptor of the device is one of the memfd of which
-// all of the process's memory is a part, so that mmap() needs no help: what the kernel calls the
-// offset of an allocation is its place there.
+// The kernel's interface to ROCr from 6.3 on, where the thunk is a part of the runtime: /dev/kfd
+// and its ioctls. This library is preloaded. A descriptor of the device is one of the memfd of
+// which all of the process's memory is a part, so that mmap() needs no help: the kernel's offset of
+// an allocation is its place there.
 #include "kfd.hpp"
 #include "driver.hpp"
 #include "machine.hpp"
@@ -175,8 +175,8 @@ int ipc_import(ipc_import_args &a) {
   for (const auto &[_, b] : buffers) // nor is anything mapped twice
     if (b.imported && b.place.pid == place.pid && b.place.at == place.at) return EINVAL;
   a.flags = a.share[1];
-  // What is mapped at this offset is mapped over when the GPU's turn comes; from 0 the thunk would
-  // take it that the memory is nobody's.
+  // The GPU's turn maps over the memory that is mapped at this offset. With 0 the thunk would think
+  // that the memory has no owner.
   a.mmap_offset = page;
   return import_place(a.va_addr, a.gpu_id, place, a.flags & coarse_grain, a.handle);
 }

@@ -20,7 +20,7 @@ bool place_in(int fd, Place &place); // what such a descriptor says
 int open_device();                                  // of /dev/kfd or a render node, or -1
 int device_call(unsigned long request, void *args); // ioctl: 0 or errno
 
-// What is in a file below topology_folder; a folder has the names of what is in it, a line each.
+// The text of a file below topology_folder; that of a folder is the names in it, a line each.
 inline constexpr char topology_folder[] = "/sys/devices/virtual/kfd/kfd/topology";
 std::optional<std::string> topology(std::string path);
 

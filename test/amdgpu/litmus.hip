@@ -20,8 +20,8 @@
 constexpr int line = 64,
               words = 4; // a line of 256 bytes; words that a message has, each in its own
 
-// LOAD_BITS, STORE_BITS, WRITE_BACK, DRAIN and ACQUIRE of this GPU: what test/isa/expect.py looks
-// for in the library's code.
+// LOAD_BITS, STORE_BITS, WRITE_BACK, DRAIN and ACQUIRE of this GPU, for which test/isa/expect.py
+// looks in the library's code.
 #include "words.h"
 #if defined __gfx942__ || defined __gfx950__
 #define EMPTY_L1 "buffer_inv sc0"

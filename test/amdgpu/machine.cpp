@@ -129,8 +129,8 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
     if (setup & dispatch_id) put(0);
     if (setup & flat_scratch) put(stack);
     if (setup & private_size) wave->s[s++] = k.scratch;
-    // Arguments that are there when the kernel begins; what loads them, where nothing else does, is
-    // the first 256 bytes of code.
+    // Arguments that are there when the kernel begins. GPUs without that load them by the first 256
+    // bytes of code.
     if (const int count = preload & 127; count) {
       memcpy(wave->s + s,
              reinterpret_cast<const uint32_t *>(field<uint64_t>(k.packet, 40)) + (preload >> 7),

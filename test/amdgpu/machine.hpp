@@ -16,7 +16,7 @@ struct Wave;
 struct Op;
 using Run = void (*)(Wave &, const Op &);
 
-// What an instruction names. Registers of a group lie behind each other.
+// An operand of an instruction. Registers of a group lie behind each other.
 struct Operand {
   enum Kind : uint8_t { none, scalar, vector, constant, scc, vccz, execz };
   Kind kind = none;
@@ -68,7 +68,7 @@ enum class Effect : uint8_t {
   end
 };
 
-// What its time depends on.
+// The kinds of instructions, on which their times depend.
 enum class Kind : uint8_t { scalar, vector, quarter, matrix, load, store, atomic };
 
 struct Op {
@@ -156,7 +156,7 @@ struct Group {
   size_t waiting = 0; // for the others, where there is a clock
 };
 
-// What the time of a kernel's waves went to, in ps, all added up, where there is a clock.
+// The uses of a kernel's time, in ps, summed over its waves, where there is a clock.
 struct Spent {
   int64_t issue = 0, matrix = 0, memory = 0, rest = 0, meeting = 0, polling = 0;
   double own = 0, link[17] = {}; // bytes of own memory, and to and from each node

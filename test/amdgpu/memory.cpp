@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Allocations. An address of a GPU is the same address of the host. All memory is a part of one
 // memfd of the process, so that another process can map it: a handle is the process, its
-// descriptor, the place and the size. Of what another process has freed, nothing is mapped any
-// more, and nothing twice by one process.
+// descriptor, the place and the size. Memory that another process has freed cannot be mapped any
+// more, and no memory twice by one process.
 #include "memory.hpp"
 #include "driver.hpp"
 #include "hsakmt.hpp"
@@ -71,7 +71,7 @@ void *map(void *at, size_t bytes, int fd, int64_t place) {
 }
 
 // On gfx90a a GPU's own coarse-grained memory is cached, and probed when others write. Behind such
-// memory the file has what they say of it, which takes memory where they do.
+// memory the file has the others' marks of writes.
 bool is_probed(HSAuint32 node, HsaMemFlags flags) {
   return strict_seed() && nodes().name == "gfx90a" && node && flags.ui32.CoarseGrain &&
          !flags.ui32.Scratch;

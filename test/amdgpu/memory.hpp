@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the driver knows of memory, and the only place where instructions touch it: caches belong
+// The driver's knowledge of memory, and the only place where instructions touch it: caches belong
 // here.
 #pragma once
 #include "machine.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What instructions read and write: the values of registers and constants, and the parts, signs and
-// lanes that an operand chooses.
+// Operands of instructions: the values of registers and constants, and the parts, signs and lanes
+// that an operand chooses.
 #pragma once
 #include "decode.hpp"
 #include "memory.hpp"
@@ -177,7 +177,7 @@ inline u64 dpp(const Op &op, i8 (&from)[lanes]) {
   return allowed;
 }
 
-// What an instruction reads of operand k, a value for each lane.
+// The values of operand k, one for each lane.
 template <class T> struct Source {
   T room[lanes];
   const T *p;
@@ -237,7 +237,7 @@ template <class T> T finished(const Op &op, T value) {
   return value;
 }
 
-// What an integer's clamp makes has been made, where it says so.
+// clamped: an integer's clamp has been done.
 template <class T>
 void write(Wave &w, const Op &op, const T *value, u64 mask, bool clamped = false) {
   const Operand &o = op.operand[0];

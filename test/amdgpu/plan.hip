@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan MB/S WAY: how the library plans a product of several PEs on GPUs that xGMI joins by links of
-// so many MB/s. Nothing is multiplied: it is asked to launch, and what it would launch is looked
-// at. WAY, streams or pool, is what has to win where a pool costs a whole round of tiles.
+// so many MB/s. Nothing is multiplied: the library is asked to launch, and the launches are looked
+// at. WAY, streams or pool, has to win where a pool costs a whole round of tiles.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -93,7 +93,7 @@ int main(int, char **argv) {
   link_rate = atof(argv[1]);
   streams_win = !strcmp(argv[2], "streams");
   shmem_init();
-  static char memory[16]; // which nobody looks at
+  static char memory[16]; // never looked at
   shmemx_matmul_t call = {};
   call.type = call.out = SHMEMX_BF16;
   call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 8;

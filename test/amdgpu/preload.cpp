@@ -33,7 +33,7 @@ bool device(const char *path) {
   return path && (!strcmp(path, "/dev/kfd") ||
                   (sscanf(path, "/dev/dri/renderD%u", &minor) == 1 && render_node(minor)));
 }
-// What comes after the folder, by its own name or by that of its class, or NULL.
+// The path below the folder, by the folder's own name or by that of its class, or NULL.
 const char *below(const char *path) {
   for (const std::string folder : {topology_folder, "/sys/class/kfd/kfd/topology"})
     if (path && !strncmp(path, folder.c_str(), folder.size()) && path[folder.size()] == '/')
@@ -170,8 +170,8 @@ int amdgpu_device_get_fd(amdgpu_device_handle handle) {
 const char *amdgpu_get_marketing_name(amdgpu_device_handle) {
   return nodes().product.c_str();
 }
-// A buffer of another process, of which ROCr wants to know no more than that it is there: what it
-// maps has come through /dev/kfd.
+// A buffer of another process. ROCr wants to know only that it exists: the memory comes through
+// /dev/kfd.
 struct amdgpu_bo {
   int fd;
 };

@@ -46,7 +46,7 @@ struct Queue {
   Ps now = 0, end = 0; // where there is a clock: of the packet processor, and of what has ended
 };
 
-// What the calls below and the packet processor share; not destroyed when the process ends, because
+// Shared by the calls below and the packet processor. Not destroyed when the process ends, because
 // the processor is still there.
 std::mutex &lock = *new std::mutex;
 std::atomic<int> wanted; // by so many of the calls, which the processor would never let in
@@ -145,8 +145,8 @@ std::string name_of(const uint8_t *descriptor) {
   return "?";
 }
 
-// Where there is a clock, the host's own time does not count: a packet comes when what has ended so
-// far has ended, which the host may have seen.
+// Where there is a clock, the host's own time does not count: a packet comes at the end of all
+// packets that have ended so far, which the host may have seen.
 void begin(Queue &q, uint16_t header) {
   q.now = std::max(q.now, seen_to_end);
   if (header & 256) q.now = std::max(q.now, q.end); // the barrier bit
@@ -270,7 +270,7 @@ void listen(Queue &q) {
   if (rung != q.rung) q.rung = rung, q.announced = described(q).write_dispatch_id;
 }
 
-// What can be done now for the packets of a queue. True if something was.
+// Does as much as it can now for the packets of a queue. True if that was something.
 bool serve(Queue &q) {
   if (q.sdma) return serve_sdma(q);
   bool worked = false;
@@ -365,9 +365,9 @@ bool serve(Queue &q) {
       for (auto &[node, machine] : machines)
         if (machine.busy()) worked |= machine.turn();
     }
-    // Others get the core: what a kernel polls for comes from them. By sleeping, because Linux 6.18
-    // takes what is left of its slice from a thread that yields: where PEs outnumber the cores it
-    // ran for 0.9 s of 25 and stood in line for 20 (2026-11-22).
+    // Others get the core: a kernel polls for their stores. By sleeping, because Linux 6.18 takes
+    // the rest of its slice from a thread that yields: where PEs outnumber the cores it ran for 0.9
+    // s of 25 and stood in line for 20 (2026-11-22).
     idle = worked ? 0 : idle + 1;
     if (!worked || wanted) usleep(idle < 50 ? 1 : idle < 2000 || busy ? 50 : 500);
   }

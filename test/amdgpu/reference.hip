@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels whose results do not depend on who runs them: the same source, compiled by hipcc for a
-// GPU and by the host's compiler for the CPU platform, prints the same lines. reference.py compares
+// Kernels whose results do not depend on the machine: the same source, compiled by hipcc for a GPU
+// and by the host's compiler for the CPU platform, prints the same lines. reference.py compares
 // them.
 #include <hip/hip_runtime.h>
 
@@ -166,7 +166,7 @@ template <class T> static void floats() {
   each<T>("maximum", Maximum{}), each<T>("order", Order{}), each<T>("halves", Halves{});
 }
 
-// Conversions, of what the target has.
+// Conversions of the types that the target has.
 template <class To> struct Convert {
   template <class From> __device__ To operator()(From a, From) const {
     if constexpr (integer<To> && !integer<From>) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""refused.py OSHRUN SHMEM_INFO PROGRAM KERNELS NODES: what the driver may refuse, on machines like
+"""refused.py OSHRUN SHMEM_INFO PROGRAM KERNELS NODES: the driver's refusals, on machines like
 that of NODES but for a line. PROGRAM is a host program that inits and finalizes several times,
 KERNELS one with a device heap. All PEs go on without a device heap, with one line, or end with one
 where it was asked for; shmem_info doctor knows the cause. The environment has the driver's

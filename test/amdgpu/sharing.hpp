@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What processes tell each other of an allocation that one has exported: locks on bytes of the
+// Marks of an allocation that a process has exported, for other processes: locks on bytes of the
 // memfd that it lies in, which end with the process. One on its first byte says that it lives, one
-// on its second that somebody has it mapped.
+// on its second that a process has it mapped.
 #pragma once
 #include <cstdint>
 #include <fcntl.h>

@@ -92,7 +92,7 @@ void Late::part(Act act, Space space, int lane, size_t bytes) {
   (space == Space::lds ? r.lds : r.memory) = true;
   const uint64_t line = space == Space::lds ? lds_ : address / order_line;
   const bool across = space != Space::lds && (address + bytes - 1) / order_line != line;
-  if (space == Space::scratch || across) { // a lane's own memory has nobody else to see it late
+  if (space == Space::scratch || across) { // no other lane sees a lane's own memory
     if (across && space != Space::scratch) cu.happen(line, nullptr), cu.happen(line + 1, nullptr);
     return act(wave, r.op, lane, address, r.data[lane]);
   }
@@ -109,13 +109,13 @@ void Late::finish(Request &r) {
   if (r.op.effect == Effect::write_back && (nodes().name == "gfx90a" || cu.l2.reaches(r.op.bits)))
     cu.l2.write_back();
 }
-// What a wave has stored comes before its write-back.
+// A wave's stores come before its write-back.
 void Late::finish_one(Queue &q, size_t k) {
   Request &r = *q.requests[k];
   for (size_t i = 0; i < k && r.op.effect == Effect::write_back; i++) finish(*q.requests[i]);
   finish(r);
 }
-// Of what a wait covers, one may happen while others go on. True if there is more.
+// Of the accesses that a wait covers, one may happen while others go on. True if there is more.
 bool Late::linger(Queue &q, size_t left) {
   size_t waiting = 0;
   const size_t count = q.requests.size() > left ? q.requests.size() - left : 0;
@@ -124,7 +124,7 @@ bool Late::linger(Queue &q, size_t left) {
   finish_one(q, cu.random.next() % count);
   return true;
 }
-// Until no more than so many are under way. What is covered happens in any order.
+// Until no more than so many are under way. Covered accesses happen in any order.
 void Late::retire(Queue &q, size_t left) {
   if (q.requests.size() <= left) return;
   const size_t count = q.requests.size() - left;
@@ -152,7 +152,7 @@ void Late::add(Queue &q) {
   mark(q, *open_, 1);
 }
 
-// What loads bring may not be used before; another load of the same kind brings its own after it.
+// A load's result may not be used before; another load of the same kind brings its own after it.
 void Late::use(const Op &op) {
   if (!vm_.results && !lgkm_.results) return;
   for (int k = 0; k < op.operands; k++) {

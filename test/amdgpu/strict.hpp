@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The strict machine: what hardware may do late or out of order it does, by the random numbers of a
-// seed, and caches hold what they may. By LLVM's guide to AMDGPU, "Memory Model gfx90a" and
+// The strict machine does late or out of order all that hardware may, by the random numbers of a
+// seed, and its caches hold what they may. By LLVM's guide to AMDGPU, "Memory Model gfx90a" and
 // "gfx942":
 //
-// - What a vector, flat, LDS or scalar access brings is there after the s_waitcnt that covers it. A
-//   register that is used before ends the process, with one line.
+// - The result of a vector, flat, LDS or scalar access is there after the s_waitcnt that covers it.
+//   A register that is used before ends the process, with one line.
 // - Accesses of a compute unit to one line happen in the order of the instructions, those to
 //   different lines in any order until the wave waits for them. An LDS access happens when its wave
 //   waits for it, or before, in the order of the wave's.
@@ -21,7 +21,7 @@
 
 namespace amdgpu {
 
-// What AMDGPU_STRICT says, or NULL: the plain machine.
+// The seed in AMDGPU_STRICT, or NULL: the plain machine.
 const uint64_t *strict_seed();
 
 class Random {
@@ -52,7 +52,7 @@ public:
   void write(uint64_t address, const void *from, size_t bytes, bool through);
   // Where an atomic finds its word, or NULL: memory itself.
   void *word(uint64_t address, size_t bytes, bool system);
-  // Whether sc0 and sc1 of gfx942 mean what is behind this cache.
+  // Whether sc0 and sc1 of gfx942 ask for memory behind this cache.
   bool reaches(uint8_t bits) const;
   void write_back();
   void invalidate(); // lines that may be stale
@@ -90,7 +90,7 @@ private:
 };
 
 struct Late;
-// What a lane of an instruction does at its address, with the registers that it brought.
+// The access of a lane at its address, with the registers that it brought.
 using Act = void (*)(Wave &, const Op &, int lane, uint64_t address, const uint32_t *data);
 
 // An instruction that reaches memory, from its issue to the wait that covers it.
@@ -120,7 +120,7 @@ struct Cu {
   std::unordered_map<uint64_t, std::deque<Part>> order; // of each line
   std::unordered_map<uint64_t, std::array<uint8_t, 128>> l1;
 
-  // What is to happen at that line, up to this request's part, or all of it.
+  // Does what waits at that line, up to this request's part, or all of it.
   void happen(uint64_t line, const Request *last);
   void some();
   void all();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The instructions of a division beside the words of the ISA manual (AMD Instinct MI300,
-// V_DIV_SCALE_F32, V_DIV_FMAS_F32, V_DIV_FIXUP_F32 and those of F64), worked out by hand: a row is
-// what goes in and what must come out.
+// V_DIV_SCALE_F32, V_DIV_FMAS_F32, V_DIV_FIXUP_F32 and those of F64), worked out by hand: a row has
+// operands and the result.
 //
-// Where the manual's words would make divisions wrong, rows have what makes them right: v_div_fmas
+// Where the manual's words would make divisions wrong, rows have the right results: v_div_fmas
 // scales back by 2^64 or 2^-64 (F64: 128), as an RDNA3 was seen to do, and not by 2^32 (64);
 // v_div_fixup takes a quotient that is NaN though its operands are finite for one past the largest,
 // as was seen there, too (both tinygrad, extra/assembly/amd/test/hw, 2026); and where both the
@@ -32,7 +32,7 @@ template <class T> struct Row {
   T in[3], want;
   bool flag = false; // a bit of vcc: v_div_scale makes it, v_div_fmas takes it
 };
-// What the formats differ in: exponents of the smallest and of the largest number, how far a
+// The formats' differences: exponents of the smallest and of the largest number, how far a
 // quotient's are apart to be large, the scale, how large a tiny numerator's field may be, how far
 // apart a quotient is nothing.
 template <class T> struct Format;
@@ -77,7 +77,7 @@ template <class T, size_t n> void check(const char *name, const Row<T> (&rows)[n
   }
 }
 
-// Of what is to be scaled, the denominator, and the numerator.
+// Operands: the number to scale, the denominator, and the numerator.
 template <class T> void test_scale(void **) {
   using Is = Format<T>;
   const T small = two<T>(Is::least), normal = 1 / two<T>(Is::most - 1), large = two<T>(Is::most),
@@ -136,7 +136,7 @@ template <class T> void test_fmas(void **) {
   check("fmas", rows);
 }
 
-// Of the quotient so far, the denominator, and the numerator.
+// Operands: the quotient so far, the denominator, and the numerator.
 template <class T> void test_fixup(void **) {
   using Is = Format<T>;
   T signalling = 0, quiet = 0;

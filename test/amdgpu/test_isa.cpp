@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Instructions of the machine beside what the ISA manual says of them, written here once more in
-// plain C++: scalars, what lanes learn of each other, memory, matrices, and packets of copy
-// engines.
+// Instructions of the machine beside the ISA manual's words, written here once more in plain C++:
+// scalars, exchanges between lanes, memory, matrices, and packets of copy engines.
 #include "test_isa.hpp"
 #include "driver.hpp"
 #include "memory.hpp"
@@ -90,7 +89,7 @@ void test_scalar(void **) {
   }
 }
 
-// What lanes learn of each other.
+// Exchanges between lanes.
 void test_lanes(void **) {
   Wave w = fresh();
   for (int i = 0; i < lanes; i++)
@@ -385,7 +384,7 @@ void test_sdma(void **) {
   assert_int_equal(run_sdma(nothing, 1), 1), assert_int_equal(run_sdma(trap, 2), 2);
 }
 
-// What the table does not have, or would do wrongly, is refused.
+// Instructions that the table does not have, or would do wrongly, are refused.
 void test_unknown(void **) {
   for (const char *text :
        {"v_mfma_f32_32x32x1f32 a[0:31], v0, v1, a[0:31]", "image_load v0, v1, s[0:7]",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of instructions share: numbers, and the registers of a wave.
+// Shared by the tests of instructions: numbers, and the registers of a wave.
 #pragma once
 #include "decode.hpp"
 #include <csetjmp>

@@ -38,7 +38,7 @@ template <class T> uint64_t nearest(Wide v) {
   return std::make_unsigned_t<T>(v < least ? least : v > most ? most : v);
 }
 
-// Of halves, by the words of IEEE 754. That of 0x7c00 is what comes after the largest number.
+// Of halves, by the words of IEEE 754. 0x7c00 follows the largest number.
 float size_of(uint32_t h) {
   return h < 0x400 ? std::ldexp(float(h), -24)
                    : std::ldexp(float(1024 + h % 1024), int(h / 1024) - 25);
@@ -299,7 +299,7 @@ const Case cases[] = {
                return nearest<uint32_t>(wide(a) - wide(b) - in)),
 };
 
-uint64_t plain(const char *text, uint64_t v) { // a NaN's payload is nobody's business
+uint64_t plain(const char *text, uint64_t v) { // a NaN's payload does not matter
   const bool halves = strstr(text, "f16");
   const int at = strstr(text, "mixhi") ? 16 : 0;
   if (strstr(text, "f64 v[")) return std::isnan(d(v)) ? of(double(NAN)) : v;

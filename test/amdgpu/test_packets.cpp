@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the packet processor makes of packets that wait, and of doorbells.
+// The packet processor with packets that wait, and with doorbells.
 #include "driver.hpp"
 #include "machine.hpp"
 #include <atomic>
@@ -27,7 +27,7 @@ namespace {
 constexpr uint64_t slots = 8;
 constexpr uint16_t vendor = 0;
 
-// A queue as ROCr makes one, and what its packets look at. The processor keeps it: nothing is
+// A queue as ROCr makes one, and the memory of its packets. The processor keeps it: nothing is
 // freed.
 struct Packets {
   alignas(64) uint8_t ring[slots * packet_bytes] = {};
@@ -119,8 +119,8 @@ void test_barrier_value(void **) {
   }
 }
 
-// Two threads take a packet each; the second is ready first. What it rang for must not be forgotten
-// when the first one's ring, of a smaller number, takes its place.
+// Two threads take a packet each; the second is ready first. Its packet must not be forgotten when
+// the first one's ring, of a smaller number, takes its place.
 void test_doorbell_goes_back(void **) {
   Packets p;
   for (int64_t turn = 0; turn < 20; turn++) { // more than the ring has slots
@@ -134,7 +134,7 @@ void test_doorbell_goes_back(void **) {
   }
 }
 
-// A packet that nobody rang for stays.
+// A packet without a ring stays.
 void test_no_doorbell(void **) {
   Packets p;
   const uint64_t first = p.take();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The times of waves: what their instructions take of a unit, and what their accesses take of
-// caches, memory and links.
+// The times of waves: of their instructions in a unit, and of their accesses in caches, memory and
+// links.
 #include "clock.hpp"
 #include "driver.hpp"
 #include <algorithm>
@@ -108,7 +108,7 @@ Ps Timed::lines(const Op &op, const uint64_t *at, uint64_t mask, size_t bytes, P
     const uint64_t address = at[std::countr_zero(left)];
     const Range &range = range_at(address);
     const bool own = range.node == me;
-    // What an L2 may not keep: what others see at once, and on MI200 all of other GPUs.
+    // An L2 may not keep lines that others see at once, and on MI200 none of other GPUs.
     const bool through = !atomic && (own ? system && !(store && range.coarse) : system || mi200);
     if (past_l1 && !store) latest = std::max(latest, stamped(word_at(range, address)));
     if (!own) {
@@ -160,7 +160,7 @@ Ps Timed::lines(const Op &op, const uint64_t *at, uint64_t mask, size_t bytes, P
     start = l2_.channel.take(from, to_l2, r.l2_bytes * r.clock_mhz / 1e3);
     done = std::max(done, start);
   }
-  // What is read before it was stored is read again: by the next poll, as a rule.
+  // A word that is read before it was stored is read again: by the next poll, as a rule.
   const auto meet = [&](Ps there, Ps half) {
     if (latest <= there) return there;
     polled_ = std::max(polled_, latest + 2 * half); // a wait that goes on has begun anew

@@ -300,8 +300,8 @@ static void in_place(void) {
     }
 }
 
-// What one member sends to another, in units: nothing here and there, nothing at all from one of
-// them, a lot from another; and where it lies in source.
+// A member's block for another, in units: nothing here and there, nothing at all from one of them,
+// a lot from another; and its place in source.
 static size_t units_of(int from, int to, int round) {
   return (from + round) % 4 == 1   ? 0
          : (from + round) % 4 == 3 ? (size_t)(to + 1) * 700

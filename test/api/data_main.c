@@ -14,7 +14,7 @@ static double (*function)(void) = pe_seconds;
 static char large[256 << 20]; // never touched but for a few bytes
 long global[1000];
 
-// A thread that writes to static data all through init. What it wrote must be what it counted
+// A thread that writes to static data all through init. Its stores must be those that it counted
 // elsewhere.
 enum { CELLS = 3 * 4096 / sizeof(long) };
 static long cells[CELLS];
@@ -99,7 +99,7 @@ static void forked(void) {
     global[3] = -1;
     _exit(same && initialized == 6 ? 0 : 1);
   }
-  shmem_barrier_all(); // all have forked: what follows is not the child's
+  shmem_barrier_all(); // all have forked: the stores below are not the child's
   shmem_long_p(&initialized, 50, (me + 1) % npes);
   shmem_barrier_all();
   CHECK(write(pipes[1], "", 1) == 1, "write");

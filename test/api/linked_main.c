@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program that brings the prototypes of what the library only exports, as old ones do, and one
-// that measures time as with other libraries.
+// A program that brings the prototypes of routines that the library only exports, as old ones do,
+// and one that measures time as with other libraries.
 #include <shmemx.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -25,7 +25,7 @@ static shmem_team_t make(const int *pes, int n) {
   return t;
 }
 
-// What a team from a list is, and what its collectives, of few and of many bytes, do. pes has the
+// The facts of a team from a list, and its collectives, of few and of many bytes. pes has the
 // members in the world.
 enum { most = 5000 };
 static long *source, *dest; // most * npes each

@@ -118,7 +118,7 @@ static void hints(void) {
   }
 }
 
-// Too much is NULL on all PEs; what is full can be emptied and filled again.
+// Too much is NULL on all PEs; a full heap can be emptied and filled again.
 static void exhaustion(void) {
   CHECK(shmem_malloc((size_t)HEAP * 2) == NULL, "malloc");
   CHECK(shmem_malloc(most) == NULL && shmem_malloc(most - 4096) == NULL, "malloc");
@@ -156,7 +156,7 @@ static void exhaustion(void) {
   }
 }
 
-// The whole size that was asked for can be used: SHMEM_SYMMETRIC_SIZE is what a user gets.
+// The whole size that was asked for can be used.
 static void whole(void) {
   void *p = shmem_malloc(HEAP - 4096);
   CHECK(p, "the heap less a page");

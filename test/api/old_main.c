@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "sums %d and %d\n", sum, *heap);
     return 1;
   }
-  // What is put just before the end is done at the end: PE 0 prints it in a handler that runs after
-  // the library's own.
+  // A put just before the end is done at the end: PE 0 prints it in a handler that runs after the
+  // library's own.
   if (strcmp(mode, "late") == 0 && me == n - 1) usleep(300000);
   if (me == 0) printf("ok %s %d\n", mode, n);
   if (strcmp(mode, "exit") == 0) exit(0);

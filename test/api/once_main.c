@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a copy stores, as a receiver sees it that takes each byte away as soon as it is there: each
+// A copy's stores, as a receiver sees them that takes each byte away as soon as it is there: each
 // byte once, 1, 2, 4 and 8 bytes at once, and the last aligned word after all others. A child
 // calls, and is stopped after every instruction.
 #include "harness.h"
@@ -51,7 +51,7 @@ static const struct call {
              ONE(float_put, 4), ONE(put64, 8),    ONE(long_get, 8), ONE(int_get_nbi, 4),
              ONE(long_iput, 8), ONE(int_iget, 4)};
 
-// Takes away what has come to d, up to n bytes; returns how much.
+// Takes away the bytes that have come to d, up to n; returns how many.
 static size_t take(const char *name, unsigned char *d, size_t n) {
   size_t came = 0;
   for (size_t i = 0; i < n; i++) {
@@ -117,7 +117,7 @@ static void each_byte_once(void) {
     for (size_t i = 0; i < COUNT(sizes); i++)
       for (size_t skew = 0; skew < 16; skew++) {
         const size_t n = sizes[i], unit = calls[k].bytes;
-        // Every alignment for one routine, and for the rest what may be of each kind.
+        // Every alignment for one routine, and one of each kind for the rest.
         if (unit && (n != unit || skew % unit)) continue;
         if (k > 0 && !unit && (n > 64 || skew > 2)) continue;
         if (n > 64 && skew != 0 && skew != 4 && skew != 13) continue;

@@ -108,7 +108,7 @@ static void messages(void) {
   }
 }
 
-// quiet makes a put visible to everybody: a third PE that hears of it reads it at the second.
+// quiet makes a put visible to all: a third PE that hears of it reads it at the second.
 static void third_party(void) {
   static long value, told;
   value = told = 0;
@@ -177,7 +177,7 @@ static void invalid_context(void) {
   CHECK(team == SHMEM_TEAM_INVALID, "and its team");
 }
 
-// barrier_all and shmem_barrier complete the default context, and nobody leaves before all came.
+// barrier_all and shmem_barrier complete the default context, and no PE leaves before all came.
 static void barriers(void) {
   static long here[PE_MAX], psync[SHMEM_BARRIER_SYNC_SIZE];
   for (size_t i = 0; i < COUNT(psync); i++) psync[i] = SHMEM_SYNC_VALUE;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// PEs that are started in unusual places. place plain: all that descriptors are passed for works:
+// PEs that are started in unusual places. place plain: all that needs passed descriptors works:
 // heap, static data, a registered buffer. place child: a PE runs this program by system(), as steps
 // before and after a computation do: a job of its own. place leaves: main has left by pthread_exit.
-// place undumpable: what a process with more rights than its user is to the others. place comma:
-// the program's locale has another decimal point.
+// place undumpable: a process with more rights than its user is so to the others. place comma: the
+// program's locale has another decimal point.
 #include <locale.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -117,8 +117,7 @@ static void team_contexts(void) {
 
 static volatile long arrived;
 
-// The target computes outside the library; what is put there arrives, and what is read from there
-// comes.
+// The target computes outside the library; puts arrive there, and gets from there come.
 static void progress(void) {
   static long answer;
   arrived = answer = 0;

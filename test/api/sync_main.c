@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Signals without data, the old names of wait, and what a wait promises of other data.
+// Signals without data, the old names of wait, and a wait's promises of other data.
 #include "typed.h"
 
 extern const struct pe_list signal_lists[], wait_lists[], oldwait_lists[];

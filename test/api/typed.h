@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the templates share. See test/gen_tests.py.
+// Shared by the templates. See test/gen_tests.py.
 #ifndef TEST_API_TYPED_H
 #define TEST_API_TYPED_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints, from one PE, what start-up and memory cost: time of init, of a barrier and of the job so
-// far, and the resident, proportional and private memory of every PE. For test/bench/scaling.
+// Prints, from one PE, the costs of start-up and memory: time of init, of a barrier and of the job
+// so far, and the resident, proportional and private memory of every PE. For test/bench/scaling.
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

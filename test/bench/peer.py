@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What compare and network share: shmem_perf built with another library, and how both are run."""
+"""Shared by compare and network: shmem_perf built with another library, and how both are run."""
 
 import glob
 import os

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a job of many nodes costs a PE, for test/bench/scaling --simulate: the sizes are those of
-// the library's types, and the messages are counted where its own barrier and exchange send them,
-// by a network that is not there. PEs of a node are taken for one, with as many blocks.
+// The cost of a job of many nodes to a PE, for test/bench/scaling --simulate: the sizes are those
+// of the library's types, and the messages are counted where its own barrier and exchange send
+// them, by a network that is not there. PEs of a node are taken for one, with as many blocks.
 #include "../../lib/coll/nodes.cpp"
 #include "../../lib/coll/reduce.hpp"
 #include "../../lib/net/ucx/ucx.hpp"
@@ -14,7 +14,7 @@ namespace shmem {
 
 State self;
 
-// One process waits for nobody.
+// One process waits for no other.
 void wait_slow(Location, bool (*)(void *), void *) {
   abort();
 }

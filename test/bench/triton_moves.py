@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What Triton's loads and stores between GPUs reach, GB/s of each PE: all PEs at once, from and to
-the next one, with the kernel API's beside them.
+"""The rates of Triton's loads and stores between GPUs, GB/s of each PE: all PEs at once, from and
+to the next one, with the kernel API's beside them.
 
     oshrun -n 2 test/bench/triton_moves.py [MiB [repeats]]
 

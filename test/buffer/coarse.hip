@@ -78,7 +78,8 @@ __global__ void pass_numbers(Objects o, int next) {
     if (!me) shmem_signal_wait_until(o.sig + rounds, SHMEM_CMP_EQ, uint64_t(r));
   }
 }
-// Reads what the PE before stores in its own memory and releases, over and over until it is there.
+// Reads a word that the PE before stores in its own memory and releases, over and over until it is
+// there.
 __global__ void look(Objects o, long *private_to, int left) {
   const int me = shmem_my_pe();
   for (long r = 1; r <= rounds; r++) {
@@ -94,7 +95,7 @@ __global__ void look(Objects o, long *private_to, int left) {
     expect(o, private_to[length / 3 - 1] >= value(left, int(r), length / 3 * 3 - 3));
   }
 }
-// One atomic on what is at p at that PE.
+// One atomic on PE pe's object at p.
 __global__ void one_atomic(const char *which, long *p, int pe) {
   auto *const sig = reinterpret_cast<uint64_t *>(p);
   const long none = 0;
@@ -141,7 +142,7 @@ void on_streams(const Objects &o) {
   OK(hipFree(got));
 }
 
-// By PE 1, on what PE 0 has.
+// By PE 1, on PE 0's object.
 int atomic(const char *which, long *p) {
   puts(atomics_on_coarse() ? "had" : "refused");
   fflush(stdout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pieces of memory of the program's own on the GPU that have been made symmetric: what the host's
-// routines can do there. The host may not reach it, so what is there is looked at by copies.
+// Pieces of the program's own memory on the GPU that have been made symmetric, used by the host's
+// routines. The host may not reach the memory, so copies of it are looked at.
 #include "objects.hpp"
 #include <cstdio>
 
@@ -39,7 +39,7 @@ Longs row(long first, size_t count = n) {
   return v;
 }
 
-// What members do with theirs, a of `room`, by teams of each second PE.
+// Members use theirs, a of `room`, by teams of each second PE.
 void use_in_team() {
   shmem_team_t evens, odds;
   shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, (npes + 1) / 2, nullptr, 0, &evens);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels, streams and graphs that work on the program's own memory of the GPU, and what becomes of
-// them when other buffers come and go. Usage: kernels [past|outside], which ends the job.
+// Kernels, streams and graphs that work on the program's own memory of the GPU while other buffers
+// come and go. Usage: kernels [past|outside], which ends the job.
 #include "objects.hpp"
 #include <cstdio>
 #include <cstdlib>

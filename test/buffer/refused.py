@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What cannot be made symmetric: one line names the routine, the argument and the cause, the job
-ends with a status, and nothing is left. Usage: refused.py, with OSHRUN and VICTIM in the
+"""Memory that cannot be made symmetric: one line names the routine, the argument and the cause, the
+job ends with a status, and nothing is left. Usage: refused.py, with OSHRUN and VICTIM in the
 environment."""
 import os
 import pathlib

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory of the program's own that has been made symmetric: all that the heap's can do, and what
-// was there before and after.
+// Memory of the program's own that has been made symmetric: all uses of the heap's, with its bytes
+// kept before and after.
 #include "harness.h"
 #include <pthread.h>
 #include <sched.h>
@@ -205,7 +205,7 @@ static int at(struct part p, int i) {
 static bool has(struct part p, int pe) {
   return shmem_team_translate_pe(SHMEM_TEAM_WORLD, pe, p.team) >= 0;
 }
-// What members do with theirs, while the others go on. a has n + 8 long.
+// Members use theirs, while the others go on. a has n + 8 long.
 static void use_in_team(struct part p, long *a, int n) {
   const int to = at(p, p.me + 1), from = at(p, p.me - 1);
   uint64_t *sig = (uint64_t *)(a + n);
@@ -281,7 +281,7 @@ static void of_teams(void) {
   for (size_t k = 0; k < COUNT(parts); k++) shmem_team_destroy(parts[k].team);
 }
 
-// What is still registered then comes back at finalize, see main.
+// Buffers that are still registered then come back at finalize, see main.
 static long *left, *left_in_team;
 
 static void left_to_finalize(void) {

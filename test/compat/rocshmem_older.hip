@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What sources for rocSHMEM 2.x count on: the PE before init, names with _wg_ inside, the
+// Names that sources for rocSHMEM 2.x count on: the PE before init, names with _wg_ inside, the
 // operations, and HIP's older names.
 #include <rocshmem/rocshmem.hpp>
 

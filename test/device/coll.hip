@@ -70,8 +70,7 @@ template <int what, int scope> __global__ void __launch_bounds__(1024) integers(
       BY_SCOPE(shmem_int_sum_inscan, shmemx_int_sum_inscan, c.team, c.dest, c.source, c.n);
     if constexpr (what == ex_scan)
       BY_SCOPE(shmem_int_sum_exscan, shmemx_int_sum_exscan, c.team, c.dest, c.source, c.n);
-    c.root =
-        (c.root + 1) % shmem_team_n_pes(c.team); // what the last round leaves is what is looked at
+    c.root = (c.root + 1) % shmem_team_n_pes(c.team); // the results of the last round are looked at
   }
 }
 

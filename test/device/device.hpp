@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of kernels share. They run unchanged on every platform.
+// Shared by the tests of kernels. They run unchanged on every platform.
 #ifndef TEST_DEVICE_HPP
 #define TEST_DEVICE_HPP
 
@@ -35,7 +35,7 @@ inline void to_device(void *dest, const void *source, size_t bytes) {
 // Ticks of the clock of kernels.
 uint64_t wall_clock_ticks(double seconds);
 
-// Waits for what was launched, and for all PEs.
+// Waits for all launches, and for all PEs.
 void finish_all(void);
 
 #endif

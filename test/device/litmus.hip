@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the ordering of the calls forbids, tried thousands of times with one PE late now and then:
-// the forbidden outcome must never be seen.
+// Outcomes that the ordering of the calls forbids, tried thousands of times with one PE late now
+// and then: none must ever be seen.
 #include "device.hpp"
 
 namespace {
@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Store buffering: each writes its own word at the other, quiets, and gets the other's. Not both
-// may see nothing of the other.
+// Store buffering: each writes its own word at the other, quiets, and gets the other's. At least
+// one must see the other's word.
 __global__ void __launch_bounds__(1024)
     store_buffering(uint64_t *word, uint64_t *seen, int peer, int count, int late) {
   for (unsigned r = 1; r <= unsigned(count); r++) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(1024)
     be_late(r, late);
     shmem_uint64_p(word, r, peer);
     shmem_quiet();
-    // What the peer has stored at this PE is read back from the peer's view: its own get of here.
+    // The peer's store at this PE is read back from the peer's view: its own get of here.
     seen[r - 1] = shmem_uint64_g(word, shmem_my_pe());
   }
 }
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// A barrier of workgroups: what all threads of a PE stored at the other before it, all threads of
-// the other see after it; and what they stored here, the other gets, or gets and quiets, and loads.
+// A barrier of workgroups: after it, all threads of a PE see all stores of the other PE's threads
+// before it; and the other gets this PE's stores to its own memory, or gets and quiets, and loads.
 __global__ void __launch_bounds__(1024)
     across_barrier(uint32_t *dest, uint32_t *own, uint32_t *got, int n, int peer, int count,
                    int late, unsigned *bad) {
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// A sum of what all threads stored, which all threads look at, and what all stored, as peers put it
+// A sum of words that all threads stored. All threads look at it, and at all stores of peers' puts
 // here.
 __global__ void __launch_bounds__(1024)
     sums(int *dest, int *source, int *all, int n, int count, int late, unsigned *bad) {
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// A broadcast of what its receivers have looked at before, as it was.
+// A broadcast of words that its receivers have looked at before, as they were.
 __global__ void __launch_bounds__(1024)
     looked_at(uint32_t *dest, uint32_t *source, int n, int count, int late, unsigned *bad) {
   for (int r = 1; r <= count; r++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Fills the lines in which a team's collectives receive with what they must not take for theirs:
-// data that nobody sent, with the flag of the last epoch. Afterwards, what lies behind a short
-// message must be as it was. While no collective of the team is on.
+// Fills the lines in which a team's collectives receive with false data, which no member sent, with
+// the flag of the last epoch. Afterwards, the lines behind a short message must be as before. While
+// no collective of the team is on.
 #ifndef TEST_DEVICE_POISON_HPP
 #define TEST_DEVICE_POISON_HPP
 

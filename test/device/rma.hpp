@@ -41,7 +41,7 @@ struct Call {
 };
 
 // Runs op in all its forms with sizes, alignments (multiples of align bytes) and numbers of
-// threads, and compares memory of this PE with what the call must have made of it, byte by byte.
+// threads, and compares memory of this PE with the model's, byte by byte.
 void run_forms(int op, size_t size, size_t align, void (*launch)(const Call &, unsigned threads));
 
 #endif

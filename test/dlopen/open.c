@@ -14,7 +14,7 @@ static void *must(void *p, const char *what) {
   exit(1);
 }
 
-// What the library registers with the C library must survive the dlclose.
+// Handlers that the library registers with the C library must survive the dlclose.
 static void bye(void) {
   fputs("bye\n", stdout);
 }

@@ -189,7 +189,7 @@ def killed():
         job.expect(len(job.lines) == 1, f"one line: {job.lines}")
 
 
-# What PMIx does without asking anybody.
+# Routines of PMIx that work without asking another process.
 LOCAL = re.compile("PMIx_(Error_string|(Info|Value|Data|Proc|Argv|Load)_.*)$")
 
 
@@ -314,7 +314,7 @@ CHECK = {
 }
 
 
-# What a program goes on after: whether SHMEM_CHECK has to look, the PE, the line.
+# The program goes on after these: whether SHMEM_CHECK has to look, the PE, the line.
 FULL = r"no 900000000 bytes, aligned to \d+, on the symmetric heap: \d{8} of its 16777216 are " \
     r"free, the largest block has \d{8}; SHMEM_SYMMETRIC_SIZE sets its size"
 NOTES = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Does something wrong on purpose. victim death PHASE HOW: PE 1 dies while the others are in PHASE;
 // victim exit STATUS: PE 1 calls shmem_global_exit; victim wrong MISTAKE: a call with a wrong
-// argument; victim stream MISTAKE: one of those for a stream; victim note WHAT: what a program goes
-// on after; victim sleep: all wait to be killed.
+// argument; victim stream MISTAKE: one of those for a stream; victim note WHAT: a fault after which
+// a program goes on; victim sleep: all wait to be killed.
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void global_exit(int status) {
 }
 
 // A mistake is a row of a table: which PE makes it and when, its name, and its calls. Those of one
-// PE are PE 1's; the others wait for what does not come.
+// PE are PE 1's; the others wait in vain.
 enum Moment { early, all, one, end };
 #define IS(name) (strcmp(what, name) == 0)
 #define ROW(when, name, ...)                                                                       \
@@ -262,7 +262,7 @@ static void wrong(void (*table)(enum Moment, const char *), const char *what) {
   _exit(0);
 }
 
-// Twice, as what is said once must be.
+// Twice, for lines that must come once.
 static void note(const char *what) {
   shmem_init();
   me = shmem_my_pe();

@@ -27,7 +27,7 @@ using namespace shmem::gemm;
     CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
   } while (0)
 
-// What a PE does beside its products is in the order of this stream, and over when these return:
+// A PE's work beside its products is in the order of this stream, and over when these return:
 // hipMemset does not wait, and from pageable memory hipMemcpy returns when it has read it.
 hipStream_t stream;
 void to_device(void *to, const void *from, size_t bytes) {
@@ -116,7 +116,7 @@ Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m,
   j.shape.trans_b = trans_b;
   j.shape.activation = extra ? SHMEMX_ACTIVATION_GELU : SHMEMX_ACTIVATION_NONE;
   j.shape.algorithm = algorithm;
-  // What a workspace is made of has been written to before.
+  // All of a workspace has been written to before.
   const size_t used = 3 * (m + 8) * (n + 8) * 4 + (m + 8) * (k + 8) * 4 + 65536;
   void *waste = shmem_malloc_with_hints(c_bytes ? c_bytes : used, SHMEMX_MALLOC_DEVICE);
   if (waste) {
@@ -311,8 +311,8 @@ void repeated(void) {
     }
 }
 
-// More tiles than find room at once, so that a pool of workgroups sends what others multiply, and a
-// finish of the test's own, whose sums all members store at all others: each call with its own
+// More tiles than find room at once, so that a pool of workgroups sends while others multiply, and
+// a finish of the test's own, whose sums all members store at all others: each call with its own
 // numbers.
 void pool(void) {
   const char *text = getenv("SHMEM_TEST_ROUNDS");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Matrix products against float64, with a bound that follows from the types. Where a matrix has
-// padding it holds NaN, so that what reads it shows, and C's must stay as it was.
+// Matrix products against float64, with a bound that follows from the types. A matrix's padding
+// holds NaN, so that a load of it shows, and C's must stay as it was.
 #include <cmath>
 #include <csetjmp>
 #include <cstdarg>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // AMD's core of the tile engine against float64, without such a GPU: its own source, on the CPU
-// platform, with matrix instructions of mfma.hpp. What this cannot see is the compiler and the
-// processor; test/isa looks at what the one makes of it.
+// platform, with matrix instructions of mfma.hpp. This cannot see faults of the compiler and the
+// processor; test/isa looks at the compiler's code.
 #include "mfma.hpp"
 
 #include "../../device/gemm/gemm.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What AMD's core asks of its processor, for the CPU platform: matrix instructions by the layouts
-// of the ISA documents, "Instinct MI200" and "MI300", section on matrix arithmetic instructions.
-// The lanes of a wave are fibers of one thread, which meet around each instruction.
+// The processor of AMD's core, for the CPU platform: matrix instructions by the layouts of the ISA
+// documents, "Instinct MI200" and "MI300", section on matrix arithmetic instructions. The lanes of
+// a wave are fibers of one thread, which meet around each instruction.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <string.h>

@@ -92,7 +92,7 @@ def stubs(functions, header="shmem.h"):
         yield f"{prototype.rstrip(';')} {{ {' '.join(body)} }}"
 
 
-# What is given for a parameter of a generic; TYPE is the type under test.
+# The argument for a parameter of a generic; TYPE is the type under test.
 def argument(ptype, name, k, cxx):
     if ptype == "TYPE *":
         return f"out{k}"                       # an array

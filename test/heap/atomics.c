@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Atomics on objects in every place, with what they fetch stored in every place.
+// Atomics on objects in every place, with the old values stored in every place.
 #include "heap.h"
 
 #define EXTENDED(T, NAME)                                                                          \
@@ -108,7 +108,7 @@ static void together(void) {
   }
 }
 
-// The lock in one place keeps together what is in another.
+// The lock in one place guards an object in another.
 static void locks(void) {
   enum { ROUNDS = 20 };
   for (int a = 0; a < SYMMETRIC; a++)

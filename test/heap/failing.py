@@ -58,8 +58,8 @@ def others():
     job = faults.Job(2, env={"SHMEM_CPU_DEVICES": "0", "SHMEM_HEAP": "device"})
     job.expect(job.rc != 0 and len(job.lines) == 1 and "sees no GPU" in job.lines[0],
                f"{job.rc} {job.lines}")
-    # What the system refuses to share: all PEs go on without, with one line, unless they were told
-    # to have it.
+    # The system refuses to share: all PEs go on without, with one line, unless they were told to
+    # have it.
     for call in "hipIpcGetMemHandle", "hipIpcOpenMemHandle":
         for nth in 1, 2:
             refused = f"{call}:{nth}:hipErrorInvalidValue"

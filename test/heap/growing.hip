@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A heap in device memory that grows and shrinks while a kernel runs that uses the new parts, and
-// while graphs are captured that outlive that. `growing ROUNDS`; what is wrong ends the job.
+// while graphs are captured that outlive that. `growing ROUNDS`; a fault ends the job.
 #include <cstdio>
 #include <cstdlib>
 #include <shmem/device/shmem.hpp>

@@ -35,7 +35,8 @@ expect(in_turn, 3, "closed", env={"SHMEM_HEAP": "device"})
 expect({0: 2, 1: 2, 2: 2}, 3, "closed", env={"SHMEM_DEVICE": "2"})
 expect({0: 0, 1: 0, 2: 0}, 3, "closed", env={"SHMEM_DEVICE": "current"})
 expect(in_turn, 3, "memory")
-# What a process has made current is its PE's; where all have device 0, none has.
+# The device that a process has made current is its PE's; if all have device 0, none has made one
+# current.
 expect({0: 3, 1: 1, 2: 0}, 3, "current", "3", "1", "0")
 expect(in_turn, 3, "current", "0", "0", "0")
 expect({0: 0}, 1, "current", "0")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What late.cpp does with HIP: true where that went well.
+// late.cpp's calls of HIP: true if all went well.
 #pragma once
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a kernel reports ends the job with one line. Usage: reports.py, with OSHRUN and VICTIM in
+"""A kernel's report ends the job with one line. Usage: reports.py, with OSHRUN and VICTIM in
 the environment."""
 import os
 import pathlib

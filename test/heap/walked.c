@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What walks all memory of a process does not find the heaps that nobody has used: a dump leaves
-// them out, and mlockall before init does not allocate them. By what /proc/self/smaps says.
+// A walk over all memory of a process does not find heaps that are not used: a dump leaves them
+// out, and mlockall before init does not allocate them. By what /proc/self/smaps says.
 #include <shmem.h>
 #include <shmemx.h>
 #include <stdbool.h>

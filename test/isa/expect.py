@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernels of kernels.hip must be compiled to. By the AMDGPU guide of LLVM, "Memory Model
+"""The code to which kernels.hip must be compiled. By the AMDGPU guide of LLVM, "Memory Model
 gfx90a" and "gfx942":
 
 gfx942  sc0 sc1 is system scope. Release: buffer_wbl2 sc0 sc1 writes the L2 back, and a wait for it;
@@ -13,9 +13,9 @@ import re
 from pathlib import Path
 
 ARCHES = {"gfx90a": 0, "gfx942": 1, "gfx950": 1} # the column below
-# What these are made of. The litmus tests of the GPU in software execute them, each alone and
-# together, and must see what is forbidden without them and not with them: run as a program, this
-# writes their header.
+# The parts of these. The litmus tests of the GPU in software execute them, each alone and together,
+# and must see forbidden results without them and not with them: run as a program, this writes their
+# header.
 PARTS = {
     # system scope         gfx90a                                      gfx942
     "LOAD_BITS": (" glc", " sc0 sc1"),
@@ -87,10 +87,10 @@ NEVER = {
     r"flat_(load|store|atomic)": "a flat access: it would ask the LDS, too",
     r"ds_(read|write|add)": "the LDS",
 }
-# Of the team's numbers, once a call; of collectives, of what is not aligned, too.
+# Of the team's numbers, once a call; in collectives, of misaligned objects, too.
 ALLOWED = {"team_sync_wg": {"flat_load"}, "sum_reduce_wg": {"flat_load", "flat_store"},
            "fcollect_wg": {"flat_load", "flat_store"}}
-# What kernels of the library and the examples may cost: a part of "OBJECT: NAME", the GPU, the
+# The limits of kernels of the library and the examples: a part of "OBJECT: NAME", the GPU, the
 # cost, how much at most, and why.
 WITH_RING = "where kernels reach other nodes and look among buffers, in the same loops; by clang 19"
 TUPLES = ("arguments and the workspace's numbers, loaded four and eight at a time and kept whole; "
@@ -121,7 +121,7 @@ LEFT = (
     (r"4ring", "gfx9[45]", "sgpr_spill_count", 17, CALLS), # 17 by clang 21, 6 by clang 19
     (r"4ring", "gfx90a", "sgpr_spill_count", 21, CALLS), # 21 by clang 21, 18 by clang 15
 )
-# Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and what ends
+# Of collectives, which have both algorithms in one kernel: write-backs (two meetings, and the end
 # with a report), and SGPRs that are kept in lanes of a VGPR, not in memory.
 MORE = {"sum_reduce_wg": (11, 64), "fcollect_wg": (11, 112)}
 
@@ -131,8 +131,8 @@ KEEPS = {"p": 1, "p_short": 1, "g": 1, "put": 1, "putmem_wave": 1, "put_wg": 1, 
          "put_signal_wg": 1, "fence": 2, "quiet": 1,
          "barrier_all": 1, "barrier_all_wg": 1}
 
-# What loops that move data need on the way, by Little's law: the rate of a GPU's links times the
-# time until one answers. test/amdgpu/clock.txt has both, with where they are from.
+# The bytes that loops need on the way, by Little's law: the rate of a GPU's links times the time
+# until one answers. test/amdgpu/clock.txt has both, with where they are from.
 _rows = {words[0]: words[1:4]
          for words in map(
              str.split, (

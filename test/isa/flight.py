@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What is on the way while a loop moves data. A wave's loads and stores of global memory are
+"""The accesses on the way while a loop moves data. A wave's loads and stores of global memory are
 counted by vmcnt, in order, so a wait for a load is one for each store before it. LLVM does not
 count stores in inline assembly, and may wait for them by mistake: a copy of four words took three
 round trips of a store so (gfx942, 2026-11-26).
 
 A loop that moves data has loads of global memory, none of them in an inner loop, and stores, and
-meets nobody: no barrier, no write-back, no atomic, no sleep. A loop in which stores alone are
+meets no other wave: no barrier, no write-back, no atomic, no sleep. A loop with stores alone
 counts, too: the words of one load go to several PEs by it."""
 import re
 
@@ -194,7 +194,7 @@ def most(code):
 
 
 def too_little(arch, name, code):
-    """What a kernel of expect.FLIGHT has on the way, where that is less than it needs."""
+    """Kernels of expect.FLIGHT that have less on the way than they need."""
     for row, lanes, links, what in FLIGHT:
         if re.search(row, name):
             rate, of_all = LINKS[arch]

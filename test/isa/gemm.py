@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the compilers make of the tile engine's main loops: gemm.py ARCH [--update] -I FOLDER...
+"""The compilers' code of the tile engine's main loops: gemm.py ARCH [--update] -I FOLDER...
 
 Of the loop over k it counts the clocks in which a SIMD's matrix unit works and the issue slots of
 all other instructions, of four clocks each: the share of the first is what one wave could reach if
-nothing ever waited. gemm.tsv has what was seen last."""
+nothing ever waited. gemm.tsv has the last figures."""
 
 import argparse
 import os

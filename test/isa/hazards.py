@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What no code for gfx9 may hold, because compilers cannot see it in inline assembly, or get it
-wrong:
+"""Faults of code for gfx9 that compilers cannot see in inline assembly, or make themselves:
 
 hazards.py ARCH -I FOLDER... SOURCE...    of sources, compiled here
 hazards.py --ring ...                     the same, for a build that has other nodes
-hazards.py --objects OBJECT...            of all code objects in what a build made
+hazards.py --objects OBJECT...            of all code objects that a build made
 
 - A store of more than 8 bytes takes its data from the registers late: a vector instruction that
   writes one of them in the next wait state (gfx90a), or the next two (gfx942, gfx950), changes what
@@ -14,11 +13,11 @@ hazards.py --objects OBJECT...            of all code objects in what a build ma
 - buffer_wbl2 begins to write the L2 back; until s_waitcnt vmcnt(0) it is not done, and no store or
   atomic may follow. clang 19 leaves the wait out for gfx942 where it knows of no store.
 - A wave's s_waitcnt is for its own stores, and s_barrier waits for none (clang 15 waits before it,
-  clang 19 does not): what other waves stored before a barrier may still be under way when one of
+  clang 19 does not): other waves' stores before a barrier may still be under way when one of
   them releases. They have to wait themselves, before the barrier. Looked for at releases for this
   GPU, with which workgroups hand over to each other; those for all may be of a report, which has no
   others' stores. Nor has the ring's, which hands on what the host stored.
-- What reads another PE's memory, by the kernel's name: gets and the host's reductions. Its loads
+- Kernels that read another PE's memory, by their names: gets and the host's reductions. Their loads
   pass by the caches, where lines may lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
 - A store that waits for another of the same round of its loop, and a loop that has too little on
   the way, see flight.py.
@@ -123,7 +122,7 @@ class Code(flight.Code):
 
 
     def cached(self, arch):
-        """From a scalar base come arguments and tables, which nobody writes."""
+        """From a scalar base come arguments and tables, which no thread writes."""
         bits = " glc" if arch == "gfx90a" else " sc0 sc1"
         for word, operands, line in self.rows:
             plain = re.match(r"(global|flat)_load", word) and not operands[-1].startswith("s[")
@@ -162,7 +161,7 @@ class Code(flight.Code):
 
 
 def costs(arch, name, facts): # name: the object's and the kernel's
-    """What a kernel takes beyond what it may."""
+    """A kernel's costs beyond its limits."""
     for field, what in COSTS.items():
         most = max((m for row, where, cost, m, _ in LEFT if cost == field and re.match(where, arch)
                     and re.search(row, name)), default=0)

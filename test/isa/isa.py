@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the compilers make of kernels.hip: isa.py ARCH [--update] -I FOLDER...
+"""The compilers' code of kernels.hip: isa.py ARCH [--update] -I FOLDER...
 
 Compares the instructions with expect.py, and the registers, write-backs, invalidations and waits
 with registers.tsv: a kernel that takes more than there fails. --update writes the table. Status 77:
@@ -26,9 +26,9 @@ COLUMNS = ("vgprs", "agprs", "sgprs", "lds", "scratch", "wbl2", "inv", "drains")
 FIELDS = {"vgprs": "vgpr_count", "agprs": "agpr_count", "sgprs": "sgpr_count",
           "lds": "group_segment_fixed_size",
           "scratch": "private_segment_fixed_size"}
-# What costs microseconds, wherever it stands: write-backs of the L2, invalidations, and waits for
-# all that is under way. In each routine that may end with a report one write-back and one wait are
-# the report's.
+# Instructions that cost microseconds, wherever they stand: write-backs of the L2, invalidations,
+# and waits for all that is under way. In each routine that may end with a report one write-back and
+# one wait are the report's.
 COUNTED = {"wbl2": "buffer_wbl2", "inv": "buffer_(inv|wbinv)", "drains": r"s_waitcnt .*vmcnt\(0\)"}
 
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// What a program that is linked with an OpenMP runtime has; it need not be called.
+// A symbol of programs that are linked with an OpenMP runtime; it need not be called.
 #ifdef LIKE_OPENMP
 int omp_get_max_threads(void);
 int omp_get_max_threads(void) {

@@ -74,7 +74,7 @@ def case_notices():
                            SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
                 assert said == text + "\n" * (text[-1:] not in ("", "\n")) + f"oshrun: {line}\n", (
                     text, block, cut, said)
-    # What launchers say where nothing is wrong.
+    # Warnings of launchers where nothing is wrong.
     script(TMP / "bin" / "prterun",
            "cat >&2 <<'!'\nof a PE\n[hub:00037] plm:rsh: Warning: setpgid(42,42) failed in parent "
            "with "
@@ -84,13 +84,13 @@ def case_notices():
            "5\n")
     said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
     assert said == "of a PE\n[warn] of a PE\n", said
-    # What never becomes a notice comes before the end.
+    # A rule that never becomes a notice comes before the end.
     script(TMP / "bin" / "prterun", f"printf '%s' '{rule}' >&2; sleep 60\n")
     job = subprocess.Popen([OSHRUN, "-n", "1", "true"],
                            env={**ENV, "SHMEM_LAUNCHER": str(TMP / "bin" / "prterun")},
                            stderr=subprocess.PIPE, text=True)
     assert job.stderr.readline() == rule
-    # Nobody reads any more: the job goes on, and a signal still ends it.
+    # No process reads any more: the job goes on, and a signal still ends it.
     job.stderr.close()
     job.terminate()
     assert job.wait(20) != 0
@@ -121,9 +121,9 @@ def case_killed():
 
 
 def case_why():
-    """PEs go with their launcher, and one may see its neighbour go before it goes itself: what it
-    says then is true, and not why the job ends. Where the launcher does not end so, it is; and so
-    is all else that a PE says."""
+    """PEs go with their launcher, and one may see its neighbour go before it goes itself: its line
+    is true then, and not why the job ends. Where the launcher does not end so, it is why; and so
+    is every other line of a PE."""
     launcher = script(TMP / "bin" / "prterun",
                       f'[ ! -s {TMP}/word ] || cat {TMP}/word >"${{OSHRUN_WORD%% *}}"; eval "$(cat '
                       f'{TMP}/end)"\n')

@@ -125,7 +125,7 @@ def case_launcher_choice():
 
 
 def case_which():
-    """What it prints is what it would run."""
+    """It prints the command that it would run."""
     assert Path(run(OSHRUN, "--which").split()[0]).is_absolute()
     for launcher in str(fake()), f"{fake()} --mca a b":
         assert run(OSHRUN, "--which", SHMEM_LAUNCHER=launcher) == launcher + "\n"
@@ -240,8 +240,8 @@ def case_doctor():
 
 
 def case_missing():
-    """One line and the shell's status, where mpirun has ten lines and 134; what it says of its
-    own options stays."""
+    """One line and the shell's status, where mpirun has ten lines and 134; its lines about its
+    own options stay."""
     folder, text = TMP / "folder", TMP / "text"
     folder.mkdir()
     text.write_text("not a program")
@@ -370,7 +370,7 @@ STATE = ("env | grep -vE '^(OMPI|PMIX|PRTE|PRRTE|OSHRUN|HFI|IPATH|_=|SHLVL|OLDPW
 
 
 def case_inherited():
-    """What a PE inherits is what a program has that is started without oshrun, signals too."""
+    """A PE inherits the state of a program that is started without oshrun, signals too."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGUSR2, signal.SIGALRM])
@@ -385,12 +385,12 @@ def case_inherited():
         alone = run(*here, "sh", "-c", STATE, **env)
         got = run(*here, OSHRUN, "-n", 1, "sh", "-c", STATE, **env)
         assert got == alone, set(got.splitlines()) ^ set(alone.splitlines())
-    # What a library in the launcher sets, as pocl does by way of hwloc, is not a PE's.
+    # A variable that a library in the launcher sets, as pocl does by way of hwloc, is not a PE's.
     if "orte" in launcher_kind():
         liar = script(TMP / "liar", f'HELD=no exec {launcher} "$@"\n')
         got = run(OSHRUN, "-n", 1, "sh", "-c", "echo $HELD", SHMEM_LAUNCHER=str(liar), HELD="yes")
         assert got == "yes\n", got
-    # What an option of the launcher sets is not the caller's.
+    # A variable that an option of the launcher sets is not the caller's.
     got = run(OSHRUN, "-n", 1, "-x", "HELD=option", "sh", "-c", "echo $HELD $LOST", HELD="caller",
               LOST="a b,%2C")
     assert got == "option a b,%2C\n", got
@@ -479,7 +479,7 @@ def kernels(where):
         assert got.split(": ")[0] in ("0", "1") and got.split(": ")[1] in (
             "two  words", "mixed"), got
         exe.unlink()
-    # What --showme prints does the same, step by step.
+    # The commands that --showme prints do the same, step by step.
     steps = run(cxx, *words, kernel, "-o", exe, "--showme").splitlines()
     assert len(steps) == 2 and "-lshmem" not in steps[0] and steps[1].endswith("-lshmem"), steps
     subprocess.run(["sh", "-ec", "\n".join(steps)], check=True, cwd=TMP, env=ENV)

@@ -109,8 +109,8 @@ def case_perf_plot():
     rows = json.loads(rows)["rows"]
     assert {r["group"] for r in rows} == {"raw", "latency", "rate", "bandwidth", "amo", "sync",
                                           "memory", "signal", "coll"}, rows
-    # What is called bandwidth or rate is that, and what is a time says so; raw rows stand beside
-    # what they are compared with.
+    # A bandwidth or rate is called so, and a time says so; raw rows stand beside the rows that are
+    # compared with them.
     beside = {"raw copy to": "bandwidth", "raw store": "latency", "raw lock xadd": "amo",
               "raw ping-pong": "sync"}
     where = {(name, title.split(":")[0]): title for title in panels for name in panels[title]}

@@ -100,7 +100,7 @@ def case_lint():
     together(look, MADE.values())
 
 
-# What looks like ours: a name of the kernel's, and what tools read.
+# Names that look like ours: the kernel's, and tools'.
 FOREIGN = {"shmem_enabled"} | {"SHMEM_" + v
                                for v in re.findall(r"^ELSEWHERE\((\w+)\)",
                                                    (SOURCE / "lib/env.def").read_text(), re.M)}
@@ -115,7 +115,7 @@ def case_names():
             False, f"{name} (group {group}) has no page: add '{token}' to the @SYNOPSIS ...@ of a "
                    "page in man/, or write "
                f"man/{page}.3.in with '@SYNOPSIS {token}@' and list it in man/meson.build")
-    # What there is: routines with their kernels' forms and generics, families, macros, variables,
+    # All names: routines with their kernels' forms and generics, families, macros, variables,
     # tools, headers.
     known = set(FOREIGN) | {"shmem", "shmem_device",
                             "shmem_kernel"} | {name.rpartition(".")[0] for name in PAGES}
@@ -125,7 +125,7 @@ def case_names():
             ctx = [line.name, line.name.replace("shmem_", "shmem_ctx_", 1)]
             known |= set(ctx + [re.sub("^shmem_", "shmemx_", n) + s for n in ctx
                                 for s in ("_wave", "_wg")])
-    # What is exported and has no page has a place.
+    # Exported names without a page have a place.
     linked = {line.name for line in gen.parse(SOURCE / "include/shmem.def", linked=True)[1]
               if "link" in line.tags}
     assert linked
@@ -304,8 +304,7 @@ def case_examples():
             out = run("oshrun", "-n", says[1], binary, cwd=folder)[0].strip()
             expect(out == says[2] or out == "no GPU", f"{name}: prints '{out}', not '{says[2]}'")
 
-        # What takes longest comes first.
-        # The suite "package" builds the last kind.
+        # The slowest come first. The suite "package" builds the last kind.
         programs = [f for f in shown if not re.search(r"^examples/build/|\.txt$", f)]
         together(program, sorted(programs, key=lambda f: f.endswith(".c")))
         # The commands on the pages of the tools, with the files that they name.
@@ -319,8 +318,8 @@ def case_examples():
         commands = [c for text in blocks for c in text.splitlines()]
         expect(len(commands) > 5, f"{commands}")
         for command in commands:
-            # Tools that measure GPUs take a minute on the CPU platform; what the doctor finds is
-            # the machine's fault.
+            # Tools that measure GPUs take a minute on the CPU platform; the doctor's faults are the
+            # machine's.
             skip = (any(word in command for word in ("--device", "tune", "doctor")) or
                     "mpicc" in command and not shutil.which("mpicc"))
             if not skip:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model that puts every row of every PE where the layout says it belongs, and what compares a
-// call with it. Every PE knows the routings, tokens and rows of all, by their formulas.
+// A model that puts every row of every PE where the layout says it belongs, and checks of a call
+// against it. Every PE knows the routings, tokens and rows of all, by their formulas.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -98,7 +98,7 @@ Routing routing(const Job &j, int i, int call) {
   return r;
 }
 
-// What each member has after a dispatch.
+// A member's rows after a dispatch.
 struct Row {
   int pe = -1, token = -1;
   std::vector<int> expert;

@@ -92,7 +92,7 @@ static void overlap(void) {
   shmem_free(send);
 }
 
-// The same sums, over everybody and over every second one.
+// The same sums, over all PEs and over every second one.
 static void compare_collectives(void) {
   long *value = shmem_malloc(2 * sizeof *value), sum;
   shmem_team_t team, other;

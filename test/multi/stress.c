@@ -8,7 +8,7 @@ enum { WORDS = 96, CELLS = 16, OPS = 12, MAX = 16, NTEAMS = 5 };
 
 static struct {
   uint64_t words[WORDS]; // RMA: an owner for each range and phase
-  uint64_t cells[CELLS]; // AMO by anybody
+  uint64_t cells[CELLS]; // AMO by any PE
   uint64_t signals[CELLS];
 } * sym, model[MAX];
 static uint64_t static_words[WORDS], static_model[MAX][WORDS];
@@ -89,7 +89,7 @@ static void puts_phase(void) {
   }
   shmem_barrier_all();
   compare("put");
-  // gets: everybody reads at random and knows the answer
+  // gets: every PE reads at random and knows the answer
   for (int i = 0; i < OPS * npes; i++) {
     const int who = i % npes, from = (int)draw((uint64_t)npes), at = (int)draw(WORDS);
     const int n = 1 + (int)draw((uint64_t)(WORDS - at > 30 ? 30 : WORDS - at)), how = (int)draw(3);

@@ -31,7 +31,7 @@ def end(what, process, status, seconds, text=""):
 
 
 def processes():
-    # Of this test, whose programs nobody else runs.
+    # Of this test, whose programs no other job runs.
     return subprocess.run(["pgrep", "-f", f"^{far} sleep"], stdout=subprocess.PIPE).stdout
 
 
@@ -47,7 +47,7 @@ for _ in range(3): # with one line, by the PE's node or by oshrun
     process = job("die")
     end("killed", process, lambda s: s not in (0, 77), 5, "signal 9")
 end("computes", job("busy"), lambda s: s == 0, 10, "in time")
-# Or what is sent would fill the others' memory.
+# Or messages would fill the others' memory.
 end("is called early", job("ahead"), lambda s: s == 0, 10, "not ahead")
 
 end("ends before shmem_init", job("early"), lambda s: s not in (0, 77), 8, "PE 3")

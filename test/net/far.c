@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What differs on several nodes, for ends.py. The last PE is on another node than PE 0.
+// Faults and ends on several nodes, for ends.py. The last PE is on another node than PE 0.
 // far exit STATUS: it calls shmem_global_exit; far die: it is killed; far busy: it computes for two
 // seconds while PE 0 gets from it; far ahead: PE 0 broadcasts while that node's PEs compute for a
 // second; far sleep: all wait to be killed; far talk: PE 0 counts there; far apart: at a signal,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a job on several nodes is not started with, or ends of, and the one line that says what to
-do. Usage: refused.py NODES OSHRUN FAR FAULT"""
+"""Faults with which a job on several nodes does not start, or ends, and the one line that says what
+to do. Usage: refused.py NODES OSHRUN FAR FAULT"""
 import os
 import subprocess
 import sys
@@ -56,7 +56,7 @@ refused("no route", ("on node", "UCX_NET_DEVICES=eth1"), "-x", "UCX_NET_DEVICES=
     "addr add 10.22$i.0.1/24 dev eth1\"; done"))
 refused("an answer of the network", ("on node", "UCX_NET_DEVICES=all"), before=on_hub(
     "nsenter -t $(cat $NODES_FOLDER/node2) -n ip route add unreachable 10.213.0.1"))
-# A firewall that swallows: to an address of the link that nobody has.
+# A firewall that swallows: to an address of the link that no node has.
 refused("firewall", ("on node", "nor ever one: a firewall", "UCX_TLS="), before=on_hub(
     "for i in 1 2; do nsenter -t $(cat $NODES_FOLDER/node$i) -n ip neigh replace 10.213.0.$((3 - "
     "i)) lladdr 02:00:00:00:00:99 dev eth0 "
@@ -67,7 +67,7 @@ faulty("register", ("cannot register 16777216 bytes of symmetric heap", "on node
                     "ulimit -l"))
 faulty("put", ("Input/output error", "locked", "ulimit -l"), words=("put",))
 
-# What differs between nodes, with both sides named.
+# Differences between nodes, with both sides named.
 both = ("on node1", "on node2")
 faulty("old", ("UCX 1.9.", "is loaded, from ", "was built with 1."))
 faulty("newer", (*both, "has UCX 1.", "all nodes need the same"), host="node2")

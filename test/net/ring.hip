@@ -64,7 +64,7 @@ __global__ void flood(Shared *s, unsigned launch, int to, unsigned *bad) {
   if (t % 16 == 0) shmem_uint32_iput(&s->strided[3 * t], three, 1, 1, 3, to);
 }
 
-// Data and its signal around the ring of PEs: nobody sees the signal before the data.
+// Data and its signal around the ring of PEs: no PE sees the signal before the data.
 __global__ void pass(Shared *s, uint64_t rounds, unsigned *bad) {
   const int me = shmem_my_pe(), n = shmem_n_pes(), to = (me + 1) % n, from = (me + n - 1) % n;
   for (uint64_t r = 1; r <= rounds; r++) {

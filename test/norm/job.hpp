@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A norm that is tried, and what must come of it. Every PE knows the numbers of all, by their
+// A norm that is tried, and its expected results. Every PE knows the numbers of all, by their
 // formula.
 #ifndef TEST_NORM_JOB_HPP
 #define TEST_NORM_JOB_HPP
@@ -52,8 +52,8 @@ float rounded(shmemx_type_t t, float v) {
   put(t, one, 0, v);
   return get(t, one, 0);
 }
-// Element `column` of what PE `pe` adds to the row whose content has this number, in [-4, 4); of
-// PE -1 the residual, and of PE -2 the weight.
+// Element `column` of PE `pe`'s summand to the row whose content has this number, in [-4, 4); of PE
+// -1 the residual, and of PE -2 the weight.
 float value(shmemx_type_t t, int pe, size_t content, size_t column) {
   uint32_t x = uint32_t(content * 2654435761u + column * 40503u) + uint32_t(pe * 977 + 5);
   x = (x ^ x >> 15) * 0x85ebca6bu;
@@ -61,7 +61,7 @@ float value(shmemx_type_t t, int pe, size_t content, size_t column) {
   return rounded(t, float(int32_t(x ^ x >> 16)) * 0x1p-29f);
 }
 
-// What a call is tried with.
+// The parameters of a call.
 struct Case {
   shmemx_type_t type = SHMEMX_BF16, small = SHMEMX_F8;
   size_t rows = 1, columns = 64, group = 0, gap = 0; // gap: elements between rows
@@ -154,7 +154,7 @@ struct Job {
     const auto in = matrix(input, me, first), more = matrix(residual, -1, first);
     to_device(input.at, in.data(), in.size());
     to_device(residual.at, more.data(), more.size());
-    for (size_t r = 0; k.scattered && r < k.rows; r++) // others' rows are nobody's here
+    for (size_t r = 0; k.scattered && r < k.rows; r++) // others' rows are not read here
       if (team.me >= 0 && !owns(r))
         HIP(hipMemsetAsync(residual.at + r * residual.pitch, filler, residual.row_bytes, stream));
     HIP(hipStreamSynchronize(stream));
@@ -169,7 +169,7 @@ struct Job {
     if (k.residual) sum = sum + value(k.type, -1, k.first + row, c);
     return rounded(k.type, sum);
   }
-  // What lies beside the rows of p, and in rows that nobody writes.
+  // The bytes beside the rows of p, and in rows that no PE writes.
   void check_filler(const char *what, const Place &p, const std::vector<char> &host, bool written,
                     bool own_only = false) const {
     for (size_t r = 0; r < k.rows; r++)

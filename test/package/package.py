@@ -30,7 +30,7 @@ def run(*argv, cwd=None, **env):
 
 
 def programs(folder, oshrun):
-    """What the build left in the folder: from this tree's library, at 2 PEs, with the right
+    """The programs of the build in the folder: from this tree's library, at 2 PEs, with the right
     results."""
     got = run(oshrun, "-n", 2, folder / "sum")
     assert sorted(got.splitlines()) == ["PE 0 of 2: the sum is 3", "PE 1 of 2: the sum is 3"], got

@@ -57,7 +57,7 @@ def gluon_signal_kernel(x, signal, size, pe):
     st.barrier()
 
 
-# What an argument is, by its name; constants are those of tl.constexpr.
+# The types of arguments, by their names; constants are those of tl.constexpr.
 POINTERS = {"i64": "context bases heap_bases signal old counter".split(),
             "i32": ["flag", "data"]}
 VALUES = {"block": 256, "rank": 0, "world": 2, "rows": 64, "dim": 32, "hidden": 32, "tile": 32,

@@ -13,7 +13,7 @@ from run import python_with
 
 
 def sums(n):
-    """What each PE does in a job."""
+    """A PE's part of a job."""
     import shmem
 
     assert shmem.n_pes() == n

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from shmem import iris
 
-# What Iris's class has; docs/reference of Iris.
+# The methods of Iris's class; docs/reference of Iris.
 METHODS = """arange as_symmetric barrier broadcast ccl debug device_barrier empty error full
     get_cu_count get_device get_device_context get_device_id get_heap_bases get_num_ranks get_rank
     info is_symmetric linspace ones ops rand randint randn tracing uniform warning zeros

@@ -149,7 +149,7 @@ def test_free(me):
 
 
 def test_freed_memory_serves_again(arrays, me):
-    """What C allocates where an array was is symmetric."""
+    """Memory that C allocates where an array was is symmetric."""
     x = shmem.zeros(5000)
     shmem.free(x)
     e = shmem.Experts(64, shmem.n_pes(), 1, 64, arrays.float32)

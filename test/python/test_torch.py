@@ -122,7 +122,7 @@ def test_inference_mode():
 
 
 def test_out():
-    """What needs no copy: in place, and from one symmetric tensor to another."""
+    """Calls that need no copy: in place, and from one symmetric tensor to another."""
     x, y = shmem.empty(8, device=DEVICE), shmem.empty(8 * N, device=DEVICE)
     x.copy_(numbers(8))
     shmem.barrier()

@@ -35,7 +35,7 @@ struct Shared {
 } * shared;
 
 long total;   // symmetric: all PEs add to it
-long kept;    // what only this process changes
+long kept;    // changed by this process only
 long *buffer; // registered in each job
 constexpr size_t elements = 1000;
 hipStream_t stream;

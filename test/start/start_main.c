@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; what
-// its children end with is what it prints.
+// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; it
+// prints how its children end.
 #include <errno.h>
 #include <pthread.h>
 #include <shmem.h>
@@ -81,7 +81,7 @@ static void expect(int code, const shmemx_init_attr_t *attr, const char *line) {
   exit(9);
 }
 
-// What is wrong by itself; the process goes on after each, and starts at last.
+// Arguments that are wrong by themselves; the process goes on after each, and starts at last.
 static void bad_arguments(void) {
   NEED(!*shmemx_error_string());
   NEED(shmemx_get_uniqueid(NULL) == SHMEMX_ERROR_ARGUMENT);

@@ -12,7 +12,7 @@ namespace {
 enum Form { on_stream, workgroup, wave, thread, host, forms };
 const char *const form_names[] = {"stream", "workgroup", "wave", "thread", "host"};
 
-// What one member sends to another, in units.
+// A member's block for another, in units.
 enum Pattern { some, nothing, to_one, one_idle, many, one_each, patterns };
 __host__ __device__ inline size_t count_of(int pattern, int from, int to, int n, unsigned salt) {
   unsigned h = (unsigned(from) * 73u + unsigned(to) * 19u + salt * 101u + 7u) * 2654435761u;
@@ -295,7 +295,7 @@ void transpositions(void) {
   close();
 }
 
-// A round in kernels, whose number is in device memory: what it sends is different each time.
+// A round in kernels, whose number is in device memory: each round sends other bytes.
 constexpr size_t wide = 12, tight = 60; // bytes of a unit; capacity, which some rounds go beyond
 struct Round {
   unsigned *number;

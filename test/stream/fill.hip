@@ -31,7 +31,7 @@ template <class T, class F> void at_each_place(F f) {
               "%zu elements of %zu bytes at %zu: byte %zu beside them", n, sizeof(T), off, i);
     }
 }
-// What at_each_place calls: the routine, and then what each element is to be.
+// For at_each_place: the routine, and then the check of each element.
 template <class T, class F, class W> void each(F call, W want, const char *what) {
   at_each_place<T>([&](T *dest, size_t n) {
     call(dest, n);

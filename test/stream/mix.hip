@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Collectives of all kinds by chance, of two teams on two streams at once, of odd lengths at odd
 // addresses, the teams' algorithms changing from call to call, and in each batch one PE that comes
-// 10 ms late. A stream has two parts of dest; its calls write one and may read what an earlier one
-// has left in the other, so that each begins while others are in the one before. Every byte of them
+// 10 ms late. A stream has two parts of dest; its calls write one and may read an earlier one's
+// results in the other, so that each begins while others are in the one before. Every byte of them
 // is looked at.
 #include "poison.hpp"
 #include "stream.hpp"

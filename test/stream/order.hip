@@ -95,7 +95,7 @@ void in_place(void) {
   object_free(x);
 }
 
-// The root of a broadcast may run ahead of the others, but not over what they have not read.
+// The root of a broadcast may run ahead of the others, but not over data that they have not read.
 void broadcasts(void) {
   constexpr int rounds = 100;
   auto *v = reinterpret_cast<uint64_t *>(device_alloc(64, 0));
@@ -242,8 +242,8 @@ void tables(void) {
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
 }
 
-// What the program's own call left behind is no launch's, and stays for the program; of the
-// library's own calls that may fail, in init say, nothing is left. Runs first.
+// An error that the program's own call left behind is no launch's, and stays for the program; the
+// library's own calls that may fail, in init say, leave none. Runs first.
 void own_errors(void) {
   CHECK(hipPeekAtLastError() == hipSuccess, "init leaves an error: %s",
         hipGetErrorString(hipPeekAtLastError()));
@@ -264,13 +264,13 @@ void own_errors(void) {
   object_free(x);
 }
 
-// As a program's kernel waits for what its host sends. `over` ends a wait that nobody would end.
+// As a program's kernel waits for its host. `over` ends a wait that would not end.
 __global__ void hold(const int *flag, const int *over) {
   while (!shmem::arch::load(flag) && !shmem::arch::load(over)) shmem::arch::pause();
 }
-// More streams than a GPU has queues wait for what the host's calls do, by kernels and by copies:
-// AMD's runtime gives streams of one priority four queues to share, and what is behind a kernel
-// that waits in the same one waits with it.
+// More streams than a GPU has queues wait for the host's calls, by kernels and by copies: AMD's
+// runtime gives streams of one priority four queues to share, and work behind a kernel that waits
+// in the same one waits with it.
 void many_waiting(void) {
   constexpr int count = 6;
   hipStream_t waiting[count];
@@ -305,7 +305,7 @@ void many_waiting(void) {
   object_free(flags);
 }
 
-// A kernel stores, here or at the peer, and what comes next on the stream tells the peer, whose
+// A kernel stores, here or at the peer, and the stream's next operation tells the peer, whose
 // stream waits and then looks, by many workgroups.
 __global__ void fill(unsigned *p, unsigned r) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every reduction and scan on a stream, of every type, by both algorithms: bit for bit what a sum
-// in the order of the members is, of whole and ragged lengths, aligned and not.
+// Every reduction and scan on a stream, of every type, by both algorithms: bit for bit the sum in
+// the order of the members, of whole and ragged lengths, aligned and not.
 #include "poison.hpp"
 #include "stream.hpp"
 

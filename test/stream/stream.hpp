@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of streams share. They are host code, and run on every platform. Their tables of
+// Shared by the tests of streams. They are host code, and run on every platform. Their tables of
 // tests are not const: of a const one hipcc makes one of the device, which then lacks the host's
 // functions (clang 15, 2026-11).
 #ifndef TEST_STREAM_HPP

@@ -88,8 +88,8 @@ void run(bool put, bool typed) {
     const size_t bytes = c.unit * c.block;
     unsigned char *d = put ? reinterpret_cast<unsigned char *>(symmetric) + 64 : own + 64 + c.off;
     const unsigned char *s = put ? own + c.off : reinterpret_cast<unsigned char *>(symmetric);
-    // Source of the PE that the data comes from, dest of the one that it goes to: both are here in
-    // turn.
+    // The source of the PE that the data comes from, the dest of the one that it goes to: both are
+    // here in turn.
     for (size_t i = 0; i < room; i++) got[i] = sample(me, salt, i);
     if (put) {
       memcpy(own, got.data(), room);

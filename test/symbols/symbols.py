@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What libshmem.so exports, and what the test programs use of it.
+"""The symbols that libshmem.so exports, and those that the test programs use.
 
 exports facts.tsv libshmem.so   exactly the names of the specification and the linked ones, shmem_x
                                 weak and pshmem_x not; shmemx_ and the HIP of the cpu platform may
@@ -87,7 +87,7 @@ def tls(library):
 
 
 def arrows(folder):
-    # What is not of lib begins with ..; a HIP runtime is one thing.
+    # Objects that are not of lib begin with ..; a HIP runtime is one thing.
     objects = {o.name: nm(o) for o in pathlib.Path(folder).glob("[!.]*.o")}
     unit = {o: "platform" if o.startswith("platform_") else o for o in objects}
     owner = {n: unit[o] for o, names in objects.items() for n, kind in names.items()

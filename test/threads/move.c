@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Pages move, at init and when a buffer is registered and given back, while all that there is
-// stores into them: threads, handlers of signals, and system calls that copy. Nothing is lost and
-// no call fails. With "refused" the kernel grants no ptrace, as in some containers: then calls that
-// any handler interrupts may end with EINTR.
+// Pages move, at init and when a buffer is registered and given back, while all kinds of code store
+// into them: threads, handlers of signals, and system calls that copy. Nothing is lost and no call
+// fails. With "refused" the kernel grants no ptrace, as in some containers: then calls that any
+// handler interrupts may end with EINTR.
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -140,7 +140,7 @@ static void signals_and_waits(void) {
   in_threads(signal_work);
 }
 
-// A thread that waits does not stop the others of its PE: thread 0 waits for what thread 1 sends.
+// A thread that waits does not stop the others of its PE: thread 0 waits for thread 1's message.
 static void blocked_work(int id) {
   if (id == 0) {
     shmem_signal_wait_until(&signals[0], SHMEM_CMP_EQ, 7);

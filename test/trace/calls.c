@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of every kind, of which trace.py knows what the trace must have of them.
+// Calls of every kind, for trace.py, which knows their events.
 #include <pthread.h>
 #include <shmem.h>
 #include <shmemx.h>

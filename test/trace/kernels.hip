@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of kernels, of which trace.py knows what the trace must have of them.
+// Calls of kernels, for trace.py, which knows their events.
 #define SHMEM_TRACE_KERNELS
 #include <cstdio>
 #include <shmem/device/shmem.hpp>

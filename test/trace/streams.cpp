@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls on two streams, of which trace.py knows what the trace must have of them.
+// Calls on two streams, for trace.py, which knows their events.
 #include <cstdio>
 #include <cstdlib>
 #include <hip/hip_runtime_api.h>

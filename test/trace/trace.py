@@ -79,7 +79,7 @@ def case_calls():
 
 
 def case_streams():
-    """What the GPU did, on a track for each stream, at the time when it did it."""
+    """The GPU's work, on a track for each stream, at its time."""
     n = 2
     said = traced(n, os.environ["STREAMS"])
     assert not said, said
@@ -284,7 +284,7 @@ def case_python():
 
 
 def case_ends():
-    """What there is of a job that ended otherwise is whole."""
+    """The file of a job that ended otherwise is whole as far as it goes."""
     traced(2, CALLS, "exit", status=3)
     said = check()
     assert "10000" in said and "shmem_long_sum_reduce" in said, said
@@ -330,7 +330,7 @@ def case_errors():
                       ("/dev/full", "No space left")):
         said = run(OSHRUN, *hello, SHMEM_TRACE=str(path))
         assert said.count("\n") == 1 and "SHMEM_TRACE: " in said and why in said, said
-    # A disk that becomes full later: each PE says so once and goes on, and what there is can be
+    # A disk that becomes full later: each PE says so once and goes on, and the file so far can be
     # read.
     small = ("unshare", "--mount", *["--map-root-user"] * (os.geteuid() != 0), "sh", "-c")
     full = TMP / "full"
@@ -365,7 +365,7 @@ def case_errors():
 
 
 def case_clocks():
-    """PEs on another node than PE 0 learn its clock: nobody leaves a barrier before all have come,
+    """PEs on another node than PE 0 learn its clock: no PE leaves a barrier before all have come,
     by as much as the trace says that it may be wrong."""
     traced(4, CALLS, "clocks", launch=sys.argv[2:])
     check()

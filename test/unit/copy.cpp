@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies, in each of the ways that one processor or another has: all lengths and alignments up to
-// two lines, and those around which a way changes, with nothing touched outside. What is stored
-// when is the test `once`'s.
+// two lines, and those around which a way changes, with nothing touched outside. The test `once`
+// checks the order of the stores.
 #include "../../lib/copy.cpp"
 
 #include <csetjmp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pure parts of the library, without a job: the allocator, the size grammar, which PE does what in
+// Pure parts of the library, without a job: the allocator, the size grammar, the PEs' parts of
 // collectives.
 #include "../../device/pattern.hpp"
 #include "env.hpp"
@@ -181,7 +181,7 @@ void sizes(void **) {
 void patterns(void **) {
   for (int n = 1; n <= 40; n++) {
     for (int me = 0; me < n; me++) {
-      uint64_t seen = 0; // everybody once, oneself first
+      uint64_t seen = 0; // every member once, oneself first
       for (int k = 0; k < n; k++) {
         const int p = shmem::pattern::peer(me, k, n);
         assert_true(p >= 0 && p < n && !(seen >> p & 1));
@@ -189,7 +189,7 @@ void patterns(void **) {
       }
       assert_int_equal(shmem::pattern::peer(me, 0, n), me);
     }
-    for (int k = 0; k < n; k++) { // at each step everybody is somebody's peer
+    for (int k = 0; k < n; k++) { // at each step every member is the peer of one
       uint64_t seen = 0;
       for (int me = 0; me < n; me++) seen |= uint64_t(1) << shmem::pattern::peer(me, k, n);
       assert_int_equal(seen, (uint64_t(1) << n) - 1);

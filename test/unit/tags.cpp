@@ -12,7 +12,7 @@ extern "C" {
 
 using namespace shmem;
 
-// What a tag is of: start, log_stride and size, or start and id.
+// The owner of a tag: start, log_stride and size, or start and id.
 static std::map<uint64_t, std::array<int, 3>> owners;
 static void add(uint64_t tag, std::array<int, 3> owner) {
   assert_true(tag < uint64_t(1) << (64 - tag_way_bits - tag_pe_bits));

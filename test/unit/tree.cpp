@@ -102,7 +102,7 @@ Id new_id(const char *interfaces = nullptr) {
   return id;
 }
 
-// What each gives in a round: other lengths and other bytes.
+// A rank's bytes in a round: other lengths and other bytes.
 std::string gift(int rank, int round) {
   return std::string(size_t(rank * 7 + round) % 50, char('a' + round)) + std::to_string(rank);
 }

@@ -39,7 +39,7 @@ double number(shmemx_type_t t, uint16_t bits) {
 double rounding(shmemx_type_t t, double x) {
   return t == SHMEMX_F16 ? std::fabs(x) * 0x1p-11 + 0x1p-25 : std::fabs(x) * 0x1p-8;
 }
-// Element i of what a PE has, of a content: 32 of them are of about one size, or 0.
+// Element i of a PE, of a content: 32 of them are of about one size, or 0.
 uint16_t value(shmemx_type_t t, int pe, size_t content, size_t i) {
   uint32_t x = uint32_t(content * 2654435761u + i * 40503u) + uint32_t(pe * 977 + 5);
   x = (x ^ x >> 15) * 0x85ebca6bu;
@@ -146,7 +146,7 @@ struct Job {
     return got;
   }
 
-  // What the members' elements i of a block of 32 become, and the largest error.
+  // The sums of the members' elements of a block of 32, and the largest error.
   struct Sums {
     double exact[32] = {}, error[32] = {};
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A PE has what the caller of oshrun has: environment, umask, limits, signals ignored and blocked.
+// A PE inherits from the caller of oshrun: environment, umask, limits, signals ignored and blocked.
 // Launchers change all of that, and hand little of it to other nodes: Open MPI sends a node the
 // variables that are named, lets a PE ignore and block no signal, and leaves it what libraries in
 // its own process set (hwloc's OpenCL plugin loads pocl, which sets HWLOC_PLUGINS_PATH; Ubuntu

@@ -42,8 +42,8 @@ struct Pipe {
   }
 };
 
-// Standard error, which may be a pipe that nobody reads for a while: signals are heard all the
-// same.
+// Standard error, which may be a pipe that no process reads for a while: signals are handled all
+// the same.
 class Output {
 public:
   bool waits() const { return !text.empty(); }
@@ -55,7 +55,7 @@ public:
   // As much as does not block once poll has said that there is room.
   void write_some() {
     const ssize_t n = write(STDERR_FILENO, text.data(), std::min(text.size(), size_t(PIPE_BUF)));
-    if (n < 0 && errno != EINTR && errno != EAGAIN) text.clear(); // nobody will ever read it
+    if (n < 0 && errno != EINTR && errno != EAGAIN) text.clear(); // no process will ever read it
     if (n > 0) text.erase(0, size_t(n));
   }
   void write_all() {
@@ -67,12 +67,12 @@ private:
   bool open = false; // the last line, of a PE
 };
 
-// What a launcher itself prints, among the lines of the PEs. All of it passes but what it tells of
-// a PE that failed, in one or two blocks between rules, from which this learns which PE it was and
-// why.
+// Sorts the launcher's own lines from the lines of the PEs. All lines pass, but for the launcher's
+// report of a PE that failed, in one or two blocks between rules: from these this learns the PE and
+// the cause.
 class Notes {
 public:
-  std::string text;         // what came last, as far as it is not sorted
+  std::string text;         // the last input that is not sorted yet
   bool failure = false;     // one of those blocks was there
   bool spoken = false;      // the launcher said something of its own, or it is not known
   std::string who = "a PE"; // launchers leave it out when the PE fails while others start
@@ -82,17 +82,17 @@ public:
 
   bool holds() const { return !block.empty() || !text.empty(); }
 
-  // A rule may begin a block; what follows it decides. `over`: nothing follows.
+  // A rule may begin a block; the text after it decides. `over`: no text follows.
   void sort(Output &out, bool over) {
     size_t end;
     for (; (end = text.find('\n')) != text.npos; text.erase(0, end + 1))
       take_line(std::string_view(text).substr(0, end + 1), out);
-    // A byte of zero is how PRRTE 3 ends when it has lost a node.
+    // PRRTE 3 ends with a byte of zero when it has lost a node.
     if (text == std::string(1, '\0')) {
       if (!over) return;
       text.clear();
     }
-    // An unfinished line passes at once, but for what may be the beginning of a rule.
+    // An unfinished line passes at once, unless it may begin a rule.
     size_t pass = block.empty() ? text.find_last_not_of('-') + 1 : 0;
     if (over) {
       out.add(std::exchange(block, ""));
@@ -107,7 +107,7 @@ private:
   std::string block; // a rule, and the lines after it when they tell of a failure
 
   void take_line(std::string_view line, Output &out) {
-    // The end of a line is a rule; what comes before it is of a PE that did not end its own.
+    // The end of a line is a rule; the text before it is of a PE that did not end its line.
     const size_t dashes = line.size() - 1 - (line.find_last_not_of("-\n") + 1);
     const bool rule = dashes >= rule_length;
     const size_t words = rule ? line.size() - 1 - rule_length : 0;
@@ -132,7 +132,7 @@ private:
       if (line.starts_with(std::string(name) + ":")) return true;
     return false;
   }
-  // Where nothing is wrong.
+  // Warnings where nothing is wrong.
   static bool of_no_matter(std::string_view line) {
     // A node's daemon was quicker than its launcher, or has gone at the end (PRRTE 3). On a loaded
     // machine that is so once in 50 jobs (Open MPI 4, 2026-11).
@@ -219,13 +219,13 @@ void end_the_rest(const std::vector<pid_t> &before) {
   }
 }
 
-// What launchers keep on disk while they run.
+// The folders of launchers while they run.
 class Folders {
 public:
   // Open MPI 4 has a folder for all jobs of a user, in which each has its own. A job that ends
-  // removes it when it is empty, be it between the two steps of a job that begins and fails then
-  // (beside a loop that makes and removes it 67 of 100 mpirun do; 2026-11). It is not empty as long
-  // as this lives.
+  // removes the folder when it is empty, even between the two steps of a job that begins, which
+  // fails then (beside a loop that makes and removes it 67 of 100 mpirun do; 2026-11). The folder
+  // is not empty as long as this lives.
   explicit Folders(bool same)
       : held(same ? of_user() + "/oshrun." + std::to_string(getpid()) : "") {
     for (int tries = 1000; same && tries > 0; tries--) { // a link to nowhere would never do
@@ -268,7 +268,7 @@ private:
   }
 };
 
-// The signals that end this process unless somebody, as nohup, has them ignored.
+// The signals that end this process unless the caller, as nohup, ignores them.
 sigset_t taken_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -280,12 +280,12 @@ sigset_t taken_signals() {
   return set;
 }
 
-// A launcher waits for minutes for what it has started on a node that has been cut off (Open MPI
-// 4.1.4; 2026-11-22). So long after a PE has said why the job ends it is ended, too.
+// A launcher waits for minutes for its processes on a node that has been cut off (Open MPI 4.1.4;
+// 2026-11-22). It is ended so long after a PE has said why the job ends.
 constexpr double patience = 8; // seconds
 
-// The hosts of the command line that nobody knows. Only asked once a job has not started: to ssh a
-// name may be another host's.
+// The hosts of the command line that no name service knows. Called only if a job has not started:
+// ssh may know a name for another host.
 std::string unknown_hosts(const Words &words) {
   std::string all;
   for (size_t i = 0; i + 1 < words.size(); i++) {
@@ -323,7 +323,7 @@ struct Job {
   std::optional<double> asked; // to end, when
   Notes notes;
   Output out;
-  std::string word; // what the library says of the end, see last_word in lib/log.hpp
+  std::string word; // the library's line about the end, see last_word in lib/log.hpp
 
   void pass_on(const signalfd_siginfo &info) {
     const int s = int(info.ssi_signo);
@@ -340,8 +340,8 @@ struct Job {
 
   void say_why(int status, bool died, const Words &words) {
     if (asked) return;
-    // PEs go with their launcher, or their node's daemon, and one may see its neighbour go before
-    // it goes itself: what it says then is true, and not why the job ends.
+    // PEs go with their launcher, or their node's daemon, and a PE may see its neighbour go before
+    // it goes itself: its line is true then, and not why the job ends.
     const bool follows = word.find(" has died") != std::string::npos;
     if (follows && (died || !notes.lost.empty())) word.clear();
     if (!word.empty()) {
@@ -414,7 +414,7 @@ int run_job(const Words &words, const Manner &manner) {
   signal(SIGCHLD, SIG_DFL); // where it is ignored, no child's end is told, and the wait never ends
   const sigset_t taken = taken_signals();
   sigset_t outer, blocked = taken;
-  sigaddset(&blocked, SIGPIPE); // the job goes on when nobody reads its output any more
+  sigaddset(&blocked, SIGPIPE); // the job goes on when no process reads its output any more
   sigprocmask(SIG_BLOCK, &blocked, &outer);
   const int signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   const Folders folders(manner.same_folder);
@@ -427,7 +427,7 @@ int run_job(const Words &words, const Manner &manner) {
     // otherwise not know whether the launcher has them. Unless it is to read the terminal.
     if (!manner.input) setpgid(0, 0);
     // It writes to the terminal all the same. Blocked, because launchers unblock all signals in a
-    // PE, and what is ignored stays so.
+    // PE, and an ignored signal stays ignored.
     sigaddset(&outer, SIGTTOU);
     sigprocmask(SIG_SETMASK, &outer, nullptr);
     if (notes.in >= 0) dup2(notes.in, STDERR_FILENO);

@@ -202,7 +202,7 @@ Line read_line(char **word) {
 
 enum class Kind { orte, prte, srun, hydra, unknown };
 
-// What a command prints, for the last resort of kind_of.
+// The output of a command, for the last resort of kind_of.
 std::string output_of(const std::string &command) {
   std::string text;
   if (FILE *pipe = popen((command + " --version 2>&1 </dev/null").c_str(), "r")) {
@@ -327,9 +327,9 @@ bool has_all_cores() {
 // keeps memory near and threads free, and each PE takes one core of it in shmem_init, where it
 // knows whether its program has threads (lib/bind.cpp).
 Words set_defaults(const Launcher &launcher, const Line &line) {
-  // PMIx keeps what it tells of the job in files mapped by every PE, which costs a PE 10 ms at its
-  // start; in memory it is 2 (PMIx 4.2.2, 2026-11-21: PMIx_Init 12.5 ms, 2.5 so; one PE). It also
-  // leaves no file in /tmp to a launcher that is killed.
+  // PMIx keeps the job's data in files mapped by every PE, which costs a PE 10 ms at its start; in
+  // memory it is 2 (PMIx 4.2.2, 2026-11-21: PMIx_Init 12.5 ms, 2.5 so; one PE). In memory the data
+  // also leaves no file in /tmp when a launcher is killed.
   set("PMIX_MCA_gds", "hash");
   const char *binding = has_all_cores() ? "numa:if-supported" : "none";
   const char *policy = nullptr;
@@ -440,7 +440,7 @@ void name_variables(Words &words) {
   }
 }
 
-// What the user has the launcher set is not the caller's.
+// Variables that the user's options set are not the caller's.
 void leave_to_options(const Words &options, State &state) {
   for (size_t i = 0; i + 1 < options.size(); i++) {
     if (options[i] == "-x") state.leave_out(options[i + 1]);

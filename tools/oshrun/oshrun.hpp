@@ -11,7 +11,7 @@ bool is_hostfile(std::string_view option);
 
 using Words = std::vector<std::string>;
 
-// What the caller of oshrun leaves to a program that it starts, see inherit.cpp.
+// The state that a program inherits from the caller of oshrun, see inherit.cpp.
 class State {
 public:
   State();                                  // as it is now

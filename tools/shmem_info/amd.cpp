@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_info doctor --amd: what the first person with such GPUs runs, and the file to send back.
+// shmem_info doctor --amd: the first run on a machine with such GPUs, and a file to send back.
 #include "built.h"
 #include "info.hpp"
 #include <algorithm>
@@ -44,7 +44,7 @@ std::vector<Run> runs(int gpus) {
       {"what is here", {beside("shmem_info"), "--json"}},
       {"what usually goes wrong", {beside("shmem_info"), "doctor"}},
       {"the kernel driver", {"/bin/sh", "-c", driver}},
-      // What test/amdgpu/clock.txt has: the GPUs, their memory and their links.
+      // The figures of test/amdgpu/clock.txt: the GPUs, their memory and their links.
       {"GPUs and links alone", job(all, perf({"--machine", "--sizes", "8:256m"}))},
       {"the host alone, 2 PEs", job(2, perf({"--sizes", "8:4m", "--time", "0.01"}))},
       {"kernels of 2 PEs", job(2, perf({"--device", "--sizes", "8:16m"}))},

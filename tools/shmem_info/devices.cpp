@@ -14,7 +14,7 @@ namespace info {
 
 namespace {
 
-// Which memory of the machine is next to it; "unknown" where it has just one, too.
+// The NUMA node next to it; "unknown" also where the machine has just one.
 std::string numa_node(const char *bus) {
   std::string path = "/sys/bus/pci/devices/";
   for (const char *c = bus; *c; c++) path += char(tolower(*c));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// shmem_info doctor: tries out what usually goes wrong, in the order in which a program meets it.
+// shmem_info doctor: tries the steps that usually go wrong, in the order in which a program meets
+// them.
 #include "../../device/runtime.hpp"
 #include "built.h"
 #include "env.hpp"
@@ -43,7 +44,7 @@ __attribute__((format(printf, 2, 3))) void verdict(const char *word, const char 
 #define GOOD(...) verdict("ok", __VA_ARGS__)
 #define WARN(...) verdict("warn", __VA_ARGS__)
 #define FAIL(...) verdict("FAIL", __VA_ARGS__)
-// How to mend what the last line said.
+// The remedy for the last line.
 void mend(const char *text) {
   printf("      %s\n", text);
 }
@@ -51,7 +52,7 @@ void mend(const char *text) {
 std::string first_line(const std::string &text) {
   return text.substr(0, text.find('\n'));
 }
-// What the library said about it, or the end of the output.
+// The library's line about it, or the end of the output.
 std::string gist(const std::string &text) {
   std::string ours, all;
   size_t lines = 0;
@@ -174,7 +175,7 @@ void check_node(const char *path, const char *how) {
 void check_nodes() {
   const auto &driver = shmem::runtime::driver;
   for (const char *nodes : driver.nodes) {
-    glob_t found; // what is no pattern exists or does not
+    glob_t found; // a path that is no pattern exists or does not
     if (!nodes || glob(nodes, GLOB_NOMAGIC, nullptr, &found) != 0) continue;
     for (size_t i = 0; i < found.gl_pathc; i++) check_node(found.gl_pathv[i], driver.how);
     globfree(&found);
@@ -280,7 +281,7 @@ void check_gpus() {
   }
 }
 
-// What jobs of two PEs run. Whether both saw what the other has put.
+// The program of jobs of two PEs. True if both saw the other's put.
 bool exchange() {
   static long box;
   const int me = shmem_my_pe(), n = shmem_n_pes();
@@ -403,7 +404,7 @@ void check_job(const char *what, const char *name, const char *does, const char 
   mend(how);
 }
 
-// Variables of a job, in place of what they are for this process.
+// Variables of a job, in place of this process's.
 class With {
   struct Before {
     std::string name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the parts of shmem_info share.
+// The common functions of shmem_info's parts.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -23,7 +23,7 @@ void say_bytes(const char *name, size_t bytes);
 
 // The path of a tool that is installed with this one.
 std::string beside(const char *tool);
-// Runs a program for at most so many seconds; what it writes, and its exit status, or -1.
+// Runs a program for at most so many seconds. Gives its output, and its exit status or -1.
 int run(const std::vector<std::string> &words, std::string *output, unsigned seconds = 20);
 
 void say_devices();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What this library is, what this machine offers it, and the settings in force.
+// The library, what this machine offers it, and the settings in force.
 #include "built.h"
 #include "env.hpp"
 #include "info.hpp"

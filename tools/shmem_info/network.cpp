@@ -43,7 +43,7 @@ std::string interface_of(const sockaddr *address) {
   return name;
 }
 
-// The sockets of this process on which somebody may connect: UCX's, as it has no others.
+// The sockets of this process on which a peer may connect: UCX's, as it has no others.
 std::vector<Listener> listeners() {
   std::vector<Listener> found;
   DIR *fds = opendir("/proc/self/fd");
@@ -101,7 +101,7 @@ std::string memory_types(uint64_t mask) {
   return text;
 }
 
-// What UCX refuses, and why; or nothing.
+// The step that UCX refuses, and why; or nothing.
 std::string ask(Network &n) {
   ucp_config_t *config;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -119,7 +119,7 @@ std::string ask(Network &n) {
   ucp_worker_h worker;
   status = ucp_worker_create(context, &how, &worker);
   if (status != UCS_OK) return std::string("no worker: ") + ucs_status_string(status);
-  // As a PE tells it the others: without what goes on this node alone.
+  // As a PE tells it the others: without transports of this node alone.
   ucp_worker_attr_t own{};
   own.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
   own.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
@@ -149,7 +149,7 @@ std::string ask(Network &n) {
   status = ucp_mem_map(context, &map, &memory);
   n.registers = status == UCS_OK;
   if (!n.registers) return std::string("64 MiB cannot be registered: ") + ucs_status_string(status);
-  // What is made ends with the process, as much of UCX does.
+  // The objects end with the process, as much of UCX does.
   return "";
 }
 
@@ -161,7 +161,7 @@ Network look_at_network() {
   const char *transports = getenv("UCX_TLS"), *interfaces = getenv("UCX_NET_DEVICES");
   n.allowed_transports = transports ? transports : "all";
   n.allowed_interfaces = interfaces ? interfaces : "all";
-  // What it would say is said here in one line.
+  // One line here says what UCX would log.
   if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   Dl_info from;
   unsigned major, minor, release;

@@ -10,9 +10,9 @@ struct Listener {
 };
 struct Network {
   std::string built_with;    // empty: built without one
-  std::string version, path; // of what is loaded
+  std::string version, path; // of the loaded library
   std::string allowed_transports, allowed_interfaces;
-  std::string error; // what keeps a PE from it
+  std::string error; // why a PE cannot use it
   bool registers = true;
   std::string memory, transports;
   std::vector<Listener> listens;

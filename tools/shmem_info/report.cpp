@@ -41,7 +41,7 @@ void begin_value(const char *name) {
 std::string quoted(const char *text) {
   std::string out = "\"";
   while (*text) {
-    // A variable may hold what is not UTF-8, JSON may not.
+    // A variable may hold bytes that are not UTF-8, JSON may not.
     wchar_t wide;
     mbstate_t state{};
     const size_t n = mbrtowc(&wide, text, MB_LEN_MAX, &state);

@@ -63,7 +63,7 @@ static void fetch_add_nbi(struct arena *a, size_t count) {
 }
 #endif
 
-// All PEs on one word of PE 0: what contention does.
+// All PEs on one word of PE 0: the cost of contention.
 static void fetch_add_contended(struct arena *a, size_t count) {
   unsigned long sum = 0; // wraps
   REPEAT(count, sum += shmem_long_atomic_fetch_add((long *)a->target, 1, 0););

@@ -20,7 +20,7 @@ static void next_call(void) {}
 
 #define CALL(team_call, set_call) set_call
 
-// A pSync may be used again once all PEs are out of the call that used it last. Everybody is a
+// A pSync may be used again once all PEs are out of the call that used it last. Every PE is a
 // broadcast root once in n_pes calls, which proves just that: n_pes + 1 of them go round.
 #define SYNC_WORDS                                                                                 \
   (SHMEM_REDUCE_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE + SHMEM_COLLECT_SYNC_SIZE +                      \
@@ -171,7 +171,7 @@ static bool check_alltoalls(struct arena *a) {
   return good;
 }
 
-// What PE pe gives to element i of a reduction: small, so that sums and products are exact.
+// PE pe's operand for element i of a reduction: small, so that sums and products are exact.
 static long given(int pe, size_t i) {
   return (long)((i * 7 + (size_t)pe * 3) % 11) + 1;
 }

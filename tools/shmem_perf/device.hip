@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --device: what the routines cost that kernels call. Times are of the GPU's clock, from
+// shmem_perf --device: the costs of routines that kernels call. Times are of the GPU's clock, from
 // event to event, medians of runs after one that warms up; a latency is that of one of many calls
 // in one kernel. PE 0 works with PE 1; barriers and the matrix are of all.
 #include <shmem/device/shmem.hpp>
@@ -101,7 +101,7 @@ __global__ void BOUNDED put_signal_ping_pong(char *dest, const char *source, siz
     }
   }
 }
-// What this machine's GPUs can do without the library.
+// This machine's GPUs without the library.
 __global__ void raw_ping_pong(uint64_t *mine, uint64_t *theirs, uint64_t start, bool first,
                               int count) {
   volatile uint64_t *in = mine, *out = theirs;
@@ -325,7 +325,7 @@ struct Bench {
       hipLaunchKernelGGL(sync_kernel<S>, dim3(1), dim3(threads), 0, stream, count);
     });
   }
-  // All PEs at once, each to all others and itself: what each of them moved, and all together.
+  // All PEs at once, each to all others and itself: the rate of each, and of all together.
   void matrix() {
     if (n < 2) return;
     for (size_t bytes = std::max(o.smallest, size_t(65536)); bytes * size_t(n) <= room;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --engine: what engines of large models call, in graphs.
+// shmem_perf --engine: calls of engines of large models, in graphs.
 #include "engine.hpp"
 
 extern "C" void engine_perf(const struct engine_options *options) {

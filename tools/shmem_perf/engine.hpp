@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --engine: what the families of rows have in common. A family is a function that makes
+// shmem_perf --engine: the common part of the families of rows. A family is a function that makes
 // its memory, checks each kind of call, and times the kinds in turns.
 #pragma once
 #include <hip/hip_runtime.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tokens in bf16 to the top 8 of 64 experts and back, rows by PE; and a kernel of plain stores of
-// the same bytes to the same PEs, which is what the wire takes.
+// the same bytes to the same PEs, whose time is the wire's.
 #include "engine.hpp"
 
 #include <set>

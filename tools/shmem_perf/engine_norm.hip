@@ -32,7 +32,8 @@ __global__ void fill(Bfloat16 *to, size_t n, unsigned matrix, int pe) {
     to[i] = element(matrix, pe, i);
 }
 
-// What an engine launches behind an all-reduce: a workgroup for each row, which it reads once.
+// The kernel that an engine launches behind an all-reduce: a workgroup for each row, which it reads
+// once.
 template <int K>
 __global__ void __launch_bounds__(512)
     plain_norm(const Pack *in, const Pack *residual, const Pack *weight, Pack *sum, Pack *out,
@@ -154,7 +155,7 @@ struct Norms {
           e.wrong(names[kind], row, c, v, w);
       }
     }
-    shmem_barrier_all(); // nobody spoils them before all have looked
+    shmem_barrier_all(); // no PE spoils them before all have looked
   }
   void measure() {
     for (int kind = 0; kind < kinds; kind++) check(kind);

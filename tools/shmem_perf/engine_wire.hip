@@ -9,7 +9,7 @@ namespace {
 
 using shmem::Bfloat16, shmem::to_float, shmem::from_float;
 
-// error: that is lost of a number below 1 on one way, and is checked.
+// error: the most that a number below 1 may lose on one way, which is checked.
 const struct {
   const char *name;
   shmemx_wire_format_t format;
@@ -49,7 +49,7 @@ struct Sums {
     // Sets of vectors take turns, so that none is in the L2.
     sets = std::min(size_t(8), 2 + size_t(e.prop.l2CacheSize) / (n * 2));
     const std::string what = std::to_string(n * 2) + " bytes";
-    // With what the wires take: of 34 bytes for 32 elements, those of all PEs and those of one.
+    // With the wires' own: of 34 bytes for 32 elements, those of all PEs and those of one.
     void *all = e.room(what.c_str(), (4 * sets + 9 * (n_kinds - 1) / 4) * n + (size_t(8) << 20));
     if (!all) return false;
     shmem_free(all);

@@ -36,7 +36,8 @@ const char *const names[] = {"matmul",
                              "all_gather_matmul"};
 const char *const algorithms[] = {"", "  fused", "  streams", "  bulk"};
 
-// What is timed: each operation as the library chooses, as the vendor's, and by each algorithm.
+// A kind of timed call: each operation as the library chooses, as the vendor's, and by each
+// algorithm.
 struct Kind {
   Op op;
   shmemx_matmul_algorithm_t algorithm;
@@ -221,7 +222,7 @@ struct Bench {
       HIP(hipStreamSynchronize(stream));
       check(op, theirs, row, col, double(shmem::gemm::to_float(got)));
     }
-    shmem_barrier_all(); // nobody poisons C before all have looked
+    shmem_barrier_all(); // no PE poisons C before all have looked
   }
   void check(Op op, bool theirs, size_t row, size_t col, double got) {
     const bool sums = op == reduce_scatter || op == all_reduce,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --machine: what the GPUs and their links do by themselves, without the library: what a
-// model of them starts from (test/amdgpu/clock.txt) and is checked by. Times are of the GPU's
-// clock, from event to event, less those of an empty kernel, medians of runs after one that warms
-// up.
+// shmem_perf --machine: the GPUs and their links by themselves, without the library. A model of
+// them starts from these figures (test/amdgpu/clock.txt) and is checked by them. Times are of the
+// GPU's clock, from event to event, less those of an empty kernel, medians of runs after one that
+// warms up.
 #include <shmem/device/shmem.hpp>
 
 #include "device.h"

@@ -111,7 +111,7 @@ static void check_list(const char *what, const char *list, bool groups) {
 
 static size_t coll_max = 1 << 20;
 
-// Up to end_with, which what comes next follows.
+// A size that ends with end_with; *text moves behind it.
 static size_t part(const char *what, const char **text, char end_with) {
   return parse_size(what, *text, end_with, text);
 }

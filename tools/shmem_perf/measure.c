@@ -8,9 +8,9 @@
 // those that are measured.
 #include "perf.h"
 
-// Of a call of all PEs the slowest one's time counts, and of a batch of two barriers over a network
-// one PE in four took half as long again as of one of sixteen, in whose every call all took the
-// same: it left the barrier before the batch early (2026-11-24).
+// The time of a call of all PEs is that of the slowest. A PE may leave the barrier before a batch
+// early: over a network one PE in four took half as long again for a batch of two barriers as for
+// one of sixteen, in whose every call all PEs took the same (2026-11-24).
 static double batch_seconds(const struct test *t) {
   return t->kind == ALL ? 2e-3 : 100e-6;
 }
@@ -86,7 +86,7 @@ static void summarize(int samples) {
   statistics[2] = sample[least((size_t)samples - 1, (size_t)(samples * 95 / 100))];
 }
 
-// PE 0's part. Everybody in `first`..`last` gets the same batches.
+// PE 0's part. Every PE in `first`..`last` gets the same batches.
 static int lead(struct arena *a, const struct test *t, const struct options *o, int first,
                 int last) {
   const bool others = (t->kind == ALL || t->partner) && a->n_pes > 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf: what an OpenSHMEM library costs. Public API only, version 1.4 or later, so that the
-// same program measures any library; what is newer is used where the header says it is there.
+// shmem_perf: the costs of an OpenSHMEM library. Public API only, version 1.4 or later, so that the
+// same program measures any library; newer routines are used where the header has them.
 #ifndef SHMEM_PERF_H
 #define SHMEM_PERF_H
 
@@ -29,7 +29,7 @@
 #define HAVE_SCANS (VERSION >= 106)
 #define HAVE_SIGNAL_SET (VERSION >= 106)
 
-// What a test works with. The same on all PEs but for the pointers.
+// The objects of a test. The same on all PEs but for the pointers.
 struct arena {
   int me, n_pes;
   int peer;              // pair tests: PE 0's partner, and PE 0 for the partner
@@ -70,7 +70,7 @@ struct test {
 
 extern const struct test rma_tests[], amo_tests[], sync_tests[], coll_tests[]; // end: no name
 
-// What was measured, in ns a call.
+// The result of a test, in ns a call.
 struct result {
   const struct test *test;
   size_t bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// shmem_perf --plot: what a run measured, as an SVG. PE 0 gives points to shmem_plot, a script,
+// shmem_perf --plot: the results of a run, as an SVG. PE 0 gives points to shmem_plot, a script,
 // while it prints rows; on other PEs, and without --plot, these do nothing.
 #ifndef SHMEM_PERF_PLOT_H
 #define SHMEM_PERF_PLOT_H

@@ -24,7 +24,7 @@ static double raw_median(const char *name, size_t bytes) {
   return NAN;
 }
 
-// Calls in windows and round trips count as what they are made of.
+// Calls in windows and round trips count as their single operations.
 static double per_operation(const struct result *r, double ns) {
   const struct test *t = r->test;
   return t->per_call > 0 && t->unit != BYTES_PER_SECOND ? ns / t->per_call : ns;

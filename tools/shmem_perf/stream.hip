@@ -241,7 +241,7 @@ struct Bench {
     const double peer =
         have_nccl ? time(bytes, false, [&](size_t at) { theirs(kind, bytes, at); }) : 0;
     if (me != 0) return;
-    // What each link carries, as nccl-tests counts it.
+    // The load of each link, as nccl-tests counts it.
     const double share = kind == 4 ? 1 : (kind == 0 ? 2.0 : 1.0) * (n - 1) / n;
     const double rate = double(bytes) * share / std::min(eager, graph) / 1e3;
     plot(kind, bytes, "libshmem", false, eager);

@@ -170,7 +170,7 @@ static bool check_signal(struct arena *a) {
   return good;
 }
 
-// After a barrier everybody has everybody's put.
+// After a barrier every PE has every other's put.
 static bool check_barrier(struct arena *a) {
   uint64_t *slot = (uint64_t *)a->target;
   bool good = true;

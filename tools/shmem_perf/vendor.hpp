@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a user would call instead: the vendor's product of matrices and its collectives, by their C
+// The vendor's product of matrices and its collectives, which a user would call instead, by their C
 // interfaces, where they are found at run time. Nothing of them is needed to build this.
 #pragma once
 #include "nccl.hpp"
@@ -31,7 +31,7 @@ struct HipBlasLt {
                 const void *, const void *, void *, void *, void *, const Algorithm *, void *,
                 size_t, hipStream_t);
 
-  // What a shape needs; made at its first product, which is checked and not timed.
+  // The objects of a shape; made at its first product, which is checked and not timed.
   struct Plan {
     size_t m, n, k;
     void *a, *b, *c;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What kernels called that were compiled with SHMEM_TRACE_KERNELS. They write records to a ring in
-// device memory, which a thread reads while they run.
+// Records the calls of kernels that were compiled with SHMEM_TRACE_KERNELS. They write records to a
+// ring in device memory, which a thread reads while they run.
 #include "../../device/runtime.hpp"
 #include "../../device/trace.hpp"
 #include "trace.hpp"
@@ -53,8 +53,8 @@ class Kernels {
   bool started = false;
   Ask asked = Ask::nothing;
 
-  // Of the thread alone, or of those that wait for it. No other calls HIP, so no thread waits for a
-  // lock that is held in a call of the driver: it may wait for kernels.
+  // Only the thread uses these, or threads that wait for it. No other thread calls HIP, so none
+  // waits for a lock that is held in a call of the driver, which may wait for kernels.
   bool recording = false;
   int device = 0;
   hipStream_t copies = nullptr, clocks = nullptr;
@@ -62,7 +62,7 @@ class Kernels {
   uint64_t *clock_there = nullptr;
   uint64_t next = 0;             // the first place that was not looked at
   std::vector<uint64_t> running; // ascending: those of calls that had not ended then
-  // Calls read, and those of which a place was left: of as many places as were taken the others are
+  // Calls that were read, and those of which a place was left: the other places that were taken are
   // lost.
   uint64_t accounted = 0, lost_calls = 0;
   Sample looked = {};  // host: when `taken` was read the last time; ticks: what it was
@@ -138,7 +138,7 @@ class Kernels {
     return true;
   }
   bool begin() {
-    // A question for a stream would spoil what another thread captures: see stream.cpp.
+    // A query of a stream would spoil another thread's capture: see stream.cpp.
     hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
     (void)hipThreadExchangeStreamCaptureMode(&mode);
     if (!copies && !open()) return false;
@@ -164,8 +164,8 @@ class Kernels {
            copy(shared->records + first, records.first, (n - first) * sizeof(Record)) &&
            tried(hipStreamSynchronize(copies));
   }
-  // r: what is at that place. If it is whole, which one is not whose call runs, or that was
-  // overwritten.
+  // r: the record at that place. Keeps it if it is whole: one whose call runs, or that was
+  // overwritten, is not.
   bool keep(const Record &r, uint64_t place) {
     const uint8_t lap = records.lap(place);
     if (r.lap0 != lap || r.lap1 != lap || r.lap2 != lap || r.lap3 != lap) return false;
@@ -261,7 +261,7 @@ class Kernels {
       auto host = [&](uint64_t ticks) {
         return uint64_t(int64_t(from.host) + int64_t(double(int64_t(ticks - from.ticks)) * rate));
       };
-      // Those that the table does not have count from the top, as trace.cpp's.
+      // Names that the table does not have count from the top, as trace.cpp's.
       const uint32_t name = r.routine >= shmem::trace::sum ? ~uint32_t(UINT16_MAX) | r.routine
                                                            : first_of_kernels + r.routine;
       const int32_t pe = r.pe == 0xffffff ? -1 : int32_t(r.pe);
@@ -292,8 +292,8 @@ class Kernels {
     }
     return what != Ask::end && what != Ask::finish;
   }
-  // ROCr 6.4 counts the signals of streams that are there when a program ends, as leaked. What
-  // kernels write to stays: they may still run.
+  // ROCr 6.4 counts the signals of streams that are there when a program ends, as leaked. Memory
+  // that kernels write to stays: they may still run.
   void close() {
     for (hipStream_t *stream : {&copies, &clocks})
       if (*stream) tried(hipStreamDestroy(std::exchange(*stream, nullptr)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the GPU did of calls on streams: two events around each, of which the time is read when they
-// have come. Nothing here waits for a program's stream before shmem_finalize.
+// Records the GPU's work of calls on streams: two events around each, of which the time is read
+// when they have come. Nothing here waits for a program's stream before shmem_finalize.
 #include "trace.hpp"
 #include <algorithm>
 #include <deque>
@@ -19,12 +19,12 @@ constexpr uint64_t second = 1000000000;
 constexpr size_t look_every = 64, write_every = 1024; // calls
 
 bool tried(hipError_t error) {
-  if (error != hipSuccess) (void)hipGetLastError(); // which nobody else is to meet
+  if (error != hipSuccess) (void)hipGetLastError(); // no other code is to find it
   return error == hipSuccess;
 }
 
-// Another thread or stream may be capturing a graph, and in CUDA's usual mode of that a question
-// for an event would spoil it, although it has nothing to do with it.
+// Another thread or stream may be capturing a graph, and in CUDA's usual mode of that a query of an
+// event would spoil the capture, although it has nothing to do with it.
 class Relaxed {
   hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
   const bool changed = tried(hipThreadExchangeStreamCaptureMode(&mode));
@@ -64,8 +64,8 @@ struct Stream {
   std::vector<Timed> done = {};
 };
 
-// Its lock is never held in a call that may wait for the program's work: a stream that is full lets
-// the host wait, and what it waits for may be another thread's call.
+// Its lock is never held in a call that may wait for the program's work: a full stream makes the
+// host wait, perhaps for another thread's call.
 struct Streams {
   std::mutex mutex;
   std::vector<hipEvent_t> spare;
@@ -87,7 +87,7 @@ struct Streams {
   bool open() {
     if (own) return true;
     // Of the highest priority, as the library's own: AMD's runtime gives the streams of each
-    // priority a few queues, and what is behind a kernel that waits does so, too.
+    // priority a few queues, and work behind a kernel that waits does so, too.
     int least = 0, greatest = 0;
     return tried(hipDeviceGetStreamPriorityRange(&least, &greatest)) &&
            tried(hipStreamCreateWithPriority(&own, hipStreamNonBlocking, greatest));
@@ -135,8 +135,8 @@ struct Streams {
         float since = 0, took = 0;
         if (error == hipSuccess && tried(hipEventElapsedTime(&since, q.clock->event, q.begin)) &&
             tried(hipEventElapsedTime(&took, q.begin, q.end))) {
-          // HIP may take the end of what was before for the first event, so it can be from before
-          // the call; and what a stream does it does in order.
+          // HIP may take the end of earlier work for the first event, so it can be from before the
+          // call; and a stream works in order.
           const auto begun = uint64_t(q.clock->ns + int64_t(double(since) * 1e6));
           const uint64_t end = begun + uint64_t(double(took) * 1e6);
           q.event.begin = std::max({begun, q.event.begin, s.last});

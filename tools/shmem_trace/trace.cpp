@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes what a program calls into SHMEM_TRACE, one file for the job, which ui.perfetto.dev and
+// Writes a program's calls into SHMEM_TRACE, one file for the job, which ui.perfetto.dev and
 // chrome://tracing show: events of Chrome's trace format, one a line, about 100 bytes each. A
 // library of its own, so that a program which is not traced pays nothing: oshrun loads it before
 // libshmem, and its routines call those of the profiling interface.
@@ -32,7 +32,7 @@ std::atomic<bool> on = false;
 namespace {
 
 constexpr size_t events_at_a_time = 4096; // a thread's, before it writes them: 128 KiB
-// What the table of the API does not have.
+// Names that the table of the API does not have.
 constexpr const char *own_names[] = {
     "event", // this and the next five: trace::Own of kernels
     "multiply",
@@ -157,7 +157,7 @@ void describe(Text &out, int track, const Event &e, const Timed *timed = nullptr
   out << (before == "," ? "}},\n" : "},\n");
 }
 
-// What one thread records.
+// The records of one thread.
 class Track {
   const std::unique_ptr<Event[]> events{new Event[events_at_a_time]};
   size_t n = 0;
@@ -362,7 +362,7 @@ using namespace trace;
 #pragma GCC visibility push(default)
 extern "C" {
 
-// What libshmem looks for, and calls in its first init.
+// libshmem looks for this function, and calls it in its first init.
 void shmem_traced(const char *path, int records) {
   file().path = path;
   file().records = uint64_t(records);
@@ -395,7 +395,7 @@ void start_pes(int n) {
 void shmem_finalize() {
   if (--file().inits == 0) {
     suspend();
-    // What streams do is to have ended by now, so a second is long.
+    // The streams' work should have ended by now, so a second is long.
     if (const size_t left = file().fd < 0 ? 0 : write_streams(1000000000))
       fprintf(stderr,
               "shmem: PE %d: SHMEM_TRACE: %zu calls on streams have not ended at "

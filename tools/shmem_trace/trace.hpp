@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the wrappers of the API's routines record (generated: tools/gen.py trace).
+// The records of the wrappers of the API's routines (generated: tools/gen.py trace).
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -46,7 +46,7 @@ private: // not inline: there are 2,700 wrappers
   void end();
 };
 
-// What a stream does on the GPU: stream.cpp.
+// A stream's work on the GPU: stream.cpp.
 void *begin_on(shmemx_stream_t stream); // null: not to be recorded
 void end_on(shmemx_stream_t stream, void *began, const Event &event);
 size_t write_streams(uint64_t patience); // ns; gives how many calls have not ended by then
@@ -66,7 +66,7 @@ public:
   OnStream &operator=(const OnStream &) = delete;
 };
 
-// What kernels call: kernel.cpp.
+// Calls of kernels: kernel.cpp.
 extern const uint32_t first_of_kernels; // in names, generated
 void begin_kernels();
 void write_kernels();

@@ -65,7 +65,7 @@ inline constexpr int order_of(Order o) {
 inline constexpr bool releases(Order o) {
   return o == Order::release || o == Order::acq_rel;
 }
-// What is left of the order after release_before.
+// The rest of the order after release_before.
 inline constexpr int rest_of(Order o, Range r) {
   if (!releases(o) || r == Range::workgroup) return order_of(o);
   return o == Order::acq_rel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
@@ -84,8 +84,9 @@ template <class T> SHMEM_D_ auto bits(T *p) {
 template <Order o = Order::relaxed, Range r = Range::system, class T> SHMEM_D_ T load(const T *p) {
   return from_bits<T>(__hip_atomic_load(bits(const_cast<T *>(p)), order_of(o), range_of(r)));
 }
-// Plain accesses of global memory; nobody writes what is loaded. The cast has to be at the access,
-// because LLVM takes a cast of a pointer from flat to global and back for no cast at all.
+// Plain accesses of global memory; no thread writes the words that are loaded. The cast has to be
+// at the access, because LLVM takes a cast of a pointer from flat to global and back for no cast at
+// all.
 template <class T> using Words = typename WordOf<int(alignof(T))>::type;
 template <class T> SHMEM_D_ T load_global(const T *p) {
   T v;
@@ -100,8 +101,8 @@ template <class T> SHMEM_D_ T load_global(const T *p) {
 template <class T> SHMEM_D_ T load_constant(const T *p) {
   return *(const __attribute__((address_space(4))) T *)(p);
 }
-// Compilers load what constant memory has before all loops, and keep it in scalar registers to the
-// kernel's end. What rare code needs is loaded there instead: alltoall on a stream, with kernels
+// Compilers load values of constant memory before all loops, and keep them in scalar registers to
+// the kernel's end. Rare code loads its values itself instead: alltoall on a stream, with kernels
 // that reach other nodes, keeps 18 scalars fewer in lanes of a vector register (clang 19,
 // 2026-11-24).
 template <class T> SHMEM_D_ T load_anew(const T &v) {
@@ -141,7 +142,7 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 }
 // By builtins, because threadIdx, blockDim and their like call ROCm's device library, which clang
 // 21 does not inline into kernels of more than 1100 basic blocks (16 calls in each product's
-// kernel, 2026-11); and what a call gives is for it another number in each lane.
+// kernel, 2026-11). It takes the result of a call for another number in each lane.
 SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
@@ -159,9 +160,9 @@ SHMEM_D_ Index blocks() { // HIP launches whole ones
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
 }
-// From where it is in memory: compilers load a parameter at the kernel's beginning and keep it to
-// the end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
-// 2026-11). Loads from there they place where the value is used.
+// From its place in memory: compilers load a parameter at the kernel's beginning and keep it to the
+// end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
+// 2026-11). A load from memory stands where the value is used.
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
   size_t at = 0;
   ((at = (at + alignof(Before) - 1) / alignof(Before) * alignof(Before) + sizeof(Before)), ...);
@@ -184,24 +185,24 @@ SHMEM_D_ uint64_t anew(uint64_t v) {
   asm volatile("" : "+s"(v));
   return v;
 }
-// Waits until this wave's stores are where everyone sees them. vmcnt counts a wave's own accesses
-// only, and by LLVM's model a barrier of the workgroup waits for none of them: whoever releases
-// after it sees what other waves stored, but that may still be on its way to a wider scope (LLVM
-// 161638 says so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none of
-// gfx942's).
+// Waits until this wave's stores are visible everywhere. vmcnt counts a wave's own accesses only,
+// and by LLVM's model a barrier of the workgroup waits for none of them: a wave that releases after
+// the barrier sees the stores of other waves, but these may still be on their way to a wider scope
+// (LLVM 161638 says so of gfx10; clang 15 waits before each barrier of gfx90a, clang 19 before none
+// of gfx942's).
 SHMEM_D_ void wait_stores() {
   asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
 }
-// Orders all that this wave, and those that it has met at a barrier after their wait_stores, stored
-// before whatever this wave stores next.
+// Orders the stores of this wave, and of waves that it has met at a barrier after their
+// wait_stores, before this wave's next stores.
 SHMEM_D_ void fence_release() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
   // For gfx942, clang 19 does not count the write-back of the L2 among what is under way: it takes
   // away the wait for it where it knows of no store (2026-11, barrier_all_wg of test/isa).
   wait_stores();
 }
-// For the same reason every atomic that writes back gets its release from here, and only what is
-// left of its order from the compiler.
+// For the same reason every atomic that writes back gets its release from here, and from the
+// compiler only the rest of its order.
 template <Order o, Range r> SHMEM_D_ void release_before() {
   if constexpr (releases(o) && r == Range::system) fence_release();
   if constexpr (releases(o) && r == Range::device) {
@@ -220,8 +221,8 @@ SHMEM_D_ void polled() {
   fence_acquire();
 }
 SHMEM_D_ void progress() {}
-// Orders what earlier kernels of the stream stored before what this one stores: it may still be in
-// the L2, which is written back at the end of the stream.
+// Orders stores of the stream's earlier kernels before this one's: they may still be in the L2,
+// which is written back at the end of the stream.
 SHMEM_D_ void fence_stream() {
   fence_release();
 }

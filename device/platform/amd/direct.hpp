@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // gfx950: operands go from memory into LDS past the registers, into one of two stages while the
-// matrix unit works on the other. It needs half the time of gfx942's for what LDS gives it, so a
-// wave has twice as many blocks of a tile, and reads less for each of them; and an operand that
-// does not run along k lies in LDS as it does in memory: the read turns it.
+// matrix unit works on the other. Its matrix unit takes half of gfx942's time for the operands that
+// LDS gives, so a wave has twice as many blocks of a tile, and reads less for each of them. An
+// operand that does not run along k lies in LDS as it does in memory: the read turns it.
 #pragma once
 #include "mfma.hpp"
 

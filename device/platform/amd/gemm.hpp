@@ -34,9 +34,9 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
   using Operands = Matrices<T>;
   using Line = mfma::Line;
 
-  // What a thread brings of one operand for a stage. Rows beyond the end are loaded as the last
-  // one, and their sums are not handed over. turned: lines run along the rows' dimension, n of them
-  // at successive k, so that a thread has n successive k of each row.
+  // A thread's part of one operand for a stage. Rows beyond the end are loaded as the last one, and
+  // their sums are not handed over. turned: lines run along the rows' dimension, n of them at
+  // successive k, so that a thread has n successive k of each row.
   template <unsigned n, bool turned = false> struct Loader {
     static constexpr unsigned height = n * threads / lines, across = height / each;
     static_assert(n == 4);
@@ -108,7 +108,7 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
         }
       }
     }
-    // For a turned operand: what goes to a row of LDS, and where.
+    // For a turned operand: the part that goes to a row of LDS, and its place.
     struct alignas(n * sizeof(T)) Row {
       uint32_t k[n * sizeof(T) / 4];
     };
@@ -196,8 +196,8 @@ struct Mfma : Blocked<T, bm, bn, waves_m, waves_n> {
                             unsigned s) {
     const unsigned half = arch::thread().x % 64 / 32, row = Shape::first_row(),
                    col = Shape::first_col();
-    // Where everything is read before, the first product takes what is read last, so that there is
-    // one wait.
+    // If all lines are read before, the first product takes the last ones, so that there is one
+    // wait.
     const auto turn = [](unsigned i, unsigned n) { return many ? i : n - 1 - i; };
     const auto columns = [&] {
       SHMEM_UNROLL_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the cores of gfx90a, gfx942 and gfx950 have in common: matrices of 32 by 32 by MFMA, which
-// of them each wave of a tile has, and how their sums go to an epilogue.
+// The common part of the cores of gfx90a, gfx942 and gfx950: matrices of 32 by 32 by MFMA, their
+// division among the waves of a tile, and the way of their sums to an epilogue.
 #pragma once
 #include "../../gemm/gemm.hpp"
 #include <utility>
@@ -61,8 +61,8 @@ template <class T> SHMEM_D_ void multiply(Sums &sums, Line x, Line y) {
   }
 }
 
-// Waits until at most so many reads of LDS are under way. Compilers wait for what they use in any
-// case, but piece by piece.
+// Waits until at most `left` reads of LDS are under way. Compilers wait for operands in any case,
+// but piece by piece.
 template <unsigned left> SHMEM_D_ void wait_reads() {
 #if defined __AMDGCN__
   __builtin_amdgcn_s_waitcnt(0xc07f | (left < 15 ? left : 15) << 8);
@@ -101,8 +101,8 @@ template <class T, unsigned bm, unsigned bn, unsigned waves_m, unsigned waves_n>
   using Sums = mfma::Sums[blocks_m * blocks_n];
   using Operands = Matrices<T>;
 
-  // The division in the order runs in vector registers; what is the same in all lanes belongs in
-  // scalar ones, from which loads take their base.
+  // The division in the order runs in vector registers; values that are the same in all lanes
+  // belong in scalar ones, from which loads take their base.
   static SHMEM_D_ void to_scalars(Tile &tile) {
     tile.row = __builtin_amdgcn_readfirstlane(tile.row);
     tile.col = __builtin_amdgcn_readfirstlane(tile.col);

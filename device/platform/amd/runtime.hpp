@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ROCm needs to be asked for differently from the other runtimes: see device/runtime.hpp.
+// The parts of ROCm that differ from the other runtimes: see device/runtime.hpp.
 #pragma once
 #include <cstring>
 #include <hip/hip_runtime_api.h>
@@ -35,7 +35,7 @@ inline hipError_t malloc_flags(void **p, size_t bytes, [[maybe_unused]] int devi
 // HIP 5.2 does, 5.7 detaches NULL instead (2026-11-23), and 6.2 does again (ROCm/hip#3580).
 inline constexpr bool closes_handles = HIP_VERSION < 50300000 || HIP_VERSION >= 60200000;
 
-// Of which p is a part.
+// The allocation of which p is a part.
 inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
 }
@@ -60,8 +60,8 @@ inline double link_rate(int device) {
 // HIP 5.2 asks ROCr for access to an allocation when such a copy first meets it. ROCr refuses this
 // for imported allocations, which have it already; the copy fails, HIP remembers that it has asked,
 // and the next copy works. There are two sides, so two copies may fail. (Seen 2026-11 with ROCm
-// 5.2.3; later versions of ROCr do not refuse.) In a graph nobody tries again, and hipGraphLaunch
-// gives the error: there each row is a copy of its own, which asks for nothing.
+// 5.2.3; later versions of ROCr do not refuse.) A graph repeats no copy, and hipGraphLaunch returns
+// the error: there each row is a copy of its own, which asks for nothing.
 inline hipError_t copy_2d(void *dest, size_t dest_pitch, const void *source, size_t source_pitch,
                           size_t width, size_t height, hipStream_t stream) {
   hipError_t error = hipSuccess;

@@ -112,8 +112,8 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl(v, 0);
 }
-// It is not __shared__, which is thread-local here: what a library has of that is taken from the
-// stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
+// It is not __shared__, which is thread-local here: a library's thread-local memory is taken from
+// the stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
 // dlopen failed).
 template <class T> inline constexpr size_t launch_bytes = sizeof(T);
 template <class Kernel> Kernel *launchable(Kernel *kernel) {

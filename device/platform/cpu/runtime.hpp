@@ -8,7 +8,7 @@ inline constexpr const char *fast_link = "xGMI";
 inline constexpr bool hardware = false;
 bool in_use(); // lib/platform/cpu/device.cpp
 
-// Of which p is a part.
+// The allocation of which p is a part.
 inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return hipMemGetAddressRange(base, bytes, const_cast<void *>(p));
 }

@@ -13,8 +13,8 @@ template <> struct WordOf<16> { using type = uint4; };
 
 // Nothing counts stores here: the fence waits for all that it covers.
 SHMEM_D_ void wait_stores() {}
-// Orders all that this thread, and those that it has met at a barrier, stored before whatever this
-// thread stores next.
+// Orders the stores of this thread, and of threads that it has met at a barrier, before this
+// thread's next stores.
 SHMEM_D_ void fence_release() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
@@ -71,7 +71,7 @@ template <class T> SHMEM_D_ T poll(const T *p) {
 }
 SHMEM_D_ void polled() {}
 SHMEM_D_ void progress() {}
-// When a kernel begins, what earlier work of the stream stored is already where peers look.
+// When a kernel begins, stores of the stream's earlier work are already where peers look.
 SHMEM_D_ void fence_stream() {}
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
@@ -125,7 +125,7 @@ SHMEM_D_ T compare_exchange(T *p, T cond, T v) {
 }
 #undef SHMEM_ASM_
 
-// A plain load of global memory that nobody writes.
+// A plain load of global memory that no thread writes.
 template <class W> SHMEM_D_ W load_global(const W *p) {
   return *p;
 }
@@ -210,8 +210,8 @@ SHMEM_D_ uint64_t take(uint64_t *counter) {
     first = fetch_add<Order::relaxed, Range::device>(counter, uint64_t(__popc(lanes)));
   return __shfl_sync(lanes, first, __ffs(int(lanes)) - 1) + unsigned(before);
 }
-// Of a sum that it knows ptxas 13 makes one atomic of a wave's, whose answer the wave waits for: it
-// does not know that no lane has all lanes below it.
+// With a constant operand ptxas 13 makes one atomic of a wave's, whose result the wave waits for.
+// The operand here is always 1, but ptxas does not know that no lane has all lanes below it.
 SHMEM_D_ uint64_t take_alone(uint64_t *counter) {
   unsigned lower;
   uint64_t seen;

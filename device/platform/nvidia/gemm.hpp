@@ -22,8 +22,8 @@ SHMEM_ROUNDING_(Half, "cvt.rn.f16x2.f32");
 SHMEM_ROUNDING_(Bfloat16, "cvt.rn.bf16x2.f32");
 #undef SHMEM_ROUNDING_
 
-// Who loads the operands: TMA, which wants addresses and rows that are multiples of 16 bytes; or
-// threads, which take any matrix and turn it so that k comes first.
+// The loader of the operands: TMA, which wants addresses and rows that are multiples of 16 bytes;
+// or threads, which take any matrix and turn it so that k comes first.
 enum class Load { tma, threads };
 
 // mn_a and mn_b (TMA only): the rows in memory run along m, or along n, and not along k.
@@ -44,7 +44,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     Matrices<T> x;
   };
 
-  // Those that multiply.
+  // The warps that multiply.
   struct Consumers {
     SHMEM_D_ unsigned rank() const { return threadIdx.x - 128; }
     SHMEM_D_ unsigned size() const { return 256; }
@@ -170,7 +170,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
                                          b + s * (mn_b ? 2048 >> 4 : 32 >> 4), s || k0);
         sm90::wgmma_commit();
         sm90::wgmma_wait<1>();
-        if (k0) release(last); // what read it has ended, all but the last four
+        if (k0) release(last); // its readers have ended, all but the last four
         last = ring.empty_at();
       }
       // The divisions take their time, so they come while the tensor cores are still at work.

@@ -41,7 +41,7 @@ template <class... Args> hipError_t call_driver(const char *name, Args... args) 
 inline hipError_t module_global(void **p, size_t *bytes, void *module, const char *name) {
   return call_driver("cuModuleGetGlobal", p, bytes, module, name);
 }
-// Of which p is a part.
+// The allocation of which p is a part.
 inline hipError_t allocation(void **base, size_t *bytes, const void *p) {
   return call_driver("cuMemGetAddressRange", base, bytes, p);
 }

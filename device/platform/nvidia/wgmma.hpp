@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What sm_90a has for matrix products, in PTX: mbarriers, TMA, and wgmma, one instruction of which
-// four warps issue together.
+// The instructions of sm_90a for matrix products, in PTX: mbarriers, TMA, and wgmma, one
+// instruction of which four warps issue together.
 #pragma once
 #include <cstdint>
 #include <cuda.h>
@@ -28,8 +28,8 @@ SHMEM_D_ void barrier_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
-// It needs no acquire, because only TMA and wgmma access what it orders. An acquire of the cluster
-// would empty the L1 each time and halve the speed (H200, 2026-11).
+// It needs no acquire, because only TMA and wgmma access the data that it orders. An acquire of the
+// cluster would empty the L1 each time and halve the speed (H200, 2026-11).
 SHMEM_D_ void barrier_wait(uint32_t bar, uint32_t phase) {
   asm volatile("{\n\t"
                ".reg .pred done;\n"

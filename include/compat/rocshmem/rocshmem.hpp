@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // rocSHMEM's names. Those that are one of ours by another name are in <shmem/rocshmem_names.hpp>,
-// which include/compat.def makes; here are the types, the constants and what differs.
+// which include/compat.def makes; here are the types, the constants and the differences.
 #pragma once
 #include "../shmem_compat.hpp"
 #include <array>

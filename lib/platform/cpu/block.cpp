@@ -112,10 +112,10 @@ HIP_CPU_NO_TSAN long now_ns() {
   return t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Nobody in the block can go on before somebody outside does something, so it polls again at once,
-// then yields the core, then sleeps for an eighth of the time that has passed. This way 64 blocks
-// that wait in 8 processes leave 2 cores to others; with naps of at most 50 us they took both
-// (2026-11).
+// No fiber of the block can go on before another thread or process acts, so the block polls again
+// at once, then yields the core, then sleeps for an eighth of the time that has passed. This way 64
+// blocks that wait in 8 processes leave 2 cores to others; with naps of at most 50 us they took
+// both (2026-11).
 HIP_CPU_NO_TSAN void back_off(RunningBlock &b) {
   constexpr int at_once = 32;
   constexpr long yields_ns = 50000, most_ns = 1000000;

@@ -45,8 +45,7 @@ void file_name(char (&name)[32], uint64_t tag) {
   snprintf(name, sizeof name, "hip-%016llx", static_cast<unsigned long long>(tag));
 }
 
-// A page that nobody may touch follows, and under ASan nobody may touch the rest of the last page
-// either.
+// A page without access follows, and under ASan the rest of the last page has no access either.
 void *map(int fd, size_t bytes, size_t mapped) {
   void *place =
       mmap(nullptr, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -151,7 +151,7 @@ hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *hand
   return hipSuccess;
 }
 
-// Nobody may touch what is mapped before hipMemSetAccess.
+// The memory has no access before hipMemSetAccess.
 hipError_t hipMemMap(void *p, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                      unsigned long long flags) {
   HIP_ENTER();

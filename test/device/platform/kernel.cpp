@@ -82,7 +82,7 @@ __global__ void vote(int *out) {
   if (bad) atomicAdd(out, bad);
 }
 
-// What lane i of a wave of n lanes gets, by the definition.
+// The lane that lane i of a wave of n lanes reads, by the definition.
 int source(char op, int i, int arg, int width, int n) {
   int first = i / width * width, from = i;
   if (op == 'i') from = first + ((arg % width) + width) % width;

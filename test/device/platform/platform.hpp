@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the cpu platform share.
+// Shared by the tests of the cpu platform.
 #pragma once
 #include <csetjmp>
 #include <csignal>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Streams, events and graphs: what waits for what, and what does not.
+// Streams, events and graphs: their order, and what has none.
 #include "platform.hpp"
 #include <atomic>
 

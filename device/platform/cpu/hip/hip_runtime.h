@@ -8,8 +8,8 @@
 //   - __shared__ is thread_local: of a program's large ones every thread of the host loses as much
 //   of its stack, dynamic shared memory costs none;
 //   - a thread's stack is 64 KiB.
-// What can never go on (threads that wait in __syncthreads for others that wait in a __shfl) ends
-// the program with a line that says so.
+// A kernel that can never go on (threads that wait in __syncthreads for others that wait in a
+// __shfl) ends the program with a line that says so.
 #pragma once
 #include "hip_runtime_api.h"
 // HIP's own header brings most of these, and programs count on it.

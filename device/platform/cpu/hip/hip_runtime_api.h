@@ -12,8 +12,8 @@
 //   SHMEM_CPU_FAIL         calls that fail, see hip_cpu::fail_call:
 //                          "hipMalloc:3:hipErrorOutOfMemory,..."
 //
-// What differs from a GPU: all devices of the process share a __device__ variable, and kernels
-// reach all memory and functions of the host.
+// Differences from a GPU: all devices of the process share a __device__ variable, and kernels reach
+// all memory and functions of the host.
 #pragma once
 #ifndef __HIP_PLATFORM_CPU__
 #define __HIP_PLATFORM_CPU__

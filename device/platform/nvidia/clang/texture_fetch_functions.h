@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: MIT
-// Of the toolkit, up to CUDA 12. Clang 19 asks for it, and CUDA 13 has it no more.
+// A header of the toolkit, up to CUDA 12. Clang 19 asks for it, and CUDA 13 has it no more.

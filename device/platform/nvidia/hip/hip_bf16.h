@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The types have other names than CUDA's; what works on them has the same.
+// The types have other names than CUDA's; functions on them have the same.
 #pragma once
 #include <cuda_bf16.h>
 

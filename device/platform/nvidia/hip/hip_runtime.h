@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The HIP names that the library, its tools and examples use, and a few more that programs do, as
-// CUDA 12 and 13 spell them, for nvcc and for the host compiler. A macro
-// where CUDA has the same arguments, so that CUDA's templates and defaults stay; a function where
-// not.
+// CUDA 12 and 13 spell them, for nvcc and for the host compiler. A macro where CUDA has the same
+// arguments, so that CUDA's templates and defaults stay; a function where not.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -86,7 +85,7 @@ inline cudaError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attrib
   }
 }
 
-// What HIP has and CUDA has not: the name of the architecture.
+// HIP's field that CUDA does not have: the name of the architecture.
 struct hipDeviceProp_t : cudaDeviceProp {
   char gcnArchName[256];
 };
