@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import shmem.triton as st
 import triton
 import triton.language as tl
+from shmem.iris import TraceEvent
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental import gluon
@@ -31,7 +32,7 @@ def half_kernel(x, y, size, me, pe, bases, block: tl.constexpr):
 def traced_kernel(context, x, rank: tl.constexpr, world: tl.constexpr):
     ctx = st.DeviceContext.initialize(context, rank, world, tracing=True)
     at = tl.arange(0, 64)
-    handle = ctx.tracing.record_event_start(3, 1, x + at, 1, 2, at < 10)
+    handle = ctx.tracing.record_event_start(TraceEvent().put, 1, x + at, 1, 2, at < 10)
     ctx.store(x + at, 5.0, 1, mask=at < 10)
     ctx.tracing.record_event_end(handle)
 

@@ -425,9 +425,10 @@ def test_graph():
         eager = st.all_reduce(x)
         assert (y == N * lap + N * (N - 1) // 2).all() and torch.equal(y, eager)
         assert (z.view(N, -1)[:, 0].cpu() == torch.arange(N) + lap).all()
+    more = numbers(1 << 24)
     with pytest.raises(shmem.Error, match="call it before the capture"):
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            st.all_reduce(numbers(1 << 24))
+            st.all_reduce(more)
 
 
 # --- bad input: one line, and the job goes on -----------------------------------------------------

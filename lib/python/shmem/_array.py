@@ -142,6 +142,20 @@ def _of_others(x: Any, fn: str, arg: str) -> Array:
     return Array(at, view.nbytes // size, kind, size, False)
 
 
+_streams: Any = None # of this PyTorch: two functions that give the current device and its stream
+
+
+def current_stream(torch: Any) -> int:
+    """PyTorch's current stream of the current GPU. Its object takes microseconds to make, the
+    handle, which PyTorch's compiled kernels take by these names, a fraction of one."""
+    global _streams
+    if _streams is None:
+        names = "_cuda_getDevice", "_cuda_getCurrentRawStream"
+        _streams = [getattr(torch._C, name, None) for name in names]
+    device, raw = _streams
+    return raw(device()) if device and raw else torch.cuda.current_stream().cuda_stream
+
+
 def stream_of(stream: Any, on_gpu: bool) -> int | None:
     """The handle of the stream on which a call is to run: what the caller says, an int or an object
     of PyTorch or CuPy; without it, for memory of a GPU, PyTorch's current one. None: the host does
@@ -150,7 +164,7 @@ def stream_of(stream: Any, on_gpu: bool) -> int | None:
         if not on_gpu:
             return None
         torch = sys.modules.get("torch")
-        return torch.cuda.current_stream().cuda_stream if torch else 0
+        return current_stream(torch) if torch else 0
     return stream if isinstance(stream, int) else getattr(stream, "cuda_stream", None) or getattr(
         stream, "ptr", 0)
 

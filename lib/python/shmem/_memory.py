@@ -19,7 +19,7 @@ from typing import Any
 
 from . import _job
 from . import _library as c
-from ._array import Array, array, line, typename
+from ._array import Array, array, current_stream, line, settle, typename
 from ._library import Error, lib
 
 WORDS = 64 # of 64 arrays each, that one look at what is gone covers
@@ -282,9 +282,7 @@ def _new(fn: str, size: tuple[Any, ...], dtype: Any, device: Any) -> Any:
 def _filled(x: Any) -> Any:
     """After a fill: on every PE the array is filled before any PE goes on."""
     if getattr(x, "is_cuda", False):
-        import torch
-
-        torch.cuda.current_stream().synchronize()
+        settle(current_stream(sys.modules["torch"]))
     lib.shmem_barrier_all()
     return x
 
@@ -440,7 +438,7 @@ def _numbers(fn: str, x: Any, generator: Any) -> Any:
         raise Error(line(fn, f"dtype = {x.dtype}: no random numbers of this type"))
     if not _has_device:
         raise Error(line(fn, "random numbers are made by a GPU, and this PE has none"))
-    stream = sys.modules["torch"].cuda.current_stream().cuda_stream if a.on_gpu else 0
+    stream = current_stream(sys.modules["torch"]) if a.on_gpu else 0
     fill(a.address, a.count, seed, first + _job.me * a.count, stream)
     if not a.on_gpu:
         lib.shmemx_stream_synchronize(0)

@@ -3,7 +3,8 @@
 
 dest of a put, source of a get, and what atomics, waits and locks take is symmetric. On memory of
 the host a call is the host's routine. On a GPU's memory, or with a stream, a put or a get is work
-of the stream, PyTorch's current one without another word, and the call returns at once."""
+of the stream, PyTorch's current one without another word, and the call returns at once. Between a
+GPU's memory and the host's the host copies, after PyTorch's current stream."""
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +13,7 @@ from typing import Any
 
 from . import _job
 from . import _library as c
-from ._array import array, line, stream_of
+from ._array import array, current_stream, line, settle, stream_of
 from ._library import Error, lib
 from ._memory import check_pe, symmetric
 from ._routines import TYPES
@@ -24,8 +25,9 @@ COMPARISONS = {"==": c.SHMEM_CMP_EQ, "!=": c.SHMEM_CMP_NE, "<": c.SHMEM_CMP_LT,
 SIGNAL_OPS = {"set": c.SHMEM_SIGNAL_SET, "add": c.SHMEM_SIGNAL_ADD}
 
 
-def _two(fn: str, dest: Any, source: Any, remote: str) -> tuple[int, int, int, bool]:
-    """Both addresses, the bytes, and whether one of them is a GPU's."""
+def _two(fn: str, dest: Any, source: Any, remote: str,
+         stream: Any = None) -> tuple[int, int, int, bool]:
+    """Both addresses, the bytes, and whether both are a GPU's."""
     if remote == "dest":
         d, s = symmetric(dest, fn, "dest"), array(source, fn, "source")
     else:
@@ -36,7 +38,14 @@ def _two(fn: str, dest: Any, source: Any, remote: str) -> tuple[int, int, int, b
     if part.count > whole.count:
         raise Error(line(fn, f"{'source' if remote == 'dest' else 'dest'}: {part.count} elements, "
                          f"and {remote} has {whole.count}"))
-    return d.address, s.address, part.count * part.size, d.on_gpu or s.on_gpu
+    if d.on_gpu != s.on_gpu:
+        host, arg = (s, "source") if d.on_gpu else (d, "dest")
+        if stream is None:
+            _current_stream_is_done()
+        elif host.count and not lib.shmem_addr_accessible(host.address, _job.me):
+            raise Error(line(fn, f"{arg}: memory of the host that is not symmetric, which a stream "
+                             "does not reach: call without a stream"))
+    return d.address, s.address, part.count * part.size, d.on_gpu and s.on_gpu
 
 
 def put(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
@@ -44,7 +53,7 @@ def put(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
     same type and at least as long. When the call returns, source may change; on a stream, when the
     stream has come past it. dest has them after `quiet` or `barrier`, here and there."""
     check_pe(pe, "put")
-    d, s, nbytes, on_gpu = _two("put", dest, source, "dest")
+    d, s, nbytes, on_gpu = _two("put", dest, source, "dest", stream)
     on = stream_of(stream, on_gpu)
     if on is None:
         lib.shmem_putmem(d, s, nbytes, pe)
@@ -56,7 +65,7 @@ def get(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
     """Copies the beginning of source on PE `pe` to dest: as many elements as dest has. source is
     symmetric, of the same type and at least as long."""
     check_pe(pe, "get")
-    d, s, nbytes, on_gpu = _two("get", dest, source, "source")
+    d, s, nbytes, on_gpu = _two("get", dest, source, "source", stream)
     on = stream_of(stream, on_gpu)
     if on is None:
         lib.shmem_getmem(d, s, nbytes, pe)
@@ -282,7 +291,7 @@ def fence() -> None:
 def _current_stream_is_done() -> None:
     torch = sys.modules.get("torch")
     if torch and c.platform() != "cpu" and torch.cuda.is_initialized():
-        torch.cuda.current_stream().synchronize()
+        settle(current_stream(torch))
 
 
 def quiet(stream: Any = None) -> None:

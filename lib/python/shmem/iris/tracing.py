@@ -16,6 +16,7 @@ EVENT_NAMES = dict(enumerate((
     "load", "store", "get", "put", "copy", "atomic_add", "atomic_sub", "atomic_cas", "atomic_xchg",
     "atomic_xor", "atomic_and", "atomic_or", "atomic_min", "atomic_max"))) | {
         1024: "fetch", 2048: "compute", 2049: "reduce", 3072: "wait", 3073: "barrier"}
+_EVENTS = tuple(EVENT_NAMES.items()) # Triton refuses code that calls a method of a global
 
 
 def _make_events() -> type:
@@ -28,7 +29,7 @@ def _make_events() -> type:
         __annotations__ = dict.fromkeys(EVENT_NAMES.values(), tl.constexpr)
 
         def __init__(self):
-            for number, name in EVENT_NAMES.items():
+            for number, name in _EVENTS:
                 setattr(self, name, number if INTERPRET else tl.constexpr(number))
 
     if INTERPRET:
