@@ -278,10 +278,7 @@ int mistake(const char *what) {
 int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), npes = shmem_n_pes();
-  if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {
-    fprintf(stderr, "no stream: is there a GPU?\n");
-    shmem_global_exit(77);
-  }
+  stream = make_stream();
   if (argc > 1) return mistake(argv[1]);
   struct pe_test tests[] = {{"numbers", numbers},
                             {"every_way", every_way},
