@@ -21,4 +21,16 @@ inline void to_host(void *to, const void *from, size_t bytes) {
   HIP(hipStreamSynchronize(stream));
 }
 
+// A graph of what `enqueue` puts on the stream.
+template <class Enqueue> hipGraphExec_t captured(Enqueue enqueue) {
+  hipGraph_t graph;
+  hipGraphExec_t exec;
+  HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+  enqueue();
+  HIP(hipStreamEndCapture(stream, &graph));
+  HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  HIP(hipGraphDestroy(graph));
+  return exec;
+}
+
 #endif

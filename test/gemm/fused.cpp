@@ -321,17 +321,11 @@ void graph(void) {
         make(SHMEM_TEAM_WORLD, ops[i / 3], SHMEMX_F32, 40, 24, 16, true, false, algorithms[i % 3]);
     fill(j, 0);
     poison(j);
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    enqueue(j, stream);
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] { enqueue(j, stream); });
     for (int replay = 0; replay < 20; replay++) HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     check(j, 0);
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }
@@ -351,18 +345,12 @@ void beside(void) {
       HIP(hipStreamSynchronize(stream));
       check(j, call);
     }
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    enqueue(j, stream), enqueue(j, stream);
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] { enqueue(j, stream), enqueue(j, stream); });
     fill(j, 3);
     for (int i = 0; i < 5; i++) HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     check(j, 3);
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }

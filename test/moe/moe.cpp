@@ -165,13 +165,10 @@ void graph(void) {
       return r;
     };
     fill_rows(j, 0);
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    dispatch(j, j.shape.max_tokens);
-    shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] {
+      dispatch(j, j.shape.max_tokens);
+      shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
+    });
     for (int call = 0; call < launches; call++) {
       fill_tokens(j, j.shape.max_tokens, call);
       fill_routing(j, padded(call));
@@ -182,7 +179,6 @@ void graph(void) {
       check_out(j, m, 0, true);
     }
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }

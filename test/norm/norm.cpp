@@ -168,13 +168,8 @@ void graph(void) {
   shmem_barrier_all();
   hipGraphExec_t execs[3];
   for (int w = 0; w < 3; w++) {
-    hipGraph_t captured;
     choose(ways[w], 2);
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    job.start();
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&execs[w], captured, nullptr, nullptr, 0));
-    HIP(hipGraphDestroy(captured));
+    execs[w] = captured([&] { job.start(); });
   }
   for (size_t i = 0; i < 3 * rounds; i++) {
     HIP(hipMemcpyAsync(job.input.at, inputs + i % versions * bytes, bytes, hipMemcpyDeviceToDevice,

@@ -367,13 +367,9 @@ void graph(void) {
       k.op = op, k.chunks = chunks, k.n = 1300;
       jobs.push_back(new Job(k, world()));
     }
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    for (const Job *job : jobs) job->start();
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
-    HIP(hipGraphDestroy(captured));
+    const hipGraphExec_t exec = captured([&] {
+      for (const Job *job : jobs) job->start();
+    });
     std::vector<uint16_t *> inputs, history;
     for (const Job *job : jobs) {
       uint16_t *in, *out;
