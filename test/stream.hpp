@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The stream of a test with a GPU, and copies in its order, which are over when they return.
+// The stream of a test with a GPU, and copies in its order, which are over when they return: from
+// pageable memory hipMemcpy returns when it has read it.
 #ifndef SHMEM_TEST_STREAM_HPP
 #define SHMEM_TEST_STREAM_HPP
 
-#include <hip/hip_runtime_api.h>
+#include "hip.hpp"
 #include <shmemx.h>
-extern "C" {
-#include "harness.h"
-}
-
-#define HIP(call)                                                                                  \
-  do {                                                                                             \
-    const hipError_t error_ = (call);                                                              \
-    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
-  } while (0)
 
 inline hipStream_t stream;
 
@@ -21,12 +13,24 @@ inline shmemx_stream_t on_stream() {
   return reinterpret_cast<shmemx_stream_t>(stream);
 }
 inline void to_device(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
+  if (bytes) HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
   HIP(hipStreamSynchronize(stream));
 }
 inline void to_host(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
+  if (bytes) HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
   HIP(hipStreamSynchronize(stream));
+}
+
+// A graph of what `enqueue` puts on the stream.
+template <class Enqueue> hipGraphExec_t captured(Enqueue enqueue) {
+  hipGraph_t graph;
+  hipGraphExec_t exec;
+  HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+  enqueue();
+  HIP(hipStreamEndCapture(stream, &graph));
+  HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  HIP(hipGraphDestroy(graph));
+  return exec;
 }
 
 #endif

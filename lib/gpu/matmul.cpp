@@ -3,20 +3,18 @@
 #include "../coll/coll.hpp"
 #include "../log.hpp"
 #include "../memory/buffer.hpp"
-#include "../memory/heap.hpp"
 #include "../order.hpp"
-#include "../team.hpp"
 #include "built.h"
 #include "choice.hpp"
 #include "copy.hpp"
 #include "heap.hpp"
 #include "hip.hpp"
+#include "object.hpp"
 #include "publish.hpp"
 #include "topology.hpp"
 
 #include "../../device/gemm/matmul.hpp"
 #include <algorithm>
-#include <new>
 #include <shmemx.h>
 
 using namespace shmem;
@@ -155,33 +153,24 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
                                                                 shmemx_matmul_op_t op,
                                                                 const shmemx_matmul_t *shape) {
   const char *const fn = "shmemx_matmul_workspace_create";
-  check_ready(fn);
-  open_device_heap();
-  const Team *t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
-  size_t bytes = 0;
-  auto *w = new (std::nothrow) shmemx_matmul_workspace{};
-  if (!w) fatal("%s: no memory", fn);
-  if (t) {
+  const auto bytes = [&](shmemx_matmul_workspace &made, const Team &t) {
     check_range(fn, "op", op, 4);
     check_range(fn, "type", shape->type, 4);
     check_range(fn, "out", shape->out, 4);
-    if (t->n > gemm::max_members)
-      fatal("%s: team: %d members, and at most %d can share a product", fn, t->n,
-            gemm::max_members);
+    if (t.n > gemm::max_members)
+      fatal("%s: team: %d members, and at most %d can share a product", fn, t.n, gemm::max_members);
     if (!self.device.size)
       fatal("%s: there is no symmetric heap in device memory: %s", fn, gpu::missing());
-    w->op = gemm::Fused(op);
-    w->shape = *shape;
+    made.op = gemm::Fused(op);
+    made.shape = *shape;
     gemm::Matmul size{};
     size.type = gemm::Type(shape->type), size.out = gemm::Type(shape->out);
     size.m = shape->m, size.n = shape->n, size.k = shape->k;
-    bytes = sizeof(gemm::Signals) + gemm::workspace_bytes(w->op, size, t->n);
-  }
-  w->block = largest_block(fn, bytes);
+    return sizeof(gemm::Signals) + gemm::workspace_bytes(made.op, size, t.n);
+  };
+  const auto [w, t, flags] = gpu::make_object<shmemx_matmul_workspace>(fn, team, bytes);
   if (t) {
     w->links = links(*t);
-    // Blocks start on 64 bytes, flags on lines.
-    char *const flags = reinterpret_cast<char *>(round_up(uintptr_t(w->block), device::line));
     w->memory = flags + sizeof(gemm::Signals);
     w->members = {t->me, t->n, reinterpret_cast<gemm::Signals *>(flags)};
     gemm::Signals signals{};

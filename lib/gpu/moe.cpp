@@ -2,15 +2,13 @@
 #include "../../device/moe/moe.hpp"
 #include "../../device/kernels.hpp"
 #include "../memory/buffer.hpp"
-#include "../memory/heap.hpp"
 #include "../stream.hpp"
-#include "../team.hpp"
 #include "copy.hpp"
 #include "heap.hpp"
 #include "hip.hpp"
+#include "object.hpp"
 #include "publish.hpp"
 #include <algorithm>
-#include <new>
 
 using namespace shmem;
 
@@ -147,7 +145,6 @@ Moe checked(const char *fn, const Team &t, const shmemx_moe_shape_t &s, size_t *
   return m;
 }
 
-// The members have to agree in all that places follow from.
 uint64_t digest(const Moe &m) {
   const uint64_t words[] = {uint64_t(m.experts), uint64_t(m.top_k), uint64_t(m.layout),
                             uint64_t(m.type),    m.alignment,       m.tokens,
@@ -229,26 +226,15 @@ void gather(const char *fn, shmemx_moe_t moe, const void *rows, void *out, bool 
 EXPORT int shmemx_moe_create(shmem_team_t team, const shmemx_moe_shape_t *shape,
                              shmemx_moe_t *moe) {
   const char *const fn = "shmemx_moe_create";
-  check_ready(fn);
-  open_device_heap();
-  Team *const t = team == SHMEM_TEAM_INVALID ? nullptr : &need_team(fn, "team", team);
-  auto *const m = new (std::nothrow) shmemx_moe{};
-  if (!m) fatal("%s: no memory", fn);
-  size_t bytes = 0;
-  if (t) {
-    m->device = checked(fn, *t, *shape, &m->rows);
-    const uint64_t mine = digest(m->device);
-    exchange_value(*t, mine, [&](int i, uint64_t theirs) {
-      if (theirs != mine)
-        fatal("%s: shape: differs from that of PE %d, member %d of the team", fn, t->pe(i), i);
-    });
-    Moe sizes = m->device;
-    bytes = uintptr_t(lay_out(sizes, m->rows, nullptr).all);
-  }
-  m->block = largest_block(fn, bytes);
+  const auto bytes = [&](shmemx_moe &made, Team &t) {
+    made.device = checked(fn, t, *shape, &made.rows);
+    gpu::check_shapes(fn, t, digest(made.device));
+    Moe sizes = made.device;
+    return uintptr_t(lay_out(sizes, made.rows, nullptr).all);
+  };
+  const auto [m, t, memory] = gpu::make_object<shmemx_moe>(fn, team, bytes);
   gpu::let_report(); // of a number of an expert that is none
-  // Blocks start on 64 bytes, flags on lines.
-  if (t) begin(fn, *m, *t, reinterpret_cast<char *>(round_up(uintptr_t(m->block), device::line)));
+  if (t) begin(fn, *m, *t, memory);
   sync(*self.world);
   *moe = m;
   return 0;

@@ -3,15 +3,13 @@
 // kernels.
 #include "../../device/wire.hpp"
 #include "../../device/kernels.hpp"
-#include "../memory/heap.hpp"
 #include "../stream.hpp"
-#include "../team.hpp"
 #include "heap.hpp"
 #include "hip.hpp"
+#include "object.hpp"
 #include "teams.hpp"
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 using namespace shmem;
 
@@ -19,7 +17,7 @@ struct shmemx_wire {
   const Team *team; // null on a PE that has no part
   shmemx_wire_shape_t shape;
   wire::Quantized parts, sums;
-  void *memory;             // on the symmetric heap, as large on all PEs of the world
+  void *block;              // on the symmetric heap, as large on all PEs of the world
   unsigned waiting, others; // the most workgroups of a kernel that waits for PEs, and of another
 };
 
@@ -71,7 +69,6 @@ void check_shape(const char *fn, const shmemx_wire_shape_t *shape) {
   if (s.elements > wire::most_elements)
     fatal("%s: elements = %zu: more than %zu", fn, s.elements, wire::most_elements);
 }
-// The members have to agree in all of it.
 uint64_t digest(const shmemx_wire_shape_t &s) {
   return s.elements << 32 | uint64_t(s.type) << 16 | uint64_t(s.format) << 8 |
          uint64_t(s.chunks + 1);
@@ -178,31 +175,19 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
 EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shape,
                               shmemx_wire_t *handle) {
   const char *const fn = "shmemx_wire_create";
-  check_ready(fn);
-  open_device_heap();
-  const bool has = team != SHMEM_TEAM_INVALID;
-  auto *const w = new (std::nothrow) shmemx_wire{};
-  if (!w) fatal("%s: no memory", fn);
-  size_t bytes = 0;
-  if (has) {
+  const auto bytes = [&](shmemx_wire &made, Team &t) {
     check_shape(fn, shape);
-    w->team = &stream::need_channels(fn, team), w->shape = *shape;
-    Team &t = need_team(fn, "team", team);
+    made.team = &stream::need_channels(fn, team), made.shape = *shape;
     check_range(fn, "members of the team", t.n, 1, wire::max_members);
     for (int i = 0; i < t.n; i++)
       if (local_of(t.pe(i)) < 0)
         fatal("%s: team: PE %d is not mapped, and members load from each other", fn, t.pe(i));
-    const uint64_t mine = digest(*shape);
-    exchange_value(t, mine, [&](int i, uint64_t theirs) {
-      if (theirs != mine)
-        fatal("%s: shape: differs from that of PE %d, member %d of the team", fn, t.pe(i), i);
-    });
-    bytes = uintptr_t(lay_out(*w, size_t(t.n), nullptr));
-  }
-  w->memory = largest_block(fn, bytes);
-  if (has) {
-    lay_out(*w, size_t(w->team->n),
-            reinterpret_cast<char *>(round_up(uintptr_t(w->memory), device::line)));
+    gpu::check_shapes(fn, t, digest(*shape));
+    return uintptr_t(lay_out(made, size_t(t.n), nullptr));
+  };
+  const auto [w, t, memory] = gpu::make_object<shmemx_wire>(fn, team, bytes);
+  if (t) {
+    lay_out(*w, size_t(t->n), memory);
     gpu::OnDevice on;
     int units;
     unsigned blocks;
@@ -211,8 +196,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
     MUST(wire::residents(gpu::chosen, &blocks), "%s", fn);
     // As many as a collective has, see open_tuning in heap.cpp; the same on all members.
     unsigned waiting = std::clamp(blocks / 4, 1u, unsigned(gpu::channels().count));
-    exchange_value(need_team(fn, "team", team), waiting,
-                   [&](int, unsigned theirs) { waiting = std::min(waiting, theirs); });
+    exchange_value(*t, waiting, [&](int, unsigned theirs) { waiting = std::min(waiting, theirs); });
     w->waiting = waiting, w->others = 2 * unsigned(units);
   }
   *handle = w;
@@ -221,7 +205,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
 
 EXPORT void shmemx_wire_destroy(shmemx_wire_t wire) {
   if (!wire) return;
-  api::free("shmemx_wire_destroy", wire->memory);
+  api::free("shmemx_wire_destroy", wire->block);
   delete wire;
 }
 

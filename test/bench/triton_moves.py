@@ -20,6 +20,7 @@ import shmem.triton as st
 import torch
 import triton
 import triton.language as tl
+from shmem.triton import _calls
 
 BLOCK = 4096 if torch.cuda.is_available() else 1024
 
@@ -58,14 +59,14 @@ def store_kernel(x, y, there, n, me, pe, bases, way: tl.constexpr, block: tl.con
         tl.store(by_integers(y + at, me, pe, bases, 16 if way == "hint" else 0), value, mask=at < n)
 
 
-@st._in_kernel
+@_calls.in_kernel
 def getmem_wg(dest, source, nbytes, pe, _semantic=None):
-    st._call("shmemx_getmem_wg", "illli", [dest, source, nbytes, pe], _semantic)
+    _calls.call("shmemx_getmem_wg", "illli", [dest, source, nbytes, pe], _semantic)
 
 
-@st._in_kernel
+@_calls.in_kernel
 def putmem_wg(dest, source, nbytes, pe, _semantic=None):
-    st._call("shmemx_putmem_wg", "illli", [dest, source, nbytes, pe], _semantic)
+    _calls.call("shmemx_putmem_wg", "illli", [dest, source, nbytes, pe], _semantic)
 
 
 @st.jit

@@ -4,8 +4,6 @@
 
 #include <shmem/device/runtime.hpp>
 
-hipStream_t stream;
-
 void *device_alloc(size_t bytes, int fill, bool atomics) {
   void *p = object_alloc(bytes, atomics);
   CHECK(p, "no %zu bytes of device heap", bytes);
@@ -21,10 +19,7 @@ uint64_t wall_clock_ticks(double seconds) {
   return uint64_t(seconds * shmem::runtime::clock_rate);
 }
 extern "C" void device_setup(void) {
-  if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {
-    fprintf(stderr, "no stream: is there a GPU?\n");
-    shmem_global_exit(77);
-  }
+  stream = make_stream();
 }
 extern "C" void device_teardown(void) {
   (void)hipStreamDestroy(stream);

@@ -2,6 +2,8 @@
 // Products of several PEs against float64. Every PE knows the matrices of all, by their formula.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <unistd.h>
 #include <vector>
 
 #include <hip/hip_runtime.h>
@@ -9,35 +11,15 @@
 #include "../../device/gemm/matmul.hpp"
 #include "../../device/gemm/number.hpp"
 #include "../objects.hpp"
+#include "../stream.hpp"
 #include "finish.hpp"
-extern "C" {
-#include "harness.h"
-#include <string.h>
-#include <unistd.h>
-hipError_t occupy(unsigned blocks, unsigned threads, const unsigned *end, hipStream_t stream);
-}
+
+extern "C" hipError_t occupy(unsigned blocks, unsigned threads, const unsigned *end,
+                             hipStream_t stream);
 
 namespace {
 
 using namespace shmem::gemm;
-
-#define HIP(call)                                                                                  \
-  do {                                                                                             \
-    const hipError_t error_ = (call);                                                              \
-    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
-  } while (0)
-
-// A PE's work beside its products is in the order of this stream, and over when these return:
-// hipMemset does not wait, and from pageable memory hipMemcpy returns when it has read it.
-hipStream_t stream;
-void to_device(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
-  HIP(hipStreamSynchronize(stream));
-}
-void to_host(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream));
-  HIP(hipStreamSynchronize(stream));
-}
 
 const struct {
   size_t bytes;
@@ -101,7 +83,7 @@ float a_value(const Job &j, int member, size_t r, size_t c, int call) {
 Job make(shmem_team_t team, shmemx_matmul_op_t op, shmemx_type_t type, size_t m, size_t n, size_t k,
          bool trans_b, bool extra, shmemx_matmul_algorithm_t algorithm = SHMEMX_MATMUL_BEST,
          size_t c_bytes = 0) {
-  if (!stream) HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  if (!stream) stream = make_stream();
   Job j{};
   j.team = team;
   j.op = op;
@@ -339,17 +321,11 @@ void graph(void) {
         make(SHMEM_TEAM_WORLD, ops[i / 3], SHMEMX_F32, 40, 24, 16, true, false, algorithms[i % 3]);
     fill(j, 0);
     poison(j);
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    enqueue(j, stream);
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] { enqueue(j, stream); });
     for (int replay = 0; replay < 20; replay++) HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     check(j, 0);
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }
@@ -369,18 +345,12 @@ void beside(void) {
       HIP(hipStreamSynchronize(stream));
       check(j, call);
     }
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    enqueue(j, stream), enqueue(j, stream);
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] { enqueue(j, stream), enqueue(j, stream); });
     fill(j, 3);
     for (int i = 0; i < 5; i++) HIP(hipGraphLaunch(exec, stream));
     HIP(hipStreamSynchronize(stream));
     check(j, 3);
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }
@@ -402,9 +372,8 @@ void few_units(void) {
   const unsigned blocks = unsigned(prop.multiProcessorCount) - 1,
                  threads = strcmp(prop.gcnArchName, "cpu") ? 1024 : 1; // there a unit has one block
   unsigned *end;
-  hipStream_t other;
   HIP(hipMalloc(&end, sizeof *end));
-  HIP(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+  const hipStream_t other = make_stream();
   for (auto op : ops)
     for (auto algorithm : algorithms) {
       // Several rounds of tiles, so that there is a pool.
@@ -469,9 +438,7 @@ void teams(void) {
 
 // Two operations of a team on two streams, of several rounds of tiles.
 void two_streams(void) {
-  hipStream_t first, second;
-  HIP(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
-  HIP(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
+  const hipStream_t first = make_stream(), second = make_stream();
   for (auto algorithm : algorithms)
     for (int pair = 0; pair < 2; pair++) {
       const size_t m = size_t(npes) * 140;
@@ -528,8 +495,7 @@ int mistake(const char *what) {
   if (!strcmp(what, "version"))
     shmemx_matmul_launch(
         "shmem::gemm::matmul", shmem::gemm::shared_bytes + 8, shmem::gemm::Fused::none, nullptr,
-        &j.shape, reinterpret_cast<shmemx_stream_t>(stream), [](auto...) { return hipSuccess; },
-        nullptr);
+        &j.shape, on_stream(), [](auto...) { return hipSuccess; }, nullptr);
   if (!strcmp(what, "alone")) j.shape.ldc = 15, enqueue_finished(j.shape, j.residual, stream);
   if (!strcmp(what, "late") && shmem_my_pe() == 1) sleep(30); // longer than SHMEM_WAIT_LIMIT
   enqueue(j, stream);

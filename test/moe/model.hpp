@@ -4,39 +4,22 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <unistd.h>
 #include <vector>
 
 #include <hip/hip_runtime.h>
 
 #include "../../device/number.hpp"
 #include "../objects.hpp"
-extern "C" {
-#include "harness.h"
-#include <unistd.h>
-}
+#include "../stream.hpp"
 
 namespace {
 
 using shmem::Bfloat16, shmem::Half, shmem::from_float, shmem::to_float;
 
-#define HIP(call)                                                                                  \
-  do {                                                                                             \
-    const hipError_t error_ = (call);                                                              \
-    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
-  } while (0)
-
-hipStream_t stream;
-shmemx_stream_t on(hipStream_t s) {
-  return reinterpret_cast<shmemx_stream_t>(s);
-}
-void to_device(void *to, const void *from, size_t bytes) {
-  if (bytes) HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream));
-  HIP(hipStreamSynchronize(stream));
-}
 template <class T> std::vector<T> from_device(const T *from, size_t n) {
   std::vector<T> host(n);
-  if (n) HIP(hipMemcpyAsync(host.data(), from, n * sizeof(T), hipMemcpyDeviceToHost, stream));
-  HIP(hipStreamSynchronize(stream));
+  to_host(host.data(), from, n * sizeof(T));
   return host;
 }
 
@@ -195,7 +178,7 @@ Model model(const Job &j, int call) {
 Job make(shmem_team_t team, shmemx_moe_layout_t layout, Kind kind, shmemx_type_t type,
          size_t token_bytes, size_t scale_bytes, size_t hidden, int local, int top_k,
          int max_tokens, size_t capacity = 0, size_t rows_bytes = 0) {
-  if (!stream) HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  if (!stream) stream = make_stream();
   Job j{};
   j.team = team;
   j.me = shmem_team_my_pe(team), j.n = shmem_team_n_pes(team);
@@ -281,7 +264,7 @@ void fill_rows(const Job &j, int call) {
   to_device(j.rows, host.data(), host.size());
 }
 void dispatch(const Job &j, int n) {
-  shmemx_moe_dispatch_on_stream(j.moe, j.tokens, j.scales, j.id, j.weight, n, on(stream));
+  shmemx_moe_dispatch_on_stream(j.moe, j.tokens, j.scales, j.id, j.weight, n, on_stream());
 }
 
 // bytes: the call whose tokens have come.

@@ -14,7 +14,7 @@ void run_call(const Job &j, int call) {
   HIP(hipStreamSynchronize(stream));
   check_rows(j, m, call, call);
   fill_rows(j, call);
-  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on(stream));
+  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
   HIP(hipStreamSynchronize(stream));
   check_out(j, m, call, true);
 }
@@ -112,7 +112,7 @@ void queued(void) {
     for (int call = 0; call < calls; call++) {
       dispatch(j, r.n);
       shmemx_moe_combine_on_stream(
-          j.moe, j.rows, out + size_t(call * j.shape.max_tokens) * j.row_bytes(), on(stream));
+          j.moe, j.rows, out + size_t(call * j.shape.max_tokens) * j.row_bytes(), on_stream());
     }
     HIP(hipStreamSynchronize(stream));
     const Model m = model(j, 0);
@@ -137,11 +137,11 @@ void replay(void) {
         const Model m = model(j, call);
         for (int again = 10; again < 12; again++) {
           fill_tokens(j, m.of[size_t(j.me)].n, again);
-          shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on(stream));
+          shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on_stream());
           HIP(hipStreamSynchronize(stream));
           check_rows(j, m, call, again);
           fill_rows(j, again);
-          shmemx_moe_sum_on_stream(j.moe, j.rows, j.out, on(stream));
+          shmemx_moe_sum_on_stream(j.moe, j.rows, j.out, on_stream());
           HIP(hipStreamSynchronize(stream));
           check_out(j, m, again, false);
         }
@@ -165,13 +165,10 @@ void graph(void) {
       return r;
     };
     fill_rows(j, 0);
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    dispatch(j, j.shape.max_tokens);
-    shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on(stream));
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
+    const hipGraphExec_t exec = captured([&] {
+      dispatch(j, j.shape.max_tokens);
+      shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
+    });
     for (int call = 0; call < launches; call++) {
       fill_tokens(j, j.shape.max_tokens, call);
       fill_routing(j, padded(call));
@@ -182,7 +179,6 @@ void graph(void) {
       check_out(j, m, 0, true);
     }
     HIP(hipGraphExecDestroy(exec));
-    HIP(hipGraphDestroy(captured));
     destroy(j);
   }
 }
@@ -198,11 +194,11 @@ void members(void) {
     const uint64_t all = j.members;
     const int out = npes / 2;
     j.members &= ~(uint64_t(1) << out);
-    shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+    shmemx_moe_members_on_stream(j.moe, j.members, on_stream());
     for (int call = 1; call < 4 && (calls || me != out); call++) run_call(j, call);
     shmem_barrier_all();
     j.members = all;
-    shmemx_moe_members_on_stream(j.moe, j.members, on(stream));
+    shmemx_moe_members_on_stream(j.moe, j.members, on_stream());
     for (int call = 4; call < 6 && calls; call++) run_call(j, call);
     destroy(j);
   }
@@ -240,8 +236,8 @@ void no_weights(void) {
   fill_routing(j, m.of[size_t(j.me)]);
   fill_rows(j, 0);
   shmemx_moe_dispatch_on_stream(j.moe, j.tokens, nullptr, j.id, nullptr, m.of[size_t(j.me)].n,
-                                on(stream));
-  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on(stream));
+                                on_stream());
+  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
   HIP(hipStreamSynchronize(stream));
   check_out(j, m, 0, false);
   destroy(j);
@@ -251,7 +247,7 @@ void no_weights(void) {
 int mistake(const char *what) {
   shmem_init();
   me = shmem_my_pe(), npes = shmem_n_pes();
-  HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  stream = make_stream();
   const auto is = [what](const char *name) { return strcmp(what, name) == 0; };
   shmemx_moe_shape_t s = SHMEMX_MOE_SHAPE_INITIALIZER;
   s.token_bytes = 16, s.hidden = 4, s.type = SHMEMX_F32;
@@ -281,15 +277,15 @@ int mistake(const char *what) {
   shmemx_moe_view_t view{};
   view.size = sizeof view - (is("view") ? 8 : 0);
   if (is("view")) shmemx_moe_view(moe, &view);
-  if (is("members")) shmemx_moe_members_on_stream(moe, 8, on(stream));
-  if (is("heap")) shmemx_moe_combine_on_stream(moe, device, device, on(stream));
+  if (is("members")) shmemx_moe_members_on_stream(moe, 8, on_stream());
+  if (is("heap")) shmemx_moe_combine_on_stream(moe, device, device, on_stream());
   if (is("expert")) {
     const int bad[] = {0, 0, 5, 0};
     to_device(ids, bad, sizeof bad);
   }
   if (!is("late") || me == 0)
     shmemx_moe_dispatch_on_stream(moe, is("aligned") ? device + 1032 : device + 1024, nullptr,
-                                  is("ids") ? nullptr : ids, nullptr, is("n") ? 5 : 4, on(stream));
+                                  is("ids") ? nullptr : ids, nullptr, is("n") ? 5 : 4, on_stream());
   if (me == 0) HIP(hipStreamSynchronize(stream));
   sleep(60);
   return 0;

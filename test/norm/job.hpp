@@ -14,9 +14,6 @@
 #include "../../device/number.hpp"
 #include "../objects.hpp"
 #include "../stream.hpp"
-extern "C" {
-#include "harness.h"
-}
 
 namespace {
 

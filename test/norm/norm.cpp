@@ -168,13 +168,8 @@ void graph(void) {
   shmem_barrier_all();
   hipGraphExec_t execs[3];
   for (int w = 0; w < 3; w++) {
-    hipGraph_t captured;
     choose(ways[w], 2);
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    job.start();
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&execs[w], captured, nullptr, nullptr, 0));
-    HIP(hipGraphDestroy(captured));
+    execs[w] = captured([&] { job.start(); });
   }
   for (size_t i = 0; i < 3 * rounds; i++) {
     HIP(hipMemcpyAsync(job.input.at, inputs + i % versions * bytes, bytes, hipMemcpyDeviceToDevice,
@@ -278,10 +273,7 @@ int mistake(const char *what) {
 int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), npes = shmem_n_pes();
-  if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {
-    fprintf(stderr, "no stream: is there a GPU?\n");
-    shmem_global_exit(77);
-  }
+  stream = make_stream();
   if (argc > 1) return mistake(argv[1]);
   struct pe_test tests[] = {{"numbers", numbers},
                             {"every_way", every_way},

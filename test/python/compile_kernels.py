@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import shmem
 import shmem.triton as st
 import triton
 import triton.language as tl
 from shmem.iris import TraceEvent
+from shmem.triton import _jit
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental import gluon
@@ -108,7 +110,7 @@ def compiled(fn, target, bitcode):
                if kind.startswith("*") or kind == "i32"}
     kind = GluonASTSource if fn.is_gluon() else ASTSource
     options = {"num_warps": 4}
-    if isinstance(fn, st._Linked):
+    if isinstance(fn, _jit.Linked):
         options["extern_libs"] = {"shmem": bitcode}
     return triton.compile(kind(fn=fn, signature=signature, constexprs=constants, attrs=aligned),
                           target=target, options=options)
@@ -123,12 +125,12 @@ def main():
     target = GPUTarget("hip", arch, 64) if amd else GPUTarget("cuda", int(arch[3:]), 32)
     try:
         bitcode = rest[0] if rest else st.bitcode(target.backend, target.arch)
-    except st.Error:
+    except shmem.Error:
         bitcode = None
     done, shown = 0, []
-    st.lib = SimpleNamespace(shmemx_module_init=shown.append)
+    _jit.lib = SimpleNamespace(shmemx_module_init=shown.append)
     for name, fn in kernels():
-        if name.endswith("wrong_word_kernel") or isinstance(fn, st._Linked) and not bitcode:
+        if name.endswith("wrong_word_kernel") or isinstance(fn, _jit.Linked) and not bitcode:
             continue
         kernel = compiled(fn, target, bitcode)
         done += 1
@@ -144,7 +146,7 @@ def main():
             assert re.search(store + wait + flag, text, re.S), "stores may come after the flag"
         for hook in triton.knobs.runtime.kernel_load_end_hook.calls: # as when Triton loads it
             hook(done, None, name, kernel.metadata_group, kernel.hash)
-        assert (done in shown) == isinstance(fn, st._Linked), f"{name}: does it see the job"
+        assert (done in shown) == isinstance(fn, _jit.Linked), f"{name}: does it see the job"
     print(f"{done} kernels for {arch}{'' if bitcode else ', none with the bitcode'}")
     return 0
 

@@ -17,11 +17,7 @@ FAMILY(blocks)
 // Without arguments all families, else those that are named.
 int main(int argc, char **argv) {
   shmem_init();
-  if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess ||
-      hipStreamCreateWithFlags(&second, hipStreamNonBlocking) != hipSuccess) {
-    fprintf(stderr, "no stream: is there a GPU?\n");
-    shmem_global_exit(77);
-  }
+  stream = make_stream(), second = make_stream();
   const struct {
     const char *name;
     const struct pe_list *lists;

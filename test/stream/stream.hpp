@@ -5,19 +5,10 @@
 #ifndef TEST_STREAM_HPP
 #define TEST_STREAM_HPP
 
+#include "../hip.hpp"
 #include "objects.hpp"
 #include <hip/hip_runtime.h>
 #include <shmemx.h>
-
-extern "C" {
-#include "harness.h"
-}
-
-#define HIP(call)                                                                                  \
-  do {                                                                                             \
-    const hipError_t error_ = (call);                                                              \
-    CHECK(error_ == hipSuccess, "%s: %s", #call, hipGetErrorString(error_));                       \
-  } while (0)
 
 extern hipStream_t stream, second;
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <hip/hip_runtime.h>
@@ -12,10 +13,6 @@
 #include "../../device/number.hpp"
 #include "../objects.hpp"
 #include "../stream.hpp"
-extern "C" {
-#include "harness.h"
-#include <unistd.h>
-}
 
 namespace {
 
@@ -370,13 +367,9 @@ void graph(void) {
       k.op = op, k.chunks = chunks, k.n = 1300;
       jobs.push_back(new Job(k, world()));
     }
-    hipGraph_t captured;
-    hipGraphExec_t exec;
-    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    for (const Job *job : jobs) job->start();
-    HIP(hipStreamEndCapture(stream, &captured));
-    HIP(hipGraphInstantiate(&exec, captured, nullptr, nullptr, 0));
-    HIP(hipGraphDestroy(captured));
+    const hipGraphExec_t exec = captured([&] {
+      for (const Job *job : jobs) job->start();
+    });
     std::vector<uint16_t *> inputs, history;
     for (const Job *job : jobs) {
       uint16_t *in, *out;
@@ -457,10 +450,7 @@ int mistake(const char *what) {
 int main(int argc, char **argv) {
   shmem_init();
   me = shmem_my_pe(), npes = shmem_n_pes();
-  if (hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess) {
-    fprintf(stderr, "no stream: is there a GPU?\n");
-    shmem_global_exit(77);
-  }
+  stream = make_stream();
   if (argc > 1) return mistake(argv[1]);
   struct pe_test tests[] = {
       {"every_way", every_way}, {"errors", errors},         {"same_bits", same_bits},
