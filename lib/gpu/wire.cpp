@@ -25,11 +25,13 @@ namespace {
 
 using wire::WireOp;
 
-// Up to here the members meet in one kernel, which has fewer workgroups; bytes of all elements.
-constexpr size_t one_kernel_bytes = size_t(16) << 20;
-// A chunk hides the time of quantizing all chunks but the first, and costs two kernels and a
-// meeting, some 4 us. The number of chunks is odd, because meetings come in pairs.
-constexpr size_t chunk_bytes = size_t(32) << 20;
+// Up to so many bytes for each member, of all elements, the members meet in one kernel, which has
+// fewer workgroups: as quick as several kernels at 8 MiB on 2 H100s, 7% ahead at 32 MiB on 4, and
+// 33% behind at 128 MiB on 2 (2026-11-27).
+constexpr size_t one_kernel_bytes = size_t(8) << 20;
+// Chunks are the caller's choice: 3 took 1.00 and 1.01 of the time of one at 128 MiB on 2 and 4
+// H100s, and more at each smaller size (2026-11-27). The number is odd, because meetings come in
+// pairs.
 constexpr size_t most_chunks = 7;
 
 size_t up(size_t n, size_t of) {
@@ -144,7 +146,7 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
   }
   const size_t bytes = 2 * call.total;
   const bool sums = !joined, spreads = !cut;
-  if (w.shape.chunks < 0 || (w.shape.chunks == 0 && bytes <= one_kernel_bytes)) {
+  if (w.shape.chunks < 0 || (w.shape.chunks == 0 && bytes <= members * one_kernel_bytes)) {
     take(wire::quantize, 0, 1);
     take(wire::sum, 0, sums);
     take(wire::spread, 0, spreads);
@@ -152,8 +154,7 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
     grid(call.tiles, w.waiting);
     return start();
   }
-  const size_t chunks =
-      w.shape.chunks ? size_t(w.shape.chunks) : std::min(most_chunks, bytes / chunk_bytes | 1);
+  const size_t chunks = w.shape.chunks ? size_t(w.shape.chunks) : 1;
   const size_t steps = chunks + sums + spreads;
   grid(unsigned(up(call.tiles, chunks)), w.others);
   for (size_t step = 0; step < steps; step++) {
