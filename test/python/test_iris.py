@@ -156,7 +156,8 @@ def test_tracing(me, n, tmp_path_factory):
     ctx.barrier()
     ctx.tracing.export(f"{folder}/t.json", merge=True)
     own = json.loads(Path(folder, f"t_rank{me}.json").read_text())["traceEvents"]
-    assert [event["args"]["pid_m"] for event in own[:4]] == [0, 1, 2, 3] and len(own) == 5
+    kept = {event["args"]["pid_m"] for event in own[:4]} # a GPU's programs come in any order
+    assert len(own) == 5 and len(kept) == 4 and kept <= set(range(6)), own
     assert all(event["name"] == "put" and event["dur"] >= 0 and event["args"]["payload_size"] == 40
                for event in own[:4])
     if me == 0:

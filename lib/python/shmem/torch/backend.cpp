@@ -37,6 +37,14 @@ struct Python {
 };
 Python *python = nullptr;
 
+// A text in one piece: PyTorch would join pieces by a stream of the C++ library, and crashed where
+// the compiler links this extension with a static copy of that (Ubuntu 24.04's image with CUDA 13,
+// 2026-11-27).
+using std::to_string;
+[[noreturn]] void fail(const std::string &text) {
+  TORCH_CHECK(false, "PE " + to_string(shmem_my_pe()) + ": " + text);
+}
+
 constexpr size_t align = 256;
 constexpr int compare_ge = COMPARE_GE;
 
@@ -64,7 +72,7 @@ public:
       pads.push_back(shmem_ptr(block.pad(), pe));
       direct = direct && buffers.back();
     }
-    TORCH_CHECK(me >= 0, "PE ", shmem_my_pe(), ": rendezvous: group: this PE is not a member");
+    if (me < 0) fail("rendezvous: group: this PE is not a member");
   }
 
   std::vector<void *> get_buffer_ptrs() override { return buffers; }
@@ -133,11 +141,13 @@ private:
 
   uint64_t *counter_of(const char *fn, const char *arg, int peer, int channel, int from) {
     const int n = get_world_size(), channels = int(block.pad_bytes / 4 / n);
-    TORCH_CHECK(peer >= 0 && peer < n, "PE ", shmem_my_pe(), ": ", fn, ": ", arg, " = ", peer,
-                ": the group has ", n, " members");
-    TORCH_CHECK(channel >= 0 && channel < channels, "PE ", shmem_my_pe(), ": ", fn,
-                ": channel = ", channel, ": a signal pad of ", block.pad_bytes, " bytes has ",
-                channels, " channels for ", n, " members");
+    if (peer < 0 || peer >= n)
+      fail(std::string(fn) + ": " + arg + " = " + to_string(peer) + ": the group has " +
+           to_string(n) + " members");
+    if (channel < 0 || channel >= channels)
+      fail(std::string(fn) + ": channel = " + to_string(channel) + ": a signal pad of " +
+           to_string(block.pad_bytes) + " bytes has " + to_string(channels) + " channels for " +
+           to_string(n) + " members");
     return block.counters() + channel * n + from;
   }
 
@@ -169,8 +179,9 @@ private:
       using clock = std::chrono::steady_clock;
       const auto until = clock::now() + std::chrono::milliseconds(timeout_ms);
       while (!shmem_signal_fetch(counter))
-        TORCH_CHECK(clock::now() < until, "PE ", shmem_my_pe(), ": rank ", from,
-                    " has not signalled for ", timeout_ms, " ms");
+        if (clock::now() >= until)
+          fail("rank " + to_string(from) + " has not signalled for " + to_string(timeout_ms) +
+               " ms");
     }
     add(counter, uint64_t(-1), shmem_my_pe());
   }
@@ -209,8 +220,7 @@ public:
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
     const SymmetricBlock block = find("rendezvous", ptr);
     const Group &name = group ? group : block.group;
-    TORCH_CHECK(name, "PE ", shmem_my_pe(),
-                ": rendezvous: group: neither here nor where the tensor was made");
+    if (!name) fail("rendezvous: group: neither here nor where the tensor was made");
     std::vector<int> pes;
     {
       py::gil_scoped_acquire gil;
@@ -234,8 +244,9 @@ private:
     char *const at = static_cast<char *>(ptr);
     auto it = blocks.upper_bound(at);
     const bool found = it != blocks.begin() && at - (--it)->first <= ptrdiff_t(it->second.bytes);
-    TORCH_CHECK(found, "PE ", shmem_my_pe(), ": ", fn, ": ", ptr,
-                ": not of torch.distributed._symmetric_memory.empty");
+    if (!found)
+      fail(std::string(fn) + ": address " + to_string(uintptr_t(ptr)) +
+           ": not of torch.distributed._symmetric_memory.empty");
     return it->second;
   }
 };
