@@ -38,7 +38,7 @@ def main():
         [oshrun, "-n", n, python, *(words if program else [
             "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *(words or [str(HERE)])])],
         env={**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1",
-             "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", **variables},
+             "OMP_NUM_THREADS": "1", **variables},
         capture_output=True, text=True)
     passed = int(n) if program else done.stdout.count(" passed")
     if done.returncode or passed != int(n):

@@ -13,6 +13,7 @@ import bisect
 import ctypes
 import gc
 import math
+import os
 import sys
 import weakref
 from typing import Any
@@ -408,6 +409,9 @@ def heap_bases() -> Any:
     torch = sys.modules.get("torch")
     if torch:
         device = "cuda" if c.platform() != "cpu" and _has_device else "cpu"
+        if device == "cuda" and os.environ.get("TRITON_INTERPRET") == "1":
+            raise Error(line("heap_bases", "TRITON_INTERPRET=1: the interpreter runs on the host, "
+                             "which does not reach a GPU's memory: unset it"))
         return torch.tensor(bases, dtype=torch.int64, device=device)
     import numpy
 
