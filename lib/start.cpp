@@ -3,6 +3,7 @@
 #include "bootstrap.hpp"
 #include "bootstrap/group.hpp"
 #include "env.hpp"
+#include "gpu/choice.hpp"
 #include "init.hpp"
 #include "log.hpp"
 #include "state.hpp"
@@ -54,6 +55,9 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
                   "%s: device = %d: expected the number of a GPU, SHMEMX_DEVICE_ANY or "
                   "SHMEMX_DEVICE_CURRENT",
                   fn, attr->device);
+  if (attr->n > max_pes)
+    return failed(SHMEMX_ERROR_ARGUMENT, "%s: n = %d: this build takes at most %d PEs", fn, attr->n,
+                  max_pes);
   if (!attr->uniqueid == !attr->allgather || !attr->allgather != !attr->barrier)
     return failed(SHMEMX_ERROR_ARGUMENT,
                   "%s: expected either uniqueid, or both allgather and barrier", fn);
@@ -75,7 +79,7 @@ int init_attr(unsigned flags, const shmemx_init_attr_t *attr) {
     const Callbacks own = {attr->allgather, attr->barrier, attr->context};
     std::string error;
     if (!join_group(attr->rank, attr->n, attr->uniqueid ? &id : nullptr, false,
-                    attr->uniqueid ? nullptr : &own, &error))
+                    attr->uniqueid ? nullptr : &own, gpu::obstacle(attr->device), &error))
       return failed(SHMEMX_ERROR_START, "%s: rank = %d of n = %d: %s", fn, attr->rank, attr->n,
                     error.c_str());
     device_of_attributes =

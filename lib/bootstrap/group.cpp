@@ -3,6 +3,7 @@
 #include "../bootstrap.hpp"
 #include "../env.hpp"
 #include "../log.hpp"
+#include "../memory/segment.hpp"
 #include "../net.hpp"
 #include "../state.hpp"
 #include "built.h"
@@ -159,7 +160,24 @@ std::string what_differs() {
   return {};
 }
 
-bool place_all(int rank, int n, std::string *error) {
+// first: of each rank, the first rank of its node
+Place place_of(int rank, const std::vector<int> &first) {
+  const int n = int(first.size());
+  Place p = {.me = rank, .n = n, .machine = 0, .pes = {}};
+  for (int i = 0; i < n; i++) {
+    if (first[size_t(i)] == first[size_t(rank)]) {
+      if (i == rank) p.local = int(p.pes.size());
+      p.pes.push_back(i);
+    } else if (p.elsewhere < 0) {
+      p.elsewhere = i;
+    }
+    p.machine += all[size_t(i)].on_machine(all[size_t(rank)]);
+  }
+  p.n_local = int(p.pes.size());
+  return p;
+}
+
+bool place_all(int rank, int n, std::string obstacle, std::string *error) {
   TrialSocket door;
   const Identity me = identity(rank, n);
   const bool listens = door.listen_as(me);
@@ -172,21 +190,20 @@ bool place_all(int rank, int n, std::string *error) {
   if (*error = what_differs(); !error->empty()) return false;
   std::vector<int> first = firsts_of(all);
   const Identity &leader = all[size_t(first[size_t(rank)])];
-  bool reached = first[size_t(rank)] == rank ? listens : TrialSocket().reaches(leader);
-  if (!gather(bytes_of(reached), error)) return false;
-  for (size_t i = 0; i < told.size(); i++)
-    if (told[i].size() != 1 || !told[i][0]) first[i] = int(i);
-  place = {.me = rank, .n = n, .machine = 0, .pes = {}};
-  for (int i = 0; i < n; i++) {
-    if (first[size_t(i)] == first[size_t(rank)]) {
-      if (i == rank) place.local = int(place.pes.size());
-      place.pes.push_back(i);
-    } else if (place.elsewhere < 0) {
-      place.elsewhere = i;
+  const bool reached = first[size_t(rank)] == rank ? listens : TrialSocket().reaches(leader);
+  place = place_of(rank, first);
+  // A rank that could not go on tells all others why, while all can still return an error.
+  if (obstacle.empty())
+    obstacle = segment::obstacle(self.env.p2p == Env::network ? alone(place) : place);
+  if (!gather((reached ? "1" : "0") + obstacle, error)) return false;
+  for (size_t i = 0; i < told.size(); i++) {
+    if (told[i].size() > 1) {
+      *error = "rank " + std::to_string(i) + ": " + told[i].substr(1);
+      return false;
     }
-    place.machine += all[size_t(i)].on_machine(all[size_t(rank)]);
+    if (told[i] != "1") first[i] = int(i);
   }
-  place.n_local = int(place.pes.size());
+  place = place_of(rank, first);
   if (!net::built && place.n_local < n) {
     const Identity &other = all[size_t(place.elsewhere)];
     *error = "ranks " + std::to_string(rank) + " and " + std::to_string(place.elsewhere) + " are " +
@@ -278,7 +295,7 @@ const Means group = {
 };
 
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *given,
-                std::string *error) {
+                const std::string &obstacle, std::string *error) {
   const double timeout = self.env.bootstrap_timeout;
   tree.reset();
   if (id) {
@@ -292,7 +309,7 @@ bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *gi
     callbacks = *given;
   }
   self.n = n; // for by_callbacks
-  if (!place_all(rank, n, error)) {
+  if (!place_all(rank, n, obstacle, error)) {
     self.n = 0;
     if (tree) tree->leave();
     return false;

@@ -16,9 +16,10 @@ struct Callbacks {
 };
 
 // Makes this process rank `rank` of a job of n, and `means` the group's. Either id or callbacks is
-// null. patient: the maker of the id may not listen yet. False: *error is one line for the user,
-// and nothing has changed.
+// null. patient: the maker of the id may not listen yet. obstacle: why this rank could not go on
+// behind this, or empty; all ranks fail by it. False: *error is one line for the user, and nothing
+// has changed.
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *callbacks,
-                std::string *error);
+                const std::string &obstacle, std::string *error);
 
 } // namespace shmem::bootstrap

@@ -64,7 +64,7 @@ void join_at(int rank, int n, const std::string &host, const char *port,
       fatal("shmem_init: SHMEM_BOOTSTRAP=%s: %s: SHMEM_ROOT names another port", mode,
             error.c_str());
   }
-  if (!join_group(rank, n, &id, true, nullptr, &error))
+  if (!join_group(rank, n, &id, true, nullptr, {}, &error))
     fatal("shmem_init: SHMEM_BOOTSTRAP=%s: %s", mode, error.c_str());
 }
 

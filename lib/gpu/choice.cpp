@@ -137,6 +137,13 @@ bool Gpu::operator==(const Gpu &other) const {
   return !strcmp(bus, other.bus) && !memcmp(uuid, other.uuid, sizeof uuid);
 }
 
+std::string obstacle(int device) {
+  int count = 0;
+  if (device < 0 || !tried(hipGetDeviceCount(&count)) || device < count || count == 0) return {};
+  return "device = " + std::to_string(device) + ": this PE sees " + std::to_string(count) +
+         " GPUs, from 0";
+}
+
 void look() {
   was_in_use = runtime::in_use();
 }

@@ -2,6 +2,7 @@
 // Which GPU a PE takes, and which ones the other PEs of the node have taken.
 #pragma once
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace shmem::gpu {
@@ -19,6 +20,8 @@ struct Gpu {
 // device heap.
 extern std::vector<Gpu> gpus;
 
+// Why choose would end this process, for which a device is named: there are fewer. Or empty.
+std::string obstacle(int device);
 // Before anything starts the GPU's runtime: whether the program has.
 void look();
 // Whether a GPU may still be opened; and why there is no device heap, for a line.

@@ -10,6 +10,7 @@
 #include "map_lazily.hpp"
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -33,17 +34,26 @@ struct Welcome {
   size_t heap_kept, heap, data; // bytes of each PE
 };
 
-// The heap of each PE. A size that the user asked for is taken or refused; the default gives way to
-// the number of PEs.
-size_t heap_bytes(int n) {
+[[gnu::format(printf, 1, 2)]] std::string line(const char *format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return text;
+}
+
+// The heap of each PE. A size that the user asked for is taken or refused (0, and why); the default
+// gives way to the number of PEs.
+size_t heap_bytes(int n, std::string *why) {
   size_t limit = memory_limit(), asked = round_up(self.env.symmetric_size, page);
   if (asked <= limit / n) return asked;
   const char *text = env_text("SYMMETRIC_SIZE");
   if (!text) return limit / 2 / n & ~(page - 1);
-  fatal_all(
-      "SHMEM_SYMMETRIC_SIZE = \"%s\": %d PEs would need %.1f GiB, but this node has %.1f GiB: "
-      "ask for at most %zum a PE, or run fewer PEs here",
-      text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
+  *why = line("SHMEM_SYMMETRIC_SIZE = \"%s\": %d PEs would need %.1f GiB, but this node has %.1f "
+              "GiB: ask for at most %zum a PE, or run fewer PEs here",
+              text, n, double(asked) * n / (1 << 30), double(limit) / (1 << 30), limit / n >> 20);
+  return 0;
 }
 
 // What the heap of each PE may grow to, from so many bytes: the same where it does not. The file is
@@ -74,11 +84,46 @@ size_t grown_bytes(const bootstrap::Place &place, size_t heap) {
 // with parts a multiple of 4 MiB apart, and takes 110 so (2026-11-22).
 constexpr size_t stagger = 2 << 20;
 
+// Where the parts of the segment lie, for heaps of so many bytes.
+struct SegmentLayout {
+  size_t slots, teams, addresses, parts, part_bytes, bytes;
+};
+SegmentLayout layout(int n, size_t heap) {
+  SegmentLayout s;
+  s.slots = round_up(sizeof(Job), page);
+  s.teams = s.slots + round_up(size_t(n) * sizeof(Slot), page);
+  // The addresses of the PEs of all nodes, once for each node.
+  s.addresses = s.teams + round_up(n_shares * share_bytes(n), page);
+  s.parts = round_up(s.addresses + net::address_table_bytes(), stagger);
+  s.part_bytes = round_up(heap + data::extent().bytes, 2 * stagger) + stagger;
+  s.bytes = s.parts + size_t(n) * s.part_bytes;
+  return s;
+}
+
+std::string unmappable(size_t bytes, int error) {
+  return line("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the "
+              "limit on address space (ulimit -v)",
+              bytes, strerror(error));
+}
+// Beyond the limit the kernel sends SIGXFSZ, which ends the PE without a word.
+std::string beyond_files(size_t bytes) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur >= bytes) return {};
+  return line("making %zu bytes of symmetric memory: files may have at most %zu: lower "
+              "SHMEM_SYMMETRIC_SIZE or lift the limit on the size of files (ulimit -f)",
+              bytes, size_t(limit.rlim_cur));
+}
+// The memory is reserved larger than needed, for the alignment.
+void *reserve(size_t bytes) {
+  return mmap(nullptr, bytes + max_align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+              -1, 0);
+}
+
 // Own symmetric memory, `mine` bytes behind the start, comes to lie on a multiple of max_align.
 void map(size_t mine) {
-  // Reserved larger than needed, for the alignment; the segment goes over the middle of it.
+  // The segment goes over the middle of it.
   size_t room = self.job_bytes + max_align;
-  void *p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *p = reserve(self.job_bytes);
   if (p != MAP_FAILED) {
     auto from = uintptr_t(p), at = round_up(from + mine, max_align) - mine,
          end = at + self.job_bytes;
@@ -87,21 +132,12 @@ void map(size_t mine) {
     p = map_lazily(reinterpret_cast<void *>(at), self.job_bytes,
                    MAP_SHARED | MAP_FIXED | MAP_NORESERVE, self.segment_fd, 0);
   }
-  if (p == MAP_FAILED)
-    fatal("mapping %zu bytes of symmetric memory: %s: lower SHMEM_SYMMETRIC_SIZE or lift the limit "
-          "on "
-          "address space (ulimit -v)",
-          self.job_bytes, strerror(errno));
+  if (p == MAP_FAILED) fatal("%s", unmappable(self.job_bytes, errno).c_str());
   window = static_cast<char *>(p);
 }
 
 void create(int n, size_t mine, size_t bytes) {
-  // Beyond it the kernel sends SIGXFSZ, which ends the PE without a word.
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
-    fatal("making %zu bytes of symmetric memory: files may have at most %zu: lower "
-          "SHMEM_SYMMETRIC_SIZE or lift the limit on the size of files (ulimit -f)",
-          bytes, size_t(limit.rlim_cur));
+  if (const std::string why = beyond_files(bytes); !why.empty()) fatal("%s", why.c_str());
   self.segment_fd = memfd_create("shmem", MFD_CLOEXEC);
   int ends[2];
   if (self.segment_fd < 0 || ftruncate(self.segment_fd, off_t(bytes)) < 0 ||
@@ -139,25 +175,36 @@ void place_near(void *start, size_t bytes) {
 
 } // namespace
 
+std::string obstacle(const bootstrap::Place &place) {
+  std::string why;
+  const size_t kept = heap_bytes(place.machine, &why);
+  if (!why.empty()) return why;
+  const size_t bytes = layout(place.n_local, grown_bytes(place, kept)).bytes;
+  if (place.local == 0) why = beyond_files(bytes);
+  if (!why.empty()) return why;
+  void *const p = reserve(bytes);
+  if (p == MAP_FAILED) return unmappable(bytes, errno);
+  munmap(p, bytes + max_align);
+  return {};
+}
+
 void join(const bootstrap::Place &place) {
   const int n = place.n_local;
   data::DataExtent data = data::extent();
-  size_t slots_at = round_up(sizeof(Job), page);
-  size_t teams_at = slots_at + round_up(size_t(n) * sizeof(Slot), page);
-  // The addresses of the PEs of all nodes, once for each node.
-  const size_t addresses_at = teams_at + round_up(n_shares * share_bytes(n), page);
-  self.part_start = round_up(addresses_at + net::address_table_bytes(), stagger);
+  SegmentLayout at;
   size_t mine_at;
-  auto layout = [&](size_t heap) {
-    self.part_bytes = round_up(heap + data.bytes, 2 * stagger) + stagger;
-    mine_at = self.part_start + size_t(place.local) * self.part_bytes;
-    self.job_bytes = self.part_start + n * self.part_bytes;
+  const auto lay_out = [&](size_t heap) {
+    at = layout(n, heap);
+    self.part_start = at.parts, self.part_bytes = at.part_bytes, self.job_bytes = at.bytes;
+    mine_at = at.parts + size_t(place.local) * at.part_bytes;
   };
   size_t heap;
   if (place.local == 0) {
-    self.heap_kept = heap_bytes(place.machine);
+    std::string why;
+    self.heap_kept = heap_bytes(place.machine, &why);
+    if (!why.empty()) fatal_all("%s", why.c_str());
     heap = grown_bytes(place, self.heap_kept);
-    layout(heap);
+    lay_out(heap);
     create(n, mine_at, self.job_bytes);
     const Welcome w{n, self.heap_kept, heap, data.bytes};
     const int fds[] = {self.segment_fd, self.pipe_read, self.pipe_write};
@@ -177,17 +224,17 @@ void join(const bootstrap::Place &place) {
     self.segment_fd = fds[0];
     self.pipe_read = fds[1];
     self.pipe_write = fds[2];
-    layout(heap);
+    lay_out(heap);
     map(mine_at);
     const Job *job = reinterpret_cast<Job *>(window);
     if (job->magic != magic || job->n != n)
       fatal("the node's first PE runs another version of this library");
   }
   self.job = reinterpret_cast<Job *>(window);
-  self.slots = reinterpret_cast<Slot *>(window + slots_at);
-  self.shares = reinterpret_cast<std::byte *>(window + teams_at);
-  self.address_table = window + addresses_at;
-  madvise(window, teams_at, MADV_DODUMP); // what a reader of a dump asks first
+  self.slots = reinterpret_cast<Slot *>(window + at.slots);
+  self.shares = reinterpret_cast<std::byte *>(window + at.teams);
+  self.address_table = window + at.addresses;
+  madvise(window, at.teams, MADV_DODUMP); // what a reader of a dump asks first
 
   // The part of local PE i lies i * part_bytes behind that of local PE 0, heap first, then static
   // data.

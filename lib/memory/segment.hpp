@@ -6,11 +6,15 @@
 #include "../bootstrap.hpp"
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 namespace shmem::segment {
 
+// Why join would end this process: a size that this machine or this process's limits do not allow.
+// Empty where nothing is known to stand in the way. Other PEs are not asked.
+std::string obstacle(const bootstrap::Place &place);
 // Makes or joins the segment, fills self.job, self.slots, self.heap and self.data (static data
 // moved in place).
 void join(const bootstrap::Place &place);

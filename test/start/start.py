@@ -72,6 +72,17 @@ def main():
         expect(out, failed(r'rank \d+ says that the job has \d+ PEs, rank \d+ that it has \d+') +
                f'{{{N}}}' + ends({rank: 3 for rank in range(N)}))
         expect(err, '')
+    elif CASE in ('no_file', 'no_room', 'no_device'):
+        # All ranks hear of it, and go on.
+        line = {'no_file': r'rank 0: making \d+ bytes of symmetric memory: files may have at most '
+                           r'1048576: lower SHMEM_SYMMETRIC_SIZE or lift the limit on the size of '
+                           r'files \(ulimit -f\)',
+                'no_room': rf'rank {last}: mapping \d+ bytes of symmetric memory: Cannot allocate '
+                           r'memory: lower SHMEM_SYMMETRIC_SIZE or lift the limit on address space '
+                           r'\(ulimit -v\)',
+                'no_device': rf'rank {last}: device = 12: this PE sees \d+ GPUs, from 0'}[CASE]
+        expect(out, failed(line) + f'{{{N}}}' + ends({}))
+        expect(err, '')
     elif CASE == 'then_init':
         expect(out, ends({rank: 1 for rank in range(N)}))
         expect(err, '(shmem: shmem_init: this process has left the job that shmemx_init_attr made: '

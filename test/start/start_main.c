@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ static void use_all(int rank) {
 // The functions of a program that has its own network.
 static struct Shared {
   pthread_barrier_t barrier;
+  shmemx_uniqueid_t next;
   char bytes[64][8192];
 } * shared;
 static int my_rank, context;
@@ -140,9 +142,23 @@ static void run(int rank) {
   if (is("differs") && rank == n - 1) attr.n = n + 1;
   if (is("missing") && rank == n - 1) return;
   if (is("early_death") && rank == n - 1) raise(SIGKILL);
+  // What one rank cannot do: a file, an address space or a GPU that it may not have.
+  struct rlimit limit;
+  const int kind = is("no_file") ? RLIMIT_FSIZE : RLIMIT_AS, at = is("no_file") ? 0 : n - 1;
+  NEED(getrlimit(kind, &limit) == 0);
+  const rlim_t before = limit.rlim_cur;
+  if ((is("no_file") || is("no_room")) && rank == at)
+    limit.rlim_cur = is("no_file") ? 1 << 20 : 768 << 20, setrlimit(kind, &limit);
+  if (is("no_device") && rank == n - 1) attr.device = 12;
   if (shmemx_init_attr(0, &attr)) {
     dprintf(1, "%s\n", shmemx_error_string());
-    exit(3);
+    if (strncmp(which, "no_", 3)) exit(3);
+    // The process goes on, and is a PE of the next job.
+    limit.rlim_cur = before, setrlimit(kind, &limit);
+    if (rank == 0) NEED(shmemx_get_uniqueid(&shared->next) == 0);
+    pthread_barrier_wait(&shared->barrier);
+    attr = attr_of(rank), attr.uniqueid = &shared->next;
+    NEED(shmemx_init_attr(0, &attr) == 0);
   }
   use_all(rank);
   if (is("threads")) {
@@ -184,6 +200,7 @@ static int report(const pid_t *pids) {
 int main(int argc, char **argv) {
   if (argc != 3) return 2;
   which = argv[1], n = atoi(argv[2]);
+  if (is("no_room")) setenv("SHMEM_SYMMETRIC_SIZE", "1g", 1);
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pthread_barrierattr_t of_processes;
   pthread_barrierattr_init(&of_processes);
