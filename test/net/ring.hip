@@ -7,8 +7,6 @@
 #include <shmemx.h>
 #include <unistd.h>
 
-hipStream_t stream;
-
 namespace {
 
 constexpr unsigned blocks = 32, threads = 64, puts = 8, launches = 3;
