@@ -5,6 +5,7 @@ WHAT: files of this folder, variables NAME=VALUE, and options of pytest; or a pr
 of Python. Skipped where no Python has what the tests need: TEST_PYTHON, the one that tools/check
 makes, this one, or the system's."""
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,8 @@ HERE = Path(__file__).resolve().parent
 def python_with(*modules, wanted=True):
     kept = [p / "bin/python" for p in HERE.parents[1].glob("build-check/python*")]
     for path in [os.environ.get("TEST_PYTHON"), *kept, sys.executable, "/usr/bin/python3"]:
-        if path and subprocess.run([path, "-c", FINDS, *modules],
-                                   capture_output=True).returncode == 0:
+        if path and shutil.which(path) and subprocess.run(
+                [path, "-c", FINDS, *modules], capture_output=True).returncode == 0:
             return str(path)
     if not wanted:
         return None
