@@ -5,7 +5,7 @@
 // included before:
 //   load<Order, Range>(p)  store<Order, Range>(p, v)      of 1 to 8 bytes
 //   exchange  compare_exchange  fetch_add  fetch_and  fetch_or  fetch_xor      of 4 or 8 bytes
-//   poll(p), then polled()        later loads see what was released before the polled value
+//   poll(p), then polled()        later loads see stores that were released before the value
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  orders earlier kernels' stores before this one's
 //   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory

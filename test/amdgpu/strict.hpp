@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The strict machine does late or out of order all that hardware may, by the random numbers of a
-// seed, and its caches hold what they may. By LLVM's guide to AMDGPU, "Memory Model gfx90a" and
-// "gfx942":
+// The strict machine delays and reorders accesses as far as hardware may, by a seed's random
+// numbers. Its caches keep lines as long as hardware may. By LLVM's guide to AMDGPU, "Memory Model
+// gfx90a" and "gfx942":
 //
 // - The result of a vector, flat, LDS or scalar access is there after the s_waitcnt that covers it.
 //   A register that is used before ends the process, with one line.

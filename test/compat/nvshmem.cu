@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program as NVSHMEM's users write it, in CUDA and NVSHMEM's names alone: like the examples of
-// its documentation. Each part checks what it got.
+// its documentation. Each part checks its results.
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>

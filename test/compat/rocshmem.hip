@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A program as rocSHMEM's users write it, in its names alone: like the examples of its
-// documentation. Each part checks what it got.
+// documentation. Each part checks its results.
 #include <hip/hip_runtime.h>
 #include <rocshmem/rocshmem.hpp>
 #include <stdio.h>

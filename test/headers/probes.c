@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Macros by which programs tell whose shmem.h it is and what they have to bring themselves. It is
-// enough that this file compiles.
+// Macros by which a program recognizes a library and finds which names it lacks. The test is
+// that this file compiles.
 #include <shmem.h>
 
 // Ours, and the version that the build has.
