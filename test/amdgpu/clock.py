@@ -15,7 +15,7 @@ has = {words[0]: float(words[column]) for words in rows if words[0] != "name"}
 
 def run(**environment):
     return subprocess.run([oshrun, "-n", "2", perf, "--machine", "--json", "--sizes", "8:1m",
-                           "--repetitions", "1"], capture_output=True,
+                           "--repetitions", "3"], capture_output=True,
                           text=True, timeout=100, env={**os.environ, **environment})
 
 
@@ -52,8 +52,12 @@ wrong = [f"{name}, {size} bytes: {seen[name, size]}, not in {least:.4g} to {most
 if seen["stores to a peer, one wave", 65536] < 3 * seen["the same, each waited for", 65536]:
     wrong.append("stores that wait for each other are no slower than those that do not")
 again = measure()
-wrong += [f"{key}: {seen[key]}, and then {again[key]}"
-          for key in seen if abs(seen[key] / again[key] - 1) > 0.05]
+# A load is counted in slices of 65 ns, of memory and of an L2, and where in one a kernel begins and
+# ends differs: of 2.6 us, medians of three were 0.12 us apart in 30 runs (2026-11-28).
+SLICES = 200
+differ = [key for key in seen if abs(seen[key] / again[key] - 1) > 0.05
+          and not (key[1] >= 65536 and abs(key[1] / seen[key] - key[1] / again[key]) < SLICES)]
+wrong += [f"{key}: {seen[key]}, and then {again[key]}" for key in differ]
 refused = run(AMDGPU_TIME="1", AMDGPU_STRICT="1")
 no_clock = "the strict machine (AMDGPU_STRICT) has no clock"
 if refused.returncode == 0 or no_clock not in refused.stderr:

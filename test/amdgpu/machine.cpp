@@ -178,8 +178,7 @@ void Machine::place() {
           const unsigned on = (simd + unsigned(&wave - group->waves.data())) % Unit::simds;
           wave->timed = std::make_shared<Timed>(*wave, *die_, unsigned(group->cu), on,
                                                 std::max(k.begin, freed));
-          due_.emplace_back(wave->timed->now, wave.get());
-          std::push_heap(due_.begin(), due_.end(), std::greater<>());
+          due(*wave);
         }
       }
       groups_.push_back(std::move(group));
@@ -228,16 +227,17 @@ void Machine::run_until(Wave &w, int64_t time) {
   current = nullptr;
 }
 
+void Machine::due(Wave &w) {
+  due_.push_back({w.timed->now, turns_++, &w});
+  std::push_heap(due_.begin(), due_.end(), std::greater<>());
+}
+
 // The wave whose time is least goes on, and a little further than the next one: what units, caches
 // and links serve is served in order. Waves that poll have their turns between, and no time of
 // their own until they see what they wait for.
 bool Machine::turn_by_time() {
   constexpr int pops = 1024;
   constexpr Ps ahead = 20000;
-  const auto due = [&](Wave &w) {
-    due_.emplace_back(w.timed->now, &w);
-    std::push_heap(due_.begin(), due_.end(), std::greater<>());
-  };
   place();
   bool worked = false;
   const auto seen = [&](Wave &w) { // what it does next
@@ -267,13 +267,13 @@ bool Machine::turn_by_time() {
     worked |= w->state != Wave::running || !w->yields;
     seen(*w);
   }
-  const auto next = [&] { return due_.empty() ? TimedDie::none : due_.front().first; };
+  const auto next = [&] { return due_.empty() ? TimedDie::none : due_.front().time; };
   const Ps most = die_->pace(next());
   for (int n = 0; n < pops && next() <= most && !due_.empty(); n++) {
     std::pop_heap(due_.begin(), due_.end(), std::greater<>());
-    Wave &w = *due_.back().second;
+    Wave &w = *due_.back().wave;
     due_.pop_back();
-    run_until(w, (due_.empty() ? w.timed->now + 50 * ahead : due_.front().first) + ahead);
+    run_until(w, (due_.empty() ? w.timed->now + 50 * ahead : due_.front().time) + ahead);
     seen(w);
     worked = true;
   }

@@ -212,14 +212,24 @@ private:
   void run(Wave &w);
   bool turn_by_time();
   void run_until(Wave &w, int64_t time);
+  void due(Wave &w);
   void ended(std::unique_ptr<Group> &group);
   std::vector<Unit> units_;
   std::shared_ptr<Strict> strict_; // or NULL
   std::vector<Kernel *> kernels_;  // with groups that wait for room
   std::vector<std::unique_ptr<Group>> groups_;
-  std::shared_ptr<TimedDie> die_;               // or NULL
-  std::vector<std::pair<int64_t, Wave *>> due_; // a heap of the waves that run, by time,
-  std::vector<Wave *> polling_;                 // and those that only poll
+  std::shared_ptr<TimedDie> die_; // or NULL
+  struct Due {
+    int64_t time;
+    uint64_t turn; // of waves of one time the first in line: their addresses differ from run to run
+    Wave *wave;
+    bool operator>(const Due &other) const {
+      return time != other.time ? time > other.time : turn > other.turn;
+    }
+  };
+  std::vector<Due> due_; // a heap of the waves that run,
+  uint64_t turns_ = 0;
+  std::vector<Wave *> polling_; // and those that only poll
 };
 
 // One line, with what the wave was doing, and the end of the process.
