@@ -58,6 +58,18 @@ SHMEM_HD_ inline uint16_t float_to_half(float v) {
   if (x < 0x38800000) return uint16_t(sign | (float_bits(bits_float(x) + 0.5f) - float_bits(0.5f)));
   return uint16_t(sign | ((x + 0xfff + (x >> 13 & 1) - (112u << 23)) >> 13));
 }
+// E4M3 of either kind: FNUZ has the bits of OCP's for twice the number. Larger numbers become the
+// largest, 448 or 240.
+SHMEM_HD_ inline uint8_t float_to_e4m3(float v, bool fnuz) {
+  const uint32_t sign = float_bits(v) >> 24 & 0x80, size = float_bits(v) & 0x7fffffff;
+  if (size > 0x7f800000) return uint8_t(fnuz ? 0x80 : sign | 0x7f);
+  const float twice = bits_float(size) * (fnuz ? 2.f : 1.f);
+  const uint32_t x = float_bits(twice);
+  const uint32_t y = x >= (fnuz ? 0x43f00000 : 0x43e00000) ? (fnuz ? 0x7f : 0x7e)
+                     : x < 0x3c800000 ? float_bits(twice + 0x1p14f) - float_bits(0x1p14f)
+                                      : (x + 0x7ffff + (x >> 20 & 1) - (120u << 23)) >> 20;
+  return uint8_t(fnuz && !y ? 0 : sign | y);
+}
 
 } // namespace number
 
@@ -92,20 +104,8 @@ template <class T> SHMEM_HD_ inline T from_float(float v) {
     const uint32_t x = float_bits(v);
     if ((x & 0x7fffffff) > 0x7f800000) return {uint16_t(x >> 16 | 0x40)};
     return {uint16_t((x + 0x7fff + (x >> 16 & 1)) >> 16)};
-  } else if constexpr (std::is_same_v<T, Float8>) {
-    const uint32_t sign = float_bits(v) >> 24 & 0x80, x = float_bits(v) & 0x7fffffff;
-    const uint32_t y = x > 0x7f800000    ? 0x7f
-                       : x >= 0x43e00000 ? 0x7e // larger numbers become 448
-                       : x < 0x3c800000  ? float_bits(bits_float(x) + 0x1p14f) - float_bits(0x1p14f)
-                                         : (x + 0x7ffff + (x >> 20 & 1) - (120u << 23)) >> 20;
-    return {uint8_t(sign | y)};
-  } else if constexpr (std::is_same_v<T, Float8Fnuz>) {
-    const uint32_t sign = float_bits(v) >> 24 & 0x80, x = float_bits(v) & 0x7fffffff;
-    if (x > 0x7f800000) return {0x80};
-    const uint32_t y = x >= 0x43700000  ? 0x7f // larger numbers become 240
-                       : x < 0x3c000000 ? float_bits(bits_float(x) + 0x1p13f) - float_bits(0x1p13f)
-                                        : (x + 0x7ffff + (x >> 20 & 1) - (119u << 23)) >> 20;
-    return {uint8_t(y ? sign | y : 0)};
+  } else if constexpr (std::is_same_v<T, Float8> || std::is_same_v<T, Float8Fnuz>) {
+    return {number::float_to_e4m3(v, std::is_same_v<T, Float8Fnuz>)};
   } else {
     static_assert(std::is_same_v<T, float>,
                   "shmem::from_float: float, Half, Bfloat16, Float8 or Float8Fnuz");

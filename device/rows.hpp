@@ -198,10 +198,9 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
   }
 
-  template <class F8>
   SHMEM_D_ void store_small(size_t row, const SummedRow<T, K> &r, const float (&scale)[K]) const {
     struct alignas(lanes) Small {
-      F8 at[lanes];
+      uint8_t at[lanes];
     };
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++) {
@@ -210,7 +209,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       uint32_t w[lanes / 4];
       SHMEM_UNROLL_
       for (unsigned e = 0; e < lanes; e++) {
-        const uint32_t bits = from_float<F8>(r.v[k][e] * factor).bits;
+        const uint32_t bits = number::float_to_e4m3(r.v[k][e] * factor, call.fnuz);
         w[e / 4] = (e % 4 ? w[e / 4] : 0) | bits << e % 4 * 8;
       }
       Small small;
@@ -260,10 +259,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       }
       scope.sync();
     }
-    if (call.fnuz)
-      store_small<Float8Fnuz>(row, r, scale);
-    else
-      store_small<Float8>(row, r, scale);
+    store_small(row, r, scale);
   }
   SHMEM_D_ void store(const Matrix &to, size_t row, const Pack (&v)[K]) const {
     SHMEM_UNROLL_
