@@ -165,12 +165,13 @@ void check_started() {
     pe = self.pe_of(local);
   else if (self.local == 0 || !self.job) // the others learn of it from the leader's end
     pe = bootstrap::ended(has_come);
-  if (pe < 0) return;
-  const bool named = self.job && (self.job->exit || self.job->dead); // a PE has said why
+  const uint64_t ending = self.job ? self.job->exit.load() : 0;
+  const bool named = ending || (self.job && self.job->dead); // a PE has said why
+  if (pe < 0 && !named) return;
   if (!named && (self.local == 0 || self.local == (local_of(pe) + 1) % self.n_local))
     fatal("PE %d has ended and does not come to shmem_init: the job ends", pe);
   usleep(300000); // another PE names it
-  end_job(1);
+  end_job(ending ? int(uint32_t(ending)) : 1);
 }
 
 void start_watch() {

@@ -267,8 +267,8 @@ bool has_come(int local) {
 int ended() {
   if (door) return door->ended;
   if (leader < 0) return -1;
-  char peeked;
-  return recv(leader, &peeked, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ? 0 : -1;
+  pollfd p{leader, POLLRDHUP, 0}; // also with an introduction that is not read yet
+  return poll(&p, 1, 0) > 0 ? 0 : -1;
 }
 
 void end(int *next) {

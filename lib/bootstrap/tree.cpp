@@ -77,11 +77,18 @@ void Tree::fail(const std::string &why) {
   for (Below &c : below_) tell(c.link);
 }
 
+// What has failed in a PE is an error of all that have not started. A PE that has started already,
+// because that one's bytes came before, ends with the job.
+void Tree::hear_failure(const std::string &why, int rank) {
+  if (!started_) fail(why);
+  gone(rank);
+}
+
 void Tree::hear_root() {
   const bool there = root_.move();
   Frame f;
   while (root_.take(&f, 1024)) {
-    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::failed) hear_failure(f.data, root_ended);
     if (f.kind == FrameKind::bye) return root_.close();
     if (f.kind == FrameKind::parent && state_ == waiting && f.data.size() == sizeof(Where)) {
       memcpy(&parent_where_, f.data.data(), sizeof parent_where_);
@@ -91,17 +98,14 @@ void Tree::hear_root() {
   }
   if (there || !root_.open()) return;
   root_.close();
-  if (started_)
-    gone(root_ended);
-  else
-    fail("the process that made the unique id has ended while the job started");
+  gone(root_ended);
 }
 
 void Tree::hear_parent() {
   const bool there = parent_.move();
   Frame f;
   while (parent_.take(&f, most_bytes)) {
-    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::failed) hear_failure(f.data, parent_of(rank_));
     if (f.kind == FrameKind::all) complete(f.data);
     if (f.kind == FrameKind::ended) pass_end(end_in(f), &parent_);
     if (f.kind == FrameKind::bye) return parent_.close();
@@ -116,7 +120,7 @@ void Tree::hear_child(size_t i) {
   const bool there = l.move();
   Frame f;
   while (l.take(&f, most_bytes)) {
-    if (f.kind == FrameKind::failed) fail(f.data);
+    if (f.kind == FrameKind::failed) hear_failure(f.data, first_child() + int(i));
     if (f.kind == FrameKind::gather) below_[i].gathered = std::move(f.data);
     if (f.kind == FrameKind::ended) pass_end(end_in(f), &l);
     if (f.kind == FrameKind::bye) return l.close();
@@ -192,7 +196,12 @@ void Tree::pass_end(const JobEnd &end, const Link *from) {
 void Tree::gone(int rank) {
   if (started_) return pass_end({rank, 1, false}, nullptr);
   // It may have ended because the start has failed, which this PE is about to hear.
-  if (gone_ < 0) gone_ = rank, gone_since_ = now();
+  if (!gone_) gone_ = rank, gone_since_ = now();
+}
+// A PE may have ended after its last bytes came.
+void Tree::started() {
+  started_ = true;
+  if (gone_) gone(*gone_);
 }
 void Tree::report(const JobEnd &end) const {
   std::string frame;
@@ -207,8 +216,9 @@ void Tree::report(const JobEnd &end) const {
 }
 
 void Tree::on_time() {
-  if (gone_ >= 0 && now() - gone_since_ > 500'000'000)
-    fail(name_of(gone_) + " has ended while the job started");
+  if (gone_ && now() - gone_since_ > 500'000'000)
+    fail((*gone_ == root_ended ? "the process that made the unique id" : name_of(*gone_)) +
+         " has ended while the job started");
   // The root tells all after the same time, with the ranks that are missing; this is for a root
   // that stands still.
   if (double(now() - since_) < (timeout_ + 5) * 1e9) return;

@@ -34,13 +34,14 @@ class Tree {
   bool sent_up_ = false, complete_ = false, started_ = false;
   std::string error_;
   std::optional<JobEnd> end_;
-  int gone_ = -1; // a PE that has ended in the start
+  std::optional<int> gone_; // a PE that has ended in the start, or root_ended
   int64_t gone_since_ = 0;
 
   int first_child() const { return rank_ * children + 1; }
   Introduction hello(Wish wish) const;
   void call();
   void fail(const std::string &why);
+  void hear_failure(const std::string &why, int rank);
   void turn(int ms);
   void hear_root();
   void hear_parent();
@@ -64,7 +65,7 @@ public:
   const std::string &error() const { return error_; }
 
   // From now on a connection that ends tells of a death.
-  void started() { started_ = true; }
+  void started();
   // The watch polls these descriptors, and calls heard() when one of them is ready.
   void add_to(std::vector<pollfd> *fds) const;
   std::optional<JobEnd> heard();
