@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How jobs end that no launcher started: start.py PROGRAM CASE N."""
+"""How jobs end that no launcher started: start.py PROGRAM CASE N HOW.
+
+HOW is how the PEs start: fork or exec. Of the case killed it is how many system calls lie between
+two at which a PE is killed.
+"""
 import os
 import re
 import subprocess
 import sys
 import time
 
-PROGRAM, CASE, N = sys.argv[1], sys.argv[2], int(sys.argv[3])
-LIMIT = '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
+PROGRAM, CASE, N, HOW = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+LIMIT = '1' if CASE == 'killed' else '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
 
 
-def run():
+def run(*more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(('PMIX_', 'OMPI_', 'OSHRUN'))}
     env['SHMEM_BOOTSTRAP_TIMEOUT'] = LIMIT
     began = time.monotonic()
-    done = subprocess.run([PROGRAM, CASE, str(N)], env=env, capture_output=True, text=True,
+    done = subprocess.run([PROGRAM, CASE, str(N), *more], env=env, capture_output=True, text=True,
                           timeout=60)
     return done, time.monotonic() - began
 
@@ -39,8 +43,35 @@ def failed(line):
     return f'(shmemx_init_attr: rank = \\d+ of n = \\d+: {line}\n)'
 
 
+def killed():
+    """A PE is killed at every step of its start: the others end soon, and one line says why."""
+    started = run('1000000')[0].stdout
+    calls = int(re.fullmatch(r'(\d+) calls\n[\d.]+ s\n', started)[1])
+    kinds = set()
+    for call in range(0, calls, int(HOW)):
+        done, took = run(str(call))
+        rank = call % N
+        out, err = re.sub(r'\d+ calls\n', '', done.stdout), done.stderr
+        where = f'killed at call {call} of {calls}, rank {rank}:\n{out}{err}'
+        assert took < 4, f'{took} s, {where}'
+        others = {3: failed(rf'rank {rank} has (ended while the job started|not come within '
+                            rf'{LIMIT} seconds \(SHMEM_BOOTSTRAP_TIMEOUT\))') + f'{{{N - 1}}}',
+                  1: '', 0: ''}  # of those with an error, ended with the job, and after it
+        statuses = {s: ends({k: 'signal 9' if k == rank else s for k in range(N) if s or k == rank})
+                    for s in others}
+        right = [s for s in others if re.fullmatch(others[s] + statuses[s], out)]
+        assert right, where
+        said = {3: '', 0: '', 1: rf'shmem: PE \d: PE {rank} (has ended and does not come to '
+                r'shmem_init|\(process \d+\) has died without shmem_finalize): the job ends\n'}
+        assert re.fullmatch(said[right[0]], err), where
+        kinds.add(right[0])
+    assert {1, 3} <= kinds, kinds
+
+
 def main():
-    done, took = run()
+    if CASE == 'killed':
+        return killed()
+    done, took = run(*(['exec'] if HOW == 'exec' else []))
     out, err = done.stdout, done.stderr
     last = N - 1
     if CASE == 'death':

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Jobs that a process starts by itself: test_start CASE N. The parent makes the id and waits; it
-// prints how its children end.
+// Jobs that a process starts by itself. The parent makes the id and waits; it prints how its
+// children end.
+//   test_start CASE N                    the PEs are forks of the parent
+//   test_start CASE N exec               the PEs are programs of their own,
+//   test_start CASE N RANK ID MEMORY     which is how each is started
+//   test_start killed N CALL             forks, of which one is killed at a system call
+//   test_start id                        only makes an id, prints it, and waits for the end of its
+//                                        input
 #include <errno.h>
 #include <pthread.h>
 #include <shmem.h>
@@ -10,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -178,12 +185,13 @@ static void run(int rank) {
   if (is("then_init")) shmem_init();
 }
 
-// Each child's end, in the order of ranks, and how long all took after the first.
-static int report(const pid_t *pids) {
+// Each child's end, in the order of ranks, and how long all took after the first. A child without a
+// number has its status already.
+static int report(const pid_t *pids, int *statuses) {
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
-  int *statuses = calloc((size_t)n, sizeof *statuses);
-  for (int rank = 0; rank < n; rank++) waitpid(pids[rank], &statuses[rank], 0);
+  for (int rank = 0; rank < n; rank++)
+    if (pids[rank]) waitpid(pids[rank], &statuses[rank], 0);
   for (int rank = 0; rank < n; rank++) {
     const int status = statuses[rank];
     if (WIFSIGNALED(status))
@@ -197,28 +205,82 @@ static int report(const pid_t *pids) {
   return 0;
 }
 
+// The id in hexadecimal digits, and back.
+static void to_text(char *text) {
+  for (size_t i = 0; i < sizeof id; i++) sprintf(text + 2 * i, "%02hhx", ((unsigned char *)&id)[i]);
+}
+static void from_text(const char *text) {
+  for (size_t i = 0; i < sizeof id; i++) sscanf(text + 2 * i, "%2hhx", (unsigned char *)&id + i);
+}
+static int only_id(void) {
+  char text[2 * sizeof id + 1];
+  NEED(shmemx_get_uniqueid(&id) == 0);
+  to_text(text);
+  printf("%s\n", text);
+  fflush(stdout);
+  while (getchar() != EOF) continue;
+  return 0;
+}
+static void run_as_program(char **argv, int rank, int memory) {
+  char text[2 * sizeof id + 1], rank_text[12], memory_text[12];
+  to_text(text);
+  sprintf(rank_text, "%d", rank), sprintf(memory_text, "%d", memory);
+  execl(argv[0], argv[0], which, argv[2], rank_text, text, memory_text, (char *)NULL);
+  _exit(127);
+}
+
+// Kills a PE at its system call of this number, counted from the beginning of run, and says how
+// many it made. The status of its end: a PE that makes fewer calls comes to its own.
+static int kill_at(pid_t pid, int call) {
+  int status, stops = 0, signal = 0;
+  waitpid(pid, &status, 0); // its own SIGSTOP
+  for (;;) {
+    if (stops == 2 * call) kill(pid, SIGKILL);
+    ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)signal);
+    waitpid(pid, &status, 0);
+    if (!WIFSTOPPED(status)) break;
+    signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+    stops += !signal; // one before a call, and one after it
+  }
+  dprintf(1, "%d calls\n", stops / 2);
+  return status;
+}
+
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc == 2 && !strcmp(argv[1], "id")) return only_id();
+  if (argc < 3) return 2;
   which = argv[1], n = atoi(argv[2]);
   if (is("no_room")) setenv("SHMEM_SYMMETRIC_SIZE", "1g", 1);
-  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const int memory = argc == 6 ? atoi(argv[5]) : memfd_create("test_start", 0);
+  NEED(argc == 6 || ftruncate(memory, sizeof *shared) == 0);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  NEED(shared != MAP_FAILED);
+  if (argc == 6) {
+    from_text(argv[4]);
+    run(atoi(argv[3]));
+    return 0;
+  }
   pthread_barrierattr_t of_processes;
   pthread_barrierattr_init(&of_processes);
   pthread_barrierattr_setpshared(&of_processes, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&shared->barrier, &of_processes, (unsigned)n);
   NEED(shmemx_get_uniqueid(&id) == 0);
-  pid_t *pids = calloc((size_t)n, sizeof *pids);
+  static pid_t pids[64];
+  static int statuses[64];
+  NEED(n <= 64);
+  const int call = is("killed") ? atoi(argv[3]) : 0, killed = is("killed") ? call % n : -1;
   for (int i = 0; i < n; i++) {
     const int rank = is("backwards") ? n - 1 - i : i;
-    if ((pids[rank] = fork()) == 0) {
-      run(rank);
-      exit(0);
-    }
+    if ((pids[rank] = fork())) continue;
+    if (argc == 4 && !is("killed")) run_as_program(argv, rank, memory);
+    if (rank == killed && !ptrace(PTRACE_TRACEME, 0, NULL, NULL)) raise(SIGSTOP);
+    run(rank);
+    exit(0);
   }
+  if (is("killed")) statuses[killed] = kill_at(pids[killed], call), pids[killed] = 0;
   if (is("driver_death")) {
     sleep(1);
     raise(SIGKILL);
   }
-  if (is("driver_leaves")) _exit(0 * report(pids));
-  return report(pids);
+  return report(pids, statuses);
 }
