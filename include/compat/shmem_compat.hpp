@@ -13,6 +13,7 @@
 #include <shmemx.h>
 #endif
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 
@@ -59,7 +60,8 @@ inline int init_as(int rank, int n, const void *id, int device = -1,
 
 // The processes of an MPI communicator, of which comm is the address, in its order. This header is
 // also for programs without MPI, so the program's MPI is found when it runs: Open MPI, whose
-// handles are addresses, or MPICH and its relatives, whose handles are numbers.
+// handles are addresses, or MPICH and its relatives, whose handles are numbers. Where the launcher
+// offers PMIx, which MPICH's does not, all its processes are its own PEs.
 template <class Handle>
 int init_with_mpi(Handle comm, Handle world, Handle null, Handle byte, int level) {
   const auto size_of =
@@ -78,10 +80,10 @@ int init_with_mpi(Handle comm, Handle world, Handle null, Handle byte, int level
     return SHMEMX_ERROR_START;
   }
   constexpr int same_processes_and_order = 1; // MPI_CONGRUENT; MPI_IDENT is 0
-  if (order <= same_processes_and_order) {
-    int provided;
-    return shmem_init_thread(level, &provided); // the launcher's own PEs
-  }
+  int provided, initialized = 0;
+  shmem_query_initialized(&initialized);
+  if (order <= same_processes_and_order && (initialized || getenv("PMIX_NAMESPACE")))
+    return shmem_init_thread(level, &provided);
   struct {
     int failed;
     shmemx_uniqueid_t id;
@@ -90,7 +92,10 @@ int init_with_mpi(Handle comm, Handle world, Handle null, Handle byte, int level
   if (broadcast(&from_first, int(sizeof from_first), byte, 0, comm) != 0) return SHMEMX_ERROR_START;
   return from_first.failed ? from_first.failed : init_as(rank, n, &from_first.id, -1, level);
 }
-inline int init_with_mpi(const void *comm, int level = SHMEM_THREAD_SINGLE) {
+inline int init_with_mpi(const void *its_comm, int level = SHMEM_THREAD_SINGLE) {
+  // A compiler that sees MPICH's handle would warn of the load of a pointer, which is for Open MPI.
+  const void *volatile hidden = its_comm;
+  const void *const comm = hidden;
   if (void *const world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"))
     return init_with_mpi<void *>(*static_cast<void *const *>(comm), world,
                                  dlsym(RTLD_DEFAULT, "ompi_mpi_comm_null"),

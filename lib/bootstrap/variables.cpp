@@ -120,12 +120,12 @@ void choose_means() {
   if (mode == "torchrun") return join_by_torchrun();
   if (!mode.empty())
     fatal("SHMEM_BOOTSTRAP = \"%s\": expected env, torchrun or nothing", self.env.bootstrap);
-  if (!launched() && number_of("WORLD_SIZE") > 1 && number_of("RANK") == 0 && !self.env.quiet)
-    say("RANK and WORLD_SIZE = %d are set, but no launcher that this library knows has started "
-        "this "
-        "process: it is a job of one PE. SHMEM_BOOTSTRAP=torchrun takes these variables; a program "
-        "can call shmemx_init_attr",
-        number_of("WORLD_SIZE"));
+  if (launched() || self.env.quiet) return;
+  for (const auto &[rank, size, advice] : other_launchers)
+    if (number_of(size) > 1 && number_of(rank) == 0)
+      say("%s and %s = %d are set, but no launcher that this library knows has started this "
+          "process: it is a job of one PE. %s; or the program calls shmemx_init_attr",
+          rank, size, number_of(size), advice);
 }
 
 } // namespace shmem::bootstrap

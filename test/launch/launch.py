@@ -213,6 +213,8 @@ def case_doctor():
     assert "ok    start: oshrun starts a job; " in text, text
     text = doctor(0, RANK="1", WORLD_SIZE="4", SHMEM_CPU_DEVICES="0")
     assert "warn  start: a program is PE 0 of 1: " in text and "WORLD_SIZE = 4" in text, text
+    text = doctor(0, PMI_RANK="1", PMI_SIZE="4", SHMEM_CPU_DEVICES="0")
+    assert "PMI_RANK and PMI_SIZE = 4" in text and "srun --mpi=pmix" in text, text
     text = doctor(1, SHMEM_BOOTSTRAP_INTERFACE="nosuch0", SHMEM_CPU_DEVICES="0")
     assert "FAIL  unique id: " in text and "no interface of this name" in text, text
     assert "ok    a job" in text, text

@@ -2,6 +2,7 @@
 // shmem_info doctor: tries the steps that usually go wrong, in the order in which a program meets
 // them.
 #include "../../device/runtime.hpp"
+#include "bootstrap/variables.hpp"
 #include "built.h"
 #include "env.hpp"
 #include "info.hpp"
@@ -19,6 +20,7 @@
 #include <hip/hip_runtime_api.h>
 #include <optional>
 #include <shmemx.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -365,19 +367,19 @@ int be_pe_that_grows() {
 // How a program that is started like this one would find its peers.
 void check_start() {
   const char *mode = shmem::env_text("BOOTSTRAP"), *rank = getenv("PMIX_RANK");
-  const char *size = getenv("WORLD_SIZE");
   if (mode && *mode)
     return GOOD("start: SHMEM_BOOTSTRAP=%s: a program joins the job that its variables describe",
                 mode);
   if (getenv("PMIX_NAMESPACE"))
     return GOOD("start: a launcher has started this process, as PE %s: a program asks it by PMIx",
                 rank ? rank : "?");
-  if (size && atoi(size) > 1) {
-    WARN("start: a program is PE 0 of 1: no launcher has started this process, though RANK and "
-         "WORLD_SIZE = %s are set",
-         size);
-    return mend("SHMEM_BOOTSTRAP=torchrun takes them; or the program calls shmemx_init_attr");
-  }
+  for (const auto &[its_rank, its_size, advice] : shmem::bootstrap::other_launchers)
+    if (const char *size = getenv(its_size); size && atoi(size) > 1) {
+      WARN("start: a program is PE 0 of 1: no launcher that this library knows has started this "
+           "process, though %s and %s = %s are set",
+           its_rank, its_size, size);
+      return mend((std::string(advice) + "; or the program calls shmemx_init_attr").c_str());
+    }
   GOOD("start: oshrun starts a job; a program that nothing starts is PE 0 of 1, unless it calls "
        "shmemx_init_attr or SHMEM_BOOTSTRAP is set");
 }
