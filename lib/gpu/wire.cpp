@@ -44,9 +44,9 @@ char *lay_out(shmemx_wire &w, size_t members, char *from) {
   const size_t tiles = up(w.shape.elements, wire::tile_elements);
   const auto take = [&](wire::Quantized &q, size_t n) {
     q.codes = from;
-    from += round_up(n * wire::tile * wire::words_of(w.shape.format) * 4, device::line);
+    from += round_up(n * wire::tile * wire::words_of(w.shape.format) * 4, device::cache_line);
     q.scales = reinterpret_cast<uint16_t *>(from);
-    from += round_up(n * wire::tile * sizeof *q.scales, device::line);
+    from += round_up(n * wire::tile * sizeof *q.scales, device::cache_line);
   };
   take(w.parts, tiles + members); // each segment may end within a tile
   take(w.sums, up(tiles, members));
