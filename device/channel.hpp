@@ -22,7 +22,7 @@ struct Channel {
   SHMEM_D_ int peer(int k) const { return pattern::peer(t.me, k, t.n); }
   SHMEM_D_ int peer_after(int member) const { return member + 1 < t.n ? member + 1 : 0; }
   SHMEM_D_ uint64_t *entered(int member) const {
-    return reinterpret_cast<uint64_t *>(head + line) + member;
+    return reinterpret_cast<uint64_t *>(head + cache_line) + member;
   }
   SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
 };

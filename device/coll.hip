@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Blo
 }
 
 template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
-  const pattern::Extent e = pattern::part(n, device::line, blockIdx.x, gridDim.x);
+  const pattern::Extent e = pattern::part(n, device::cache_line, blockIdx.x, gridDim.x);
   device::copy<remote, 1>(dest + e.from, source + e.from, e.to - e.from, Workgroup{});
 }
 
@@ -118,7 +118,7 @@ struct Group {
 // Copies blocks. The workgroups of one x share each block.
 template <Remote remote>
 __global__ void blocks(char *dest, const char *source, Blocks b, Group group) {
-  const pattern::Extent e = pattern::part(b.bytes, device::line, blockIdx.y, gridDim.y);
+  const pattern::Extent e = pattern::part(b.bytes, device::cache_line, blockIdx.y, gridDim.y);
   const unsigned step = Grid{}.size() / group.threads;
   for (size_t i = Grid{}.rank() / group.threads; i < b.count; i += step)
     device::copy<remote, 1>(dest + i * dest_stride<remote>(b) + e.from,

@@ -38,7 +38,7 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
   const bool sends = c.t.me == root;
   if (s.algorithm == CollectiveAlgorithm::lines) {
     pass(
-        c, scope, part(bytes, line, s.index, s.count),
+        c, scope, part(bytes, cache_line, s.index, s.count),
         [&](int i, size_t at) {
           return sends && (i != root || dest != source) ? source + at : nullptr;
         },
@@ -52,17 +52,17 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
   }
   come(c, s, scope);
   if (ring_built && c.t.has_remote) {
-    const Extent e = part(bytes, line, s.index, s.count);
+    const Extent e = part(bytes, cache_line, s.index, s.count);
     if (sends) give_all(c, dest, source, e, scope);
   } else if (sends || c.t.n == 1) {
-    const Extent e = part(bytes, line, s.index, s.count);
+    const Extent e = part(bytes, cache_line, s.index, s.count);
     if (dest != source) spread(source, dest, e, 1, scope, [&](int) { return dest; });
   } else {
     // Each of the other members fetches a part and hands it on, so that the root's link carries
     // everything once.
     const int turn = c.t.me < root ? c.t.me : c.t.me - 1;
-    const Extent mine = part(bytes, line, turn, c.t.n - 1);
-    const Extent e = part(mine, line, s.index, s.count);
+    const Extent mine = part(bytes, cache_line, turn, c.t.n - 1);
+    const Extent e = part(mine, cache_line, s.index, s.count);
     spread(source_at(c, source, c.pe(root)), dest, e, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);
       return i == root ? nullptr : dest_at(c, dest, c.pe(i));
@@ -74,7 +74,7 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
 template <class Scope>
 SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
-  const Extent e = part(bytes, line, s.index, s.count);
+  const Extent e = part(bytes, cache_line, s.index, s.count);
   if (s.algorithm == CollectiveAlgorithm::lines)
     return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
   come(c, s, scope);
@@ -102,14 +102,14 @@ SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source
   receive_all(c, 0, [&](int i, Pack v) {
     if (i < c.t.me) before += word_of(v);
   });
-  give_all(c, dest + before, source, part(bytes, line, s.index, s.count), scope);
+  give_all(c, dest + before, source, part(bytes, cache_line, s.index, s.count), scope);
   leave<Stored::by_scope>(c, scope);
 }
 
 template <class Scope>
 SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
-  const Extent e = part(bytes, line, s.index, s.count);
+  const Extent e = part(bytes, cache_line, s.index, s.count);
   if (s.algorithm == CollectiveAlgorithm::lines)
     return pass_blocks(c, scope, dest, bytes, e,
                        [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
@@ -176,7 +176,7 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
     dest += ptrdiff_t(e.from) * b.dest_row, source += ptrdiff_t(e.from) * b.source_row;
     b.rows = e.to - e.from;
   } else {
-    const Extent e = part(b.bytes, line, s.index, s.count);
+    const Extent e = part(b.bytes, cache_line, s.index, s.count);
     dest += e.from, source += e.from;
     b.bytes = e.to - e.from;
   }
@@ -229,8 +229,8 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
     receive(c, i, 0, v);
     const uint64_t at = anew(scope, word_of(v[0]));
     if (at == no_place) continue;
-    const Extent e = part(anew(scope, uint64_t(arch::load_global(u.counts + i))) * u.unit, line,
-                          s.index, s.count);
+    const Extent e = part(anew(scope, uint64_t(arch::load_global(u.counts + i))) * u.unit,
+                          cache_line, s.index, s.count);
     const char *from =
         source + anew(scope, uint64_t(arch::load_global(u.offsets + i))) * u.unit + e.from;
     char *to = dest + at * u.unit + e.from;

@@ -127,7 +127,7 @@ template <class T, class Op> struct Combiner {
 
 template <class T, class Op, class Scope>
 SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
-  const size_t unit = line / sizeof(T);
+  const size_t unit = cache_line / sizeof(T);
   // Asked anew each time, or a pair of scalar registers holds each answer until the end.
   const auto scatter = [&] { return anew(scope, r.shape) == Shape::scatter; };
   // Sources that are not mapped cannot be read.

@@ -12,7 +12,9 @@ namespace shmem::device {
 
 inline constexpr int max_pes = 512;    // of a node; a power of two, see State::delta
 inline constexpr int max_teams = 1024; // live at a time on a node
-inline constexpr size_t line = 128; // bytes: writers of different lines do not disturb each other
+// Bytes that one writer has for itself: writers of different lines do not disturb each other. A
+// GPU's cache has lines of 128 bytes; x86 has lines of 64 bytes, but fetches them in pairs.
+inline constexpr size_t cache_line = 128;
 inline constexpr size_t pack_bytes = 16;
 inline constexpr unsigned max_wave = 64;
 // For the library's collectives and products: the most threads of a workgroup, and the number of
@@ -46,10 +48,10 @@ struct Channels {
   int teams, count, with_lines;
   // Where the lines of a head begin, and where it ends, in a job of n PEs.
   SHMEM_HD_ static constexpr size_t head_lines(size_t n) {
-    return line + (2 * n * sizeof(uint64_t) + line - 1) / line * line;
+    return cache_line + (2 * n * sizeof(uint64_t) + cache_line - 1) / cache_line * cache_line;
   }
   SHMEM_HD_ static constexpr size_t head_end(size_t n) {
-    return head_lines(n) + (4 * n * pack_bytes + line - 1) / line * line;
+    return head_lines(n) + (4 * n * pack_bytes + cache_line - 1) / cache_line * cache_line;
   }
 };
 
@@ -101,19 +103,19 @@ inline constexpr unsigned deferred_slots = 64;
 
 // In host memory, written by the host, but for the deferred atomics' results.
 struct Served {
-  uint64_t done;                // requests up to this ticket are done, and their slots free
-  alignas(line) uint64_t given; // deferred atomics
-  alignas(line) DeferredAtomic deferred[deferred_slots];
+  uint64_t done;                      // requests up to this ticket are done, and their slots free
+  alignas(cache_line) uint64_t given; // deferred atomics
+  alignas(cache_line) DeferredAtomic deferred[deferred_slots];
 };
 // In device memory, written by kernels, but for `offered`.
 struct Tickets {
-  alignas(line) uint64_t posted;          // the next request's
-  alignas(line) uint64_t seen;            // as much of Served::done as some thread has seen
-  alignas(line) uint32_t reading;         // a thread reads it
-  alignas(line) uint64_t asked;           // the next reply's
-  alignas(line) uint32_t read[ring_size]; // how often the reply in each slot has been read
-  alignas(line) uint64_t taken;           // the next deferred atomic's
-  alignas(line) uint64_t offered;         // a copy of Served::given, where a poll is cheap
+  alignas(cache_line) uint64_t posted;          // the next request's
+  alignas(cache_line) uint64_t seen;            // as much of Served::done as some thread has seen
+  alignas(cache_line) uint32_t reading;         // a thread reads it
+  alignas(cache_line) uint64_t asked;           // the next reply's
+  alignas(cache_line) uint32_t read[ring_size]; // how often the reply in each slot has been read
+  alignas(cache_line) uint64_t taken;           // the next deferred atomic's
+  alignas(cache_line) uint64_t offered;         // a copy of Served::given, where a poll is cheap
 };
 
 // Small stores that another node requests on memory of this PE that only its GPU reaches, for one
@@ -129,9 +131,9 @@ struct DeferredStores {
     SHMEM_HD_ unsigned width() const { return unsigned(where >> shift); }
     static constexpr int shift = 56;
   };
-  alignas(line) uint32_t state;      // the kernel's
-  alignas(line) uint32_t taken_back; // the host's
-  alignas(line) One stores[most];
+  alignas(cache_line) uint32_t state;      // the kernel's
+  alignas(cache_line) uint32_t taken_back; // the host's
+  alignas(cache_line) One stores[most];
 };
 struct Ring {
   Request *requests; // NULL where all PEs are mapped

@@ -84,7 +84,7 @@ constexpr size_t string_of_lines = 24 << 10, string_of_words = 8 << 10;
 
 // More than 8 bytes, by whole lines, and by masked stores for the rest on both sides.
 [[gnu::noinline, gnu::target("avx512bw,bmi2")]] void by_lines(byte *d, const byte *s, size_t n) {
-  constexpr size_t line = 64;
+  constexpr size_t line = 64; // of x86's caches
   const auto some = [&](size_t bytes) __attribute__((target("avx512bw,bmi2"), always_inline)) {
     const __mmask64 mask = _bzhi_u64(~uint64_t(0), bytes);
     _mm512_mask_storeu_epi8(d, mask, _mm512_maskz_loadu_epi8(mask, s));

@@ -43,7 +43,12 @@ void check_type(const char *fn, const char *arg, shmemx_type_t type, bool good,
   if (!good) fatal("%s: %s = %d: not %s", fn, arg, int(type), expected);
 }
 
-rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
+// Bytes of an element of the input.
+size_t unit_of(const shmemx_norm_t &c) {
+  return c.type == SHMEMX_F32 ? 4 : 2;
+}
+
+void check_values(const char *fn, const Team &t, const shmemx_norm_t &c) {
   if (c.size != sizeof c)
     fatal(
         "%s: size = %zu: this library's shmemx_norm_t has %zu bytes; SHMEMX_NORM_INITIALIZER sets "
@@ -60,7 +65,7 @@ rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
   if (!c.quantized != !c.scales)
     fatal("%s: %s = NULL, but %s is given", fn, c.quantized ? "scales" : "quantized",
           c.quantized ? "quantized" : "scales");
-  const size_t unit = c.type == SHMEMX_F32 ? 4 : 2, most = rows::most_packs * 16 / unit;
+  const size_t unit = unit_of(c), most = rows::most_packs * 16 / unit;
   if (c.columns * unit % 16 || c.columns > most)
     fatal("%s: columns = %zu: not a multiple of %zu up to %zu", fn, c.columns, 16 / unit, most);
   if (!(c.eps >= 0) || std::isinf(c.eps)) fatal("%s: eps = %g: not a number from 0", fn, c.eps);
@@ -70,7 +75,11 @@ rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
   for (int i = 0; i < t.n; i++)
     if (local_of(t.pe(i)) < 0)
       fatal("%s: team: PE %d is not mapped, and rows are loaded from all members", fn, t.pe(i));
+}
 
+rows::RowsCall checked(const char *fn, const Team &t, const shmemx_norm_t &c) {
+  check_values(fn, t, c);
+  const size_t unit = unit_of(c);
   const auto pitch = [&](const char *arg, size_t stride, size_t of) {
     if (stride && (stride < c.columns || stride * of % (of * 16 / unit)))
       fatal("%s: %s = %zu: not 0, nor a multiple of %zu from %zu", fn, arg, stride, 16 / unit,

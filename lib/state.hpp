@@ -18,7 +18,7 @@ namespace net {
 inline constexpr bool built = SHMEM_NET_BUILT; // PEs may be on other nodes
 }
 
-inline constexpr size_t line = 128; // two cache lines: x86 fetches them in pairs
+using device::cache_line;
 inline constexpr size_t page = 4096;
 // Rounds up to a multiple of align, a power of two.
 constexpr size_t round_up(size_t n, size_t align) {
@@ -57,7 +57,7 @@ struct Region : Span {
 };
 
 // The state that a PE shows the others of its node.
-struct alignas(line) Slot {
+struct alignas(cache_line) Slot {
   enum Phase : int { absent, up, leaving, done };
   std::atomic<int> phase; // a Phase
   std::atomic<int> pid;
@@ -66,12 +66,12 @@ struct alignas(line) Slot {
   std::atomic<uint64_t> cores[16]; // that it may run on, one bit each
   // The location that sleeping threads of this PE wait for (sync.cpp), and the futex that they
   // sleep on.
-  alignas(line) std::atomic<uint64_t> awaits;
+  alignas(cache_line) std::atomic<uint64_t> awaits;
   std::atomic<uint32_t> wakes;
 };
 
 // Arrival counter of up to 8 members of a team, or of up to 8 counters below it; it only grows.
-struct alignas(line) Arrival {
+struct alignas(cache_line) Arrival {
   std::atomic<uint64_t> count;
   // Of the root only:
   std::atomic<uint64_t> released;   // the barrier that is complete
@@ -85,13 +85,13 @@ struct alignas(line) Arrival {
 // bytes on the same line, so that one transfer brings both, and places for more bytes. The root
 // goes on at once. It writes to a place again when all members are done with that place. Each
 // member tells this now and then (tell_done in coll/broadcast.cpp).
-struct alignas(line) Outbox {
+struct alignas(cache_line) Outbox {
   std::atomic<uint64_t> done; // this member is done with all broadcasts up to this one
-  struct alignas(line) CastFlag {
+  struct alignas(cache_line) CastFlag {
     std::atomic<uint64_t> cast; // the broadcast's number
     std::byte few[56];
   } flags[64];
-  struct alignas(line) Data {
+  struct alignas(cache_line) Data {
     std::byte bytes[8192];
   } data[4];
 };
@@ -104,7 +104,7 @@ inline constexpr int n_shares = max_teams + 64;
 // bytes lie in the line of their round, so that one transfer brings a peer both. More bytes have
 // lines of their own (rep movsb, memcpy's way, is three times as slow to an address inside a line;
 // 2026-11).
-struct alignas(line) Stage {
+struct alignas(cache_line) Stage {
   std::atomic<uint64_t> round;
   alignas(16) std::byte few[48];
   std::byte data[8192 - 64];
@@ -118,13 +118,13 @@ struct Job {
   int n;
   std::atomic<uint64_t> cores[16]; // of all PEs
   // Threads in futex sleep, of all PEs: no thread wakes any while it is 0.
-  alignas(line) std::atomic<uint32_t> sleepers;
+  alignas(cache_line) std::atomic<uint32_t> sleepers;
   // PE + 1 of the first that has left, or is leaving, through exit(); of the first that died.
-  alignas(line) std::atomic<uint32_t> departed;
+  alignas(cache_line) std::atomic<uint32_t> departed;
   std::atomic<uint32_t> dead;
   // 1 << 32 | status, once shmem_global_exit or a fatal error was called.
   std::atomic<uint64_t> exit;
-  alignas(line) std::atomic<uint32_t> teams_lock; // of find-or-make by a key
+  alignas(cache_line) std::atomic<uint32_t> teams_lock; // of find-or-make by a key
   std::atomic<uint64_t> team_used[n_shares / 64];
   uint32_t heap_pages;         // of each PE, at most, on all nodes
   std::atomic<uint32_t> nodes; // how many, once the addresses of their PEs are in the segment
@@ -133,7 +133,7 @@ struct Job {
   // have.
   uint64_t key[n_shares];
   uint32_t came[n_shares];
-  alignas(line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
+  alignas(cache_line) std::atomic<long> moved; // when a PE went to another core, see sync.cpp
 };
 
 // PEs in an order of their own: at equal distances, or as a list has them.

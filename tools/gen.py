@@ -10,14 +10,14 @@ WHAT is one of
                           in HEADER that is named as the routine
   stream STRUCT           the C prototypes of the forms for streams and of the host's extensions,
                           for shmemx.h, where HIP's stream is a pointer to that struct
-  stream_generics         the C11 generics of those
-  stream_overloads        their C++ overloads
-  api:stream              their definitions
-  device                  the names that kernels call: each the template of device/ there and the
-                          host's routine on the host
-  bitcode                 those names as functions with C linkage, for device/bitcode.hip
+  stream_generics         the C11 generics of the forms for streams
+  stream_overloads        the C++ overloads of the forms for streams
+  api:stream              the definitions of the forms for streams
+  device                  the names that kernels call: in a kernel each is the template of device/,
+                          on the host the host's routine
+  bitcode                 the names of kernels as functions with C linkage, for device/bitcode.hip
   trace                   wrappers of the routines, for tools/shmem_trace
-  exports [PATTERN...]    the linker's version script, with what else the platform shows
+  exports [PATTERN...]    the linker's version script, with the platform's own names
   table                   name, template, group, type and prototype of every function, with tabs
                           between them, for tests and manual
 """
@@ -33,8 +33,8 @@ class Type:
         self.real = base.split()[0] if "cplx" in classes else None
 
     def use_typedef(self):
-        """As headers spell it: clang++ accepts _Complex in a pedantic C++ program only behind a
-        typedef, which shmem.h has."""
+        """The type as headers spell it: clang++ accepts _Complex in a pedantic C++ program only
+        behind a typedef, which shmem.h has."""
         if self.real:
             self.ctype = self.base = f"shmem_complex{self.real[0]}_"
 
@@ -59,7 +59,7 @@ class Line:
         self.world = False                      # its template wants a context, see parse
 
     def functions(self, types, extended=False):
-        """Each C function of this line; extended: of its forms for kernels and streams."""
+        """Each C function of this line; extended: of its forms for kernels and streams, too."""
         if "only" in self.tags and not extended:
             return
         if self.tclass:
@@ -75,7 +75,7 @@ class Line:
 
 
 class Function:
-    """A routine of a line for a case, which is a type, a size or None."""
+    """One routine of a line: the case is a type, a size or None."""
 
     def __init__(self, line, case, ctx=False):
         self.line, self.ctx, self.case = line, ctx, case
@@ -96,7 +96,7 @@ class Function:
         self.context = ["World{}"] if line.world and not ctx else []
 
     def on_stream(self):
-        """Its form for streams."""
+        """The routine's form for streams."""
         self.name = re.sub("_nbi$", "", extension(self.name)) + "_on_stream"
         self.template = re.sub("_nbi$", "", self.template)
         self.params.append("shmemx_stream_t stream")
@@ -105,8 +105,9 @@ class Function:
         return self
 
     def moves(self):
-        """The amount that a call moves, as an expression of its arguments: elements, blocks of
-        them, or one where there is a peer; a size of memory. And whether there is a peer."""
+        """The amount that a call moves, as an expression of its arguments, and whether there is a
+        peer. The amount is a number of elements, of blocks of elements, or 1 where there is a peer;
+        or a size of memory."""
         has, memory = self.args(), self.line.group == "memory"
         element = (f"{int(self.case) // 8}" if "SIZE" in self.line.tags else "2" if self.fp16 else
                    f"sizeof({self.ctype})" if self.ctype else
@@ -137,8 +138,8 @@ class Function:
         return f"{'' if self.result == 'void' else 'return '}{callee}({', '.join(args)});"
 
     def calls_template(self, namespace, name=None, scope=()):
-        """The call of its template, which gets the name that the user has called, and void pointers
-        as what they point to."""
+        """The call of the routine's template. The template gets the name that the user has called,
+        and pointers to elements in place of void pointers."""
         args, element = [f'"{name or self.name}"', *self.context], self.element()
         for p in self.params:
             const = "const " if "const" in p else ""
@@ -170,7 +171,7 @@ CLASSES = set()
 
 
 def parse(path, linked=False):
-    """The types and the routines; linked: also those that no header declares."""
+    """The types and the routines; linked: with the routines that no header declares."""
     types, lines = [], []
     for number, text in enumerate(open(path), 1):
         text = text.split("#")[0].strip()
@@ -191,12 +192,12 @@ def parse(path, linked=False):
 
 
 def functions(types, lines):
-    """Those of shmem.h."""
+    """The lines of shmem.h."""
     return [f for line in lines if "extension" not in line.tags for f in line.functions(types)]
 
 
 def extensions(types, lines):
-    """Those of shmemx.h that are for the host."""
+    """The lines of shmemx.h that are for the host."""
     return [f for line in lines if "extension" in line.tags for f in line.functions(types)]
 
 
@@ -217,8 +218,8 @@ def choices(types, tclass):
 
 
 def generic_lines(lines):
-    """Generic name -> its lines (shmem_wait_until and shmem_test have two: the current types and
-    the deprecated)."""
+    """Generic name -> its lines. shmem_wait_until and shmem_test have two lines: one of current
+    types and one of deprecated types."""
     names = {}
     for line in lines:
         if "generic" in line.tags:
@@ -265,7 +266,7 @@ def generics(types, lines):
 
 
 def overloads(types, lines):
-    """The C++ overloads: the generic name, and the function that it calls."""
+    """The C++ overloads: the generic name, and the function that the overload calls."""
     taken = {(line.name, types_of(line.params)) for line in lines}
     for name, group in generic_lines(lines).items():
         for line in group:
@@ -299,14 +300,14 @@ def api(types, lines, group, header):
     yield f'#include "{header}"\n#include <pshmem.h>\n\nusing namespace shmem;\n\nextern "C" {{'
     for f in functions(types, [l for l in lines if l.group == group]):
         if "variadic" in f.line.tags:
-            continue                            # defined by hand: C has no way to pass "..." on
+            continue                            # defined by hand, because C cannot pass "..." on
         prototype = f.prototype("p" + f.name)
-        # GCC sees that the empty ones throw nothing, and wants the same of their aliases.
+        # GCC sees that empty functions throw nothing, and wants the same of their aliases.
         link = " noexcept" if "link" in f.line.tags else ""
         if link:
             for shown in prototype, f.prototype():
                 yield f'[[gnu::visibility("default")]] {shown}{link};'
-        # Between these entry points and the store there is no call, whatever the inliner thinks of
+        # Between these entry points and the store there is no call, whatever the inliner decides by
         # the size.
         attribute = "[[gnu::flatten]] " if group in ("rma", "amo") else ""
         if "noreturn" in f.line.tags:
@@ -318,7 +319,7 @@ def api(types, lines, group, header):
     yield "}"
 
 
-# A type that is another one in device code than on the host.
+# A type that differs between device code and the host.
 NOT_ON_DEVICE = {"longdouble"}
 
 
@@ -335,15 +336,15 @@ def stream_functions(types, lines):
 
 
 def stream(types, lines, struct):
-    """Without the platform's headers: C and C++ need none of them."""
+    """The forms for streams without the platform's headers, which C and C++ do not need."""
     yield f"typedef struct {struct} *shmemx_stream_t;"
     for f in extensions(types, lines) + stream_functions(types, lines):
         yield f.prototype() + ";"
 
 
 def stream_choices(types, lines):
-    """Generic name of a stream's routine -> base type -> the function for it. half and bfloat16 are
-    void * and have none."""
+    """Generic name of a stream's routine -> base type -> the function for that type. half and
+    bfloat16 are void * and have no generic."""
     names = {}
     for f in stream_functions(types, lines):
         tags = f.line.tags
@@ -394,15 +395,15 @@ def is_query(f):
 
 
 def traced_in_kernels(types, lines):
-    """(name, function) of what a trace has of kernels."""
+    """(name, function) of each call of kernels that a trace records."""
     for f in device_functions(types, lines):
         if not is_query(f):
             yield from ((name, f) for name in [f.name, *(name for name, _ in cooperative(f))])
 
 
 def bitcode(types, lines):
-    """Clang keeps a function of kernels apart from one of the host that has its name and linkage,
-    once the macro of device_api.hpp is gone."""
+    """Functions of kernels with C linkage. After an #undef of the macro of device_api.hpp clang
+    keeps such a function apart from the host's function of the same name and linkage."""
     yield 'extern "C" {'
     for f in device_functions(types, lines):
         for name in [f.name, *(name for name, _ in cooperative(f))]:
@@ -416,7 +417,7 @@ def device(types, lines):
     namespace, with the C name defined to it. Overloads by __host__ and __device__ do not work with
     nvcc, prototypes under #if not with clang."""
     names = []
-    # Collectives as templates, so that a program compiles those that it calls.
+    # Collectives are templates, so that a program compiles only the ones that it calls.
     lazy = lambda f: "template <int = 0> " if f.line.group in ("coll", "reduce") else ""
     numbers = {name: number for number, (name, _) in enumerate(traced_in_kernels(types, lines))}
     def kernel(f, scope, name=None):
@@ -440,9 +441,9 @@ def device(types, lines):
         for name, scope in cooperative(f):
             yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"
             names.append(name)
-    # The generics, as overloads that call the functions above, or the host's where there is none.
-    # Qualified, because a context's type brings in the functions of the host by argument-dependent
-    # lookup.
+    # The generics are overloads that call the functions above, or the host's where there is none.
+    # The calls are qualified, because argument-dependent lookup finds the functions of the host by
+    # a context's type.
     generic, known = [line for line in lines if "dev" in line.tags], set(names)
     for name, f in overloads(types, generic):
         if f.name in known:

@@ -3,13 +3,14 @@
 """Generates the names of other libraries. Usage: gen_compat.py WHAT shmem.def compat.def > file
 
 WHAT is one of
-  names:LIBRARY  the definitions that the headers of include/compat/ include: a macro for a name of
-                 another library that does what one of ours does with the same arguments, a function
-                 where a context goes with a wave or workgroup, and for what is refused a function
-                 whose call says why and does not compile
-  table:LIBRARY  a row for each line of compat.def, with tabs: name, forms, what it is here, how
-                 many
-                 names these are, how many of them are kept
+  names:LIBRARY  the definitions that the headers of include/compat/ include:
+                 - a macro for a name of another library with the meaning and the arguments of one
+                   of ours
+                 - a function where a wave or workgroup passes a context
+                 - for a refused name a function: a call of it does not compile, and the message
+                   says why
+  table:LIBRARY  a row for each line of compat.def, with tabs: name, forms, counterpart here, the
+                 number of names, the number of kept names
 """
 import re
 import sys
@@ -28,7 +29,7 @@ class Ours:
     def __init__(self, path):
         types, lines = gen.parse(path)
         self.types = {t.name: t.ctype for t in types}
-        # The extensions of kernels and streams that the host has not are lines as well.
+        # Extensions of kernels and streams that the host lacks are lines as well.
         self.plain = {f.name: f for line in lines for f in line.functions(types, extended=True)}
         self.host = {f.name for f in gen.functions(types, lines)}
         self.device = {f.name for f in gen.device_functions(types, lines)}
@@ -37,7 +38,7 @@ class Ours:
         self.stream = {f.name for f in gen.stream_functions(types, lines)}
 
     def name(self, plain, form):
-        """Its name in a form, or None where it has no such form."""
+        """The name of a routine in a form, or None where there is no such form."""
         if form == "h":
             return plain if plain in self.host else None
         if form == "d":
@@ -50,9 +51,8 @@ class Ours:
 
 
 class Name:
-    """One name of theirs. by is ours, or None. function: ours, where theirs is to be one, too,
-    which written spells: with a context before the arguments, with a number for a team, or for bits
-    of a type that ours does not know."""
+    """A name of the other library. by: our name, or None. function: our function, where theirs has
+    to be a function, too. written: with_context, with_team or of_bits, which spells that one."""
 
     def __init__(self, theirs, form, by, function=None, written=None):
         self.theirs, self.form, self.by = theirs, form, by
@@ -71,7 +71,7 @@ class Row:
         return ["8", "16", "32", "64", "128"] if "SIZE" in self.name else [None]
 
     def spelled(self, form, ctx, case=None):
-        """Their name."""
+        """The name in the other library."""
         name = gen.subst(self.name, case, None) if case else self.name
         if ctx:
             name = name.replace(f"{self.library}_", f"{self.library}_ctx_", 1)
@@ -142,8 +142,8 @@ NO_TYPE = "it is not there for this type"
 
 def names(ours, rows):
     # The host's name and the one of a kernel's thread are one, and kept if either is. A compiler
-    # that knows no kernels does not get their functions: even in a template it wants to know what
-    # they call.
+    # that knows no kernels does not get their functions: even in a template it looks up the
+    # functions that they call.
     best, kernels = {}, []
     for row in rows:
         for name in row.names(ours):
@@ -151,7 +151,7 @@ def names(ours, rows):
                 best[name.theirs] = name, row
     for name, row in best.values():
         if row.how in ("+", "~"):
-            continue                            # include/compat/ has it
+            continue                            # include/compat/ has the definition
         if not name.by:
             yield f'SHMEM_REFUSED_({name.theirs}, "{row.text if row.how == "!" else NO_TYPE}")'
         elif name.function:
@@ -168,8 +168,8 @@ def names(ours, rows):
 
 
 def with_context(name, _):
-    """A cooperative form with a context: its PE is numbered in the world, and a collective has a
-    team, on the host and on a stream as well."""
+    """A cooperative form with a context. The PE is numbered in the world. A collective has a team,
+    on the host and on a stream as well."""
     f = name.function
     args = ["shmem::device::world_pe(ctx, pe)" if a == "pe" else a for a in f.args()]
     params = ["shmem_ctx_t ctx" if "pe" in f.args() else "shmem_ctx_t", *f.params]
@@ -181,14 +181,14 @@ def with_context(name, _):
 
 
 def team(param):
-    """A team of NVSHMEM's is a number: the parameter, and the argument of ours."""
+    """A team of NVSHMEM's is a number: the parameter there, and the argument for our function."""
     if param.startswith("shmem_team_t "):
         return "nvshmem_team_t " + gen.arg(param), f"shmem_compat::team_of({gen.arg(param)})"
     return param, gen.arg(param)
 
 
 def with_team(name, ours):
-    """The same with numbers for teams."""
+    """The definition of a function with numbers for teams."""
     params = name.function.params + (["shmemx_stream_t stream"] if name.form == "s" else [])
     pairs = [team(p) for p in params]
     side = ("inline" if name.form == "s" else "SHMEM_HD_ inline" if name.by in ours.host
@@ -198,7 +198,7 @@ def with_team(name, ours):
 
 
 def of_bits(name, _):
-    """The same for any type of 16 bits."""
+    """The definition of a function for any type of 16 bits."""
     f, params, args = name.function, [], []
     for p in f.params + (["shmemx_stream_t stream"] if name.form == "s" else []):
         p, arg = team(p)
@@ -223,7 +223,7 @@ WORDS = {"h": "host", "d": "thread", "w": {"nvshmem": "warp", "rocshmem": "wave"
 
 
 def table(ours, rows):
-    """(name, forms, what it is here) for each row, and the counts of names: all, kept."""
+    """(name, forms, counterpart here) for each row, and the numbers of all names and kept names."""
     for row in rows:
         found = {}
         for name in row.names(ours):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Generates CUDA's runtime names for a platform that has HIP: a macro for each name of HIP's
-runtime, so that there is no list to be kept. Usage: gen_cuda.py COMPILER [WORD...] > file"""
+"""Generates CUDA's runtime names for a platform that has HIP: a macro for each name in the headers
+of HIP's runtime, so nobody keeps a list. Usage: gen_cuda.py COMPILER [WORD...] > file"""
 import re
 import subprocess
 import sys
 import tempfile
 
-# HIP's name is CUDA's with another first syllable, but for these.
+# A name of HIP's is CUDA's with another first syllable. These are the exceptions.
 OTHERWISE = {
     "DeviceProp": "DeviceProp_t", "PointerAttributes": "PointerAttribute_t", "FreeHost": "HostFree",
     "MallocHost": "HostMalloc", "HostAlloc": "HostMalloc",
@@ -17,12 +17,12 @@ OTHERWISE = {
     "DevAttrMultiProcessorCount": "DeviceAttributeMultiprocessorCount",
     "ErrorInitializationError": "ErrorNotInitialized", "ThreadSynchronize": "DeviceSynchronize",
 }
-# Those of which all begin otherwise.
+# Families of names that begin otherwise.
 FAMILIES = {"DevAttr": "DeviceAttribute", "HostAlloc": "HostMalloc"}
 
 
 def main():
-    with tempfile.NamedTemporaryFile("w", suffix=".hip") as source: # hipcc 5.2 does not take "-"
+    with tempfile.NamedTemporaryFile("w", suffix=".hip") as source: # hipcc 5.2 takes no "-"
         print("#include <hip/hip_runtime.h>", file=source, flush=True)
         text = subprocess.run([*sys.argv[1:], "-E", "-dD", source.name], text=True,
                               stdout=subprocess.PIPE, check=True).stdout

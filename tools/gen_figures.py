@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the figures of README.md again, from man/figures.tsv, which says how it is written.
-Usage: gen_figures.py
+"""Writes the figures of README.md again, from man/figures.tsv. The head of that file explains its
+format. Usage: gen_figures.py
 
-README.md gets a row for each ID[:N] of the mark <!-- figures ID... -->; <!-- end --> ends them.
-The manual gets its tables from here by gen_man.py."""
+README.md gets a row for each ID[:N] of the mark <!-- figures ID... -->; <!-- end --> ends the rows.
+gen_man.py takes the manual's tables from this module."""
 import re
 import sys
 from pathlib import Path
 
 
 class Table:
-    """One run: where, when and how it was measured, and its rows."""
+    """A table of one run: machine, date and command of the measurement, and the rows."""
 
     def __init__(self, id, title):
         self.id, self.title = id, title
@@ -22,7 +22,7 @@ class Table:
         return self.cells.partition(": ")[0]
 
     def sides(self):
-        """The names of a cell's two values; none where a cell has one."""
+        """The names of a cell's two values; no names where a cell has one value."""
         return self.cells.partition(": ")[2].split(" / ") if ": " in self.cells else []
 
 
@@ -62,7 +62,7 @@ def found(tables, id):
 
 
 def value(tables, id):
-    """The value ID:N with its unit; of two in a cell the first, which is libshmem's."""
+    """The value ID:N with its unit. Of two values in a cell the first is libshmem's."""
     table, row, n = found(tables, id)
     return f"{row[n].partition(' / ')[0]} {table.unit()}".strip()
 

@@ -2,25 +2,25 @@
 # SPDX-License-Identifier: MIT
 """Makes the manual. Usage: gen_man.py ROOT VERSION OUTPUT PAGE.SECTION.in...
 
-OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7), in which `x` is
-what a user types and <x> an argument, and {x} a name that other libraries have and this one has
-not. Between .EX and .EE text stands as it is. A line that is one of these is replaced:
+OUTPUT gets a folder for each section: man1, man3, man7. A page is text for man(7): `x` is a word
+that a user types, <x> an argument, and {x} a name that other libraries have and this one lacks.
+Text between .EX and .EE stays as it is. These lines are replaced:
   @SYNOPSIS x y...@   the prototypes and types of the routines that are called x and y without
                       shmem_, type and size (put, atomic_add), and of the functions x of shmemx.h
-  @DEPRECATED@        the deprecated ones among them, with their successors
-  @DEVICE@            which of them kernels call, and by which names
+  @DEPRECATED@        the deprecated routines of the synopsis, with their successors
+  @DEVICE@            the routines of the synopsis that kernels call, and their names there
   @PART x@            part x of man/parts.in
   @FILE path@         the file at path
   @VARIABLES@         the rows of lib/env.def
-  @PAGES@             the pages of section 3 and what they are about
+  @PAGES@             the pages of section 3 and their subjects
   @COMPAT x@          the rows of include/compat.def for library x
-  @FIGURES x@         table x of man/figures.tsv, with where, when and how it was measured
+  @FIGURES x@         table x of man/figures.tsv, with machine, date and command
   @PLOT x@            row x of such a table as bars
-  @PYTHON x@          the functions and classes of module x of lib/python, and what they say
+  @PYTHON x@          the functions and classes of module x of lib/python, with their docstrings
   @DIFFERS x@         the table DIFFERS of that module
 and anywhere @VERSION@, and @=ROW:COLUMN@ for a value of man/figures.tsv.
-Each routine becomes an alias of the page whose synopsis names it, as do the names that stand in
-NAME.
+Each routine becomes an alias of the page whose synopsis names it. The other names in NAME become
+aliases, too.
 """
 import ast
 import copy
@@ -81,13 +81,13 @@ class Manual:
 
 
 def compat(root, library):
-    """Where the names are from, how many are kept, and a row for each line of the table."""
+    """The source of the names, the number of kept names, and a row for each line of the table."""
     source, rows = gen_compat.parse(root / "include/compat.def", library)
     found = list(gen_compat.table(gen_compat.Ours(root / "include/shmem.def"), rows))
     names, kept = sum(row[3] for row in found), sum(row[4] for row in found)
     yield f"Of {names} names {kept} are there."
     yield f"The list is from {source}."
-    # What is wider than its column may break; and so may a table at the end of a printed page.
+    # A cell that is wider than its column may break; so may a table at the end of a printed page.
     shown = lambda name: f"{{{name}}}" if len(name) <= 32 else "\\fB" + name.replace(
         "_", "_\\:") + "\\fP"
     for begin in range(0, len(found), 20):
@@ -269,7 +269,7 @@ class Page:
                 ours = [re.sub("^shmem_", "shmemx_", line.name) + suffix for line in scoped]
                 yield sentence(f"By all threads of a {who}, with the same arguments", ours)
             if any("ctx" in line.tags for line in scoped):
-                yield "The forms for a wave or a workgroup have none with a context."
+                yield "The forms for a wave or a workgroup have no context."
         if any("fp" in line.tags for line in dev):
             yield ("These routines also have the types half and bfloat16, with void * for the "
                    "arrays.")
@@ -285,8 +285,8 @@ class Page:
 
 
 def spelled(line):
-    """The prototype of a line, with TYPENAME, TYPE and SIZE; of one that only streams have,
-    theirs."""
+    """The prototype of a line, with TYPENAME, TYPE and SIZE. A line that only streams have gets the
+    prototype for streams."""
     space = "" if line.result.endswith("*") else " "
     name, params = line.name, line.params
     if "only" in line.tags and "dev" not in line.tags:
@@ -303,7 +303,7 @@ def sentence(words, names):
 
 
 def prototype(text):
-    """Bold, arguments in italics, broken as the terminal needs it. nf mode."""
+    """A prototype in bold, its arguments in italics, broken for the terminal; for nf mode."""
     out = []
     for part in text.split("\n"):
         words = re.split(r"(?<=,) ", part)
@@ -323,8 +323,8 @@ def prototype(text):
 
 
 def roff(text):
-    """Text as roff shows it: with plain quotes, hyphens that can be copied, and no line taken
-    for a request."""
+    """Text for roff: quotes stay plain, hyphens can be copied, and no line is taken for a
+    request."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
 
@@ -337,7 +337,7 @@ def code(line):
 
 
 def row(line):
-    """A row of a table, with long cells as text that is filled."""
+    """A row of a table. Long cells become text that is filled."""
     return "\t".join(f"T{{\n{c}\nT}}" if re.search(r" |\\:", c) and len(c) > 20 else c
                      for c in line.split("\t"))
 
@@ -375,7 +375,7 @@ def variable_rows(root):
 
 
 def pages(manual):
-    """In the order of the table; what is not in it comes last."""
+    """The place in the order of the table; names that are not in the table come last."""
     order = {id(line): i for i, line in enumerate(manual.lines)}
     place = lambda page: min([order[id(line)] for line in page.lines] + [len(order)])
     for page in sorted((p for n, p in manual.pages.items() if n.endswith(".3")), key=place):
@@ -392,7 +392,7 @@ def python_module(root, name):
 
 
 def signature(f):
-    """As a caller needs it: without types, and without self."""
+    """A signature for callers: without types, and without self."""
     f = copy.deepcopy(f)
     for a in f.args.posonlyargs + f.args.args + f.args.kwonlyargs + [f.args.vararg, f.args.kwarg]:
         if a:
@@ -402,7 +402,7 @@ def signature(f):
 
 
 def told(doc):
-    """A docstring: paragraphs, and blocks that are indented as they are."""
+    """A docstring as roff: paragraphs are filled, indented blocks stay as they are."""
     for block in re.split(r"\n\s*\n", doc):
         lines = block.split("\n")
         if lines[0].startswith("    ") or any(re.match(r"\S+  +\S", line) for line in lines[1:]):
@@ -420,8 +420,8 @@ def exported(tree):
 
 
 def python_names(root, module):
-    """Public functions, and classes with their methods: of a module whose name begins with _, those
-    that the package hands on."""
+    """Public functions, and classes with their methods. Of a module whose name begins with _ these
+    are the names that the package hands on."""
     tree, package = python_module(root, module), python_module(root, module.rpartition(".")[0])
     names = exported(tree) | exported(package) if "._" in module else None
     for node in tree.body:
@@ -461,7 +461,7 @@ WIDTH = 70  # of a table or a plot
 
 
 def figures(table):
-    """A table with where, when and how it was measured; second values of cells have own lines."""
+    """A table with machine, date and command; second values of cells have lines of their own."""
     yield from (".PP", roff(f"{table.machine}; {table.date}:"), ".PP", ".EX")
     command = textwrap.wrap(table.command, WIDTH, break_on_hyphens=False)
     yield from roff(" \\\n  ".join(command)).split("\n")
@@ -476,7 +476,7 @@ def figures(table):
     longest = lambda texts: max(len(word) for text in texts for word in text.split() or [""])
     values = [max(len(row[n]) if n < len(row) else 0 for row in rows) for n in range(1, len(head))]
     what = max(len(row[0]) for row in rows)
-    # A name that is wider than its values is broken where there is no room for all of them.
+    # A name that is wider than its values is broken if not all names fit.
     word = lambda name: longest([name])
     for gap, width in (2, len), (2, word), (1, word):
         widths = [max(width(name), most) for name, most in zip(head[1:], values)]
@@ -496,7 +496,7 @@ def figures(table):
 
 
 def plot(tables, id):
-    """Bars: for times one a column, their ratio; otherwise two a column, the values."""
+    """Bars: for times one a column, the ratio; otherwise two a column, the values."""
     table, row, _ = gen_figures.found(tables, id)
     ours, theirs = table.sides()
     cells = [cell for cell in zip(table.columns[1:], row[1:]) if " / " in cell[1]]

@@ -3,11 +3,11 @@
 """Makes the Python package: gen_python.py FROM TO STAMP ROUTINES FILE... -- shmem.def shmem.h
 shmemx.h
 
-The files, which lie below FROM, are copied to the same place below TO. shmem/_routines.py is added
-there, and written to ROUTINES, what _library.py knows of the C interface:
+The files, which lie below FROM, are copied to the same place below TO. shmem/_routines.py is added,
+and also written to ROUTINES: the C interface for _library.py.
 
-ROUTINES    name: its result and arguments, a letter each, see LETTERS
-STRUCTS     name: its fields, each a name, a letter and how many
+ROUTINES    name: the result and the arguments, a letter each, see LETTERS
+STRUCTS     name: the fields, each a name, a letter and a number of elements
 CONSTANTS   the numbers of macros and enumerations
 TYPES       the TYPENAMEs of a class of the table, with the letter of each
 INITIAL     name of a structure: the values of its initializer
@@ -35,7 +35,7 @@ LETTERS = {"void": "v", "char": "b", "signed char": "b", "unsigned char": "B", "
 
 
 def letter(ctype):
-    """Of a type, or of a parameter with its name."""
+    """The letter of a type, or of a parameter with its name."""
     if "*" in ctype or "[" in ctype:
         return "P"
     return LETTERS[re.sub(r"\bconst\b|\s+$", "", ctype).strip()]
@@ -46,7 +46,7 @@ def of_parameter(text):
 
 
 def of_prototype(result, parameters):
-    """The letters, or None where one of the types has none."""
+    """The letters of a routine, or None if one of the types has no letter."""
     letters = [letter(result)] + [of_parameter(p) for p in parameters]
     return "".join(letters) if all(letters) else None
 
@@ -97,8 +97,8 @@ def constants(text):
 
 
 def initial(header, known):
-    """The values of a structure's initializer: those of its fields but the first, its size, and the
-    last, which is reserved."""
+    """The values of a structure's initializer, without those of the first field, the size, and of
+    the last field, which is reserved."""
     defined = r"#define (SHMEMX_\w+)_INITIALIZER\s*\\\n((?:.*\\\n)*.*)\n"
     for name, body in re.findall(defined, header):
         words = re.sub(r"[\\\s]+", " ", body).strip(" {}").split("{")[0].split(",")[1:-1]
@@ -133,7 +133,7 @@ def main():
     source, to, stamp, routines_file, *files = sys.argv[1:]
     table, *headers = files[files.index("--") + 1:]
     package = Path(to, "shmem")
-    shutil.rmtree(package, ignore_errors=True) # a module that is gone would still be imported
+    shutil.rmtree(package, ignore_errors=True) # a module that was removed would still be imported
     for file in files[:files.index("--")]:
         place = Path(to, Path(file).resolve().relative_to(Path(source).resolve()))
         place.parent.mkdir(parents=True, exist_ok=True)

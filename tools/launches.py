@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes what of CUDA's language is not C++, for the CPU platform: launches,
+"""Rewrites a CUDA source as C++ for the CPU platform: launches,
 kernel<<<grid, block, shared, stream>>>(argument...), and dynamic shared memory,
 extern __shared__ type name[]. Lines keep their numbers. Usage: launches.py SOURCE > file"""
 import re
@@ -12,13 +12,13 @@ OPEN, CLOSE = "([{", ")]}"
 def masked(text):
     """The text with blanks for comments and literals, of the same length."""
     parts = r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'"
-    # A digit before it makes ' a separator of digits.
+    # After a digit ' is a separator of digits.
     return re.sub(rf"(?<![0-9A-Fa-f])(?:{parts})|//[^\n]*|/\*.*?\*/",
                   lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
 
 
 def back(text, at, opening, closing):
-    """Where the bracket begins that ends at at."""
+    """The place of the bracket whose partner is at `at`."""
     depth = 0
     for i in range(at, -1, -1):
         depth += (text[i] == closing) - (text[i] == opening)
@@ -28,7 +28,7 @@ def back(text, at, opening, closing):
 
 
 def kernel_before(text, end):
-    """Where the kernel's name begins: a::b<c>, this->b or (expression)."""
+    """The begin of the kernel's name: a::b<c>, this->b or (expression)."""
     at = end
     while at > 0 and text[at - 1].isspace():
         at -= 1
@@ -44,7 +44,7 @@ def kernel_before(text, end):
 
 
 def arguments(text, at, end):
-    """The parts between commas from at on, up to end, and where that is."""
+    """The parts between commas from `at` up to `end`, and the place of `end`."""
     depth, parts, first = 0, [], at
     while at < len(text):
         if depth == 0 and text.startswith(end, at):
@@ -74,7 +74,7 @@ def rewritten(text, name):
         grid, block, *rest = (text[a:b].strip() for a, b in words)
         shared, stream = (rest + ["0", "nullptr"][len(rest):])
         after = re.compile(r"\s*\)").match(mask, call.end())
-        # What the words were spread over.
+        # The lines over which the words were spread.
         lines = "\n" * (mask.count("\n", begin, call.end()) -
                         "".join([grid, block, *rest, text[begin:m.start()].strip()]).count("\n"))
         out += [text[done:begin],

@@ -29,11 +29,11 @@ namespace {
 const char help[] =
     "usage: oshrun -n N shmem_tune [--net] [-o file] [-l bytes] [-c calls]\n"
     "Writes the fastest algorithms of collectives on streams for N PEs on this machine's GPUs.\n"
-    "  --net     of collectives between nodes: those that the N PEs are on\n"
-    "  -o file   where the table goes; default: stdout\n"
+    "  --net     of collectives between the nodes that the N PEs are on\n"
+    "  -o file   the file for the table; default: stdout\n"
     "  -l bytes  the largest message; default: 64m, with --net 4m. The device heap\n"
-    "            (SHMEM_DEVICE_SIZE), with --net the symmetric heap, holds two\n"
-    "  -c calls  in a row for one measurement; default: 50\n"
+    "            (SHMEM_DEVICE_SIZE), with --net the symmetric heap, must hold two\n"
+    "  -c calls  the calls in a row of one measurement; default: 50\n"
     "Then: SHMEM_TUNE_FILE=file oshrun ...; files for other N, and of --net, may be put together "
     "into one, small N first.\n";
 

@@ -79,7 +79,7 @@ inline constexpr int max_members = 8;
 inline constexpr unsigned max_workers = 1024; // workgroups of a kernel that multiply
 
 // On a line of its own, because a peer stores it and this PE polls it.
-struct alignas(device::line) Flag {
+struct alignas(device::cache_line) Flag {
   uint64_t epoch;
 };
 struct Flags {
@@ -87,21 +87,21 @@ struct Flags {
 };
 // At the same place on each PE. Member i writes the i-th of each kind of flag at all others.
 struct Signals {
-  Flags entered;                        // its stream has come to the call: the call may write there
-  Flags arrived;                        // its data for this PE is here
-  Flags gathered;                       // so is its data that follows the reduction
-  Flags consumed;                       // it is done with this PE's data
-  alignas(device::line) uint64_t epoch; // of the last call that has ended here
-  uintptr_t delta[max_members];         // from an object here to that of member i, if it is mapped
+  Flags entered;  // its stream has come to the call: the call may write there
+  Flags arrived;  // its data for this PE is here
+  Flags gathered; // so is its data that follows the reduction
+  Flags consumed; // it is done with this PE's data
+  alignas(device::cache_line) uint64_t epoch; // of the last call that has ended here
+  uintptr_t delta[max_members];   // from an object here to that of member i, if it is mapped
   uintptr_t c_delta[max_members]; // the same for the region of the running call's C, maybe a buffer
   int pe[max_members];            // the PE that is member i
   // Of the running call, written by this PE alone; zero again at its end.
   struct {
-    alignas(device::line) unsigned begun;  // workgroups that multiply
-    alignas(device::line) unsigned ended;  // workgroups that sum
-    alignas(device::line) unsigned ticket; // bands of tiles that waves have begun to send
+    alignas(device::cache_line) unsigned begun;  // workgroups that multiply
+    alignas(device::cache_line) unsigned ended;  // workgroups that sum
+    alignas(device::cache_line) unsigned ticket; // bands of tiles that waves have begun to send
     // The tile that a workgroup ended last, plus one.
-    alignas(device::line) unsigned progress[max_workers];
+    alignas(device::cache_line) unsigned progress[max_workers];
   } call;
 };
 struct Members {

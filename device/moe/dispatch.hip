@@ -286,17 +286,56 @@ SHMEM_D_ void no_row(const Moe &moe, size_t row) {
   }
 }
 
+SHMEM_D_ void drop(RowTotals &t, int rows) {
+  if (rows) atomicAdd(&t.dropped, unsigned(rows));
+}
+
+// Where the rows of each expert lie, here and at the other members, in a layout of rows by expert.
+SHMEM_D_ void place_experts(const MoeCall &c, RowTotals &t) {
+  const Moe &moe = c.moe;
+  const int rank = int(Workgroup{}.rank()), size = int(Workgroup{}.size());
+  const bool packed = moe.layout == SHMEMX_MOE_PACKED;
+  for (int e = rank; e < moe.experts; e += size) {
+    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity);
+    unsigned behind = 0; // those of this member's experts before
+    for (int i = e - le; packed && i < e; i++) behind += t.padded[i];
+    const int first = packed ? int(behind) : le * capacity,
+              bound = packed ? capacity : first + capacity,
+              room = first < bound ? bound - first : 0, has = all < room ? all : room;
+    arch::store_global(moe.base + e, first + t.before[e]);
+    arch::store_global(moe.bound + e, bound);
+    if (e / moe.local != moe.me) continue;
+    int next = first < bound ? first : bound;
+    arch::store_global(moe.expert_count + le, has);
+    arch::store_global(moe.expert_first + le, next);
+    drop(t, all - has);
+    // Expert by expert, the gap is rows of the last dispatch; packed, it is the rows that fill up,
+    // and behind all experts the rows of the last dispatch.
+    int gap = first + (t.had_expert[le] > has ? t.had_expert[le] : has);
+    if (packed) {
+      const int end = int(behind + t.padded[e]);
+      gap = end < capacity ? end : capacity;
+      if (le == moe.local - 1) {
+        arch::store_global(moe.last, gap);
+        gap = t.last > gap ? t.last : gap;
+      }
+    }
+    arch::store_global(moe.gap + le, gap);
+    each_count(c, moe.n + e, [&](int s, int count) {
+      if (s < moe.n) arch::store_global(moe.start + s * moe.local + le, next);
+      next += count;
+    });
+  }
+}
+
 // Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at
 // the other members.
 SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
   const Moe &moe = c.moe;
   const Workgroup scope;
   const int rank = int(scope.rank()), size = int(scope.size());
-  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE, packed = moe.layout == SHMEMX_MOE_PACKED;
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
   uint64_t *const dropped = moe.signals->dropped;
-  const auto drop = [&](int rows) {
-    if (rows) atomicAdd(&t.dropped, unsigned(rows));
-  };
   c.end([&] {
     if (rank < moe.n) t.had[rank] = arch::load_global(moe.pe_count + rank);
     SHMEM_NO_UNROLL_
@@ -326,42 +365,12 @@ SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
   if (const int s = size - 1 - rank; s < moe.n) {
     const int count = arch::load_global(moe.counts + size_t(s) * moe.columns + moe.me),
               all = c.is_in(s) ? count : 0, has = all < int(moe.staged) ? all : int(moe.staged);
-    drop(all - has);
+    drop(t, all - has);
     t.has[s] = has;
     arch::store_global(moe.pe_count + s, has);
   }
   scope.sync();
-  for (int e = rank; e < moe.experts && !by_pe; e += size) {
-    const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity);
-    unsigned behind = 0; // those of this member's experts before
-    for (int i = e - le; packed && i < e; i++) behind += t.padded[i];
-    const int first = packed ? int(behind) : le * capacity,
-              bound = packed ? capacity : first + capacity,
-              room = first < bound ? bound - first : 0, has = all < room ? all : room;
-    arch::store_global(moe.base + e, first + t.before[e]);
-    arch::store_global(moe.bound + e, bound);
-    if (e / moe.local != moe.me) continue;
-    int next = first < bound ? first : bound;
-    arch::store_global(moe.expert_count + le, has);
-    arch::store_global(moe.expert_first + le, next);
-    drop(all - has);
-    // Expert by expert, the gap is rows of the last dispatch; packed, it is the rows that fill up,
-    // and behind all experts the rows of the last dispatch.
-    int gap = first + (t.had_expert[le] > has ? t.had_expert[le] : has);
-    if (packed) {
-      const int end = int(behind + t.padded[e]);
-      gap = end < capacity ? end : capacity;
-      if (le == moe.local - 1) {
-        arch::store_global(moe.last, gap);
-        gap = t.last > gap ? t.last : gap;
-      }
-    }
-    arch::store_global(moe.gap + le, gap);
-    each_count(c, moe.n + e, [&](int s, int count) {
-      if (s < moe.n) arch::store_global(moe.start + s * moe.local + le, next);
-      next += count;
-    });
-  }
+  if (!by_pe) place_experts(c, t);
   for (int s = 0; by_pe && s < moe.n; s++) {
     SHMEM_NO_UNROLL_
     for (int i = t.has[s] + rank; i < t.had[s]; i += size)

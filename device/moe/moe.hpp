@@ -17,7 +17,7 @@ inline constexpr int max_members = 64, max_experts = 1024, max_top_k = 32;
 inline constexpr unsigned chunk = 32; // tokens: one bit each of a word of Moe::has
 
 // On a line of its own, because a peer stores it and this PE polls it.
-struct alignas(device::line) EpochLine {
+struct alignas(device::cache_line) EpochLine {
   uint64_t epoch;
 };
 // At the same place on each PE. Member i writes the i-th of each kind of flag at all others. A call
@@ -25,12 +25,12 @@ struct alignas(device::line) EpochLine {
 struct MoeSignals {
   EpochLine entered[max_members]; // its stream has come to the call
   EpochLine ended[max_members];   // it has sent all to this PE, or has read all of this PE's rows
-  alignas(device::line) uint64_t epoch;   // of the last call that has ended here
-  alignas(device::line) uint64_t members; // that take part, one bit each
+  alignas(device::cache_line) uint64_t epoch;   // of the last call that has ended here
+  alignas(device::cache_line) uint64_t members; // that take part, one bit each
   uint64_t dropped[2]; // rows that found no room here: in the last dispatch, and in all
-  alignas(device::line) unsigned count; // workgroups of the running kernel that have ended
-  uintptr_t delta[max_members];         // from an object here to that of member i
-  int pe[max_members];                  // the PE that is member i
+  alignas(device::cache_line) unsigned count; // workgroups of the running kernel that have ended
+  uintptr_t delta[max_members];               // from an object here to that of member i
+  int pe[max_members];                        // the PE that is member i
 };
 
 // A member's memory, at the same places on each PE. Columns are the members, and behind them

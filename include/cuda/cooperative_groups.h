@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HIP's groups are for compilers of kernels; the cpu platform has none.
+// HIP's groups have CUDA's names.
 #pragma once
 #include <cuda_runtime.h>
-#if defined __HIPCC__ && __has_include(<hip/hip_cooperative_groups.h>)
 #include <hip/hip_cooperative_groups.h>
-#endif

@@ -87,7 +87,7 @@ uint64_t atomic(const Operation &op) {
   OnDevice on;
   hipStream_t s = stream();
   std::lock_guard guard(result.mutex);
-  if (!result.here) result.here = shared_memory(line, &result.there);
+  if (!result.here) result.here = shared_memory(cache_line, &result.there);
   MUST(kernels::atomic_on_stream(op, result.there, s), "an atomic of %u bytes at %p", op.width,
        reinterpret_cast<void *>(op.offset));
   wait(s);

@@ -34,7 +34,7 @@ public:
   explicit Arrangement(char *from) : at(from) {}
   template <class T> void take(T *&p, size_t n) {
     p = reinterpret_cast<T *>(at);
-    at += round_up(n * sizeof(T), device::line);
+    at += round_up(n * sizeof(T), device::cache_line);
   }
   char *end() const { return at; }
 };

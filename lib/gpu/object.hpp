@@ -23,7 +23,8 @@ Made<Object> make_object(const char *fn, shmem_team_t team, Bytes bytes) {
   auto *const object = new (std::nothrow) Object{};
   if (!object) fatal("%s: no memory", fn);
   object->block = largest_block(fn, t ? bytes(*object, *t) : 0);
-  return {object, t, reinterpret_cast<char *>(round_up(uintptr_t(object->block), device::line))};
+  return {object, t,
+          reinterpret_cast<char *>(round_up(uintptr_t(object->block), device::cache_line))};
 }
 
 // The members have to agree in all that places follow from.

@@ -105,13 +105,13 @@ device::Channels channels_of_job() {
   w.head_bytes = w.head_end(n);
   // A byte of data takes two bytes of lines, once for even epochs and once for odd ones.
   const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
-  w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(device::line - 1)));
+  w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(device::cache_line - 1)));
   w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
   w.team_bytes = size_t(w.count) * w.head_bytes + size_t(w.with_lines) * 4 * n * w.room;
   return w;
 }
 size_t channels_at() {
-  return arrived_bytes() + epoch_bytes() + line;
+  return arrived_bytes() + epoch_bytes() + cache_line;
 }
 
 // A team has another number on each node, and so lie its flags.
@@ -278,7 +278,7 @@ void show_buffers(const std::vector<int> &ascending, int come) {
   std::lock_guard guard(known.mutex);
   const OnDevice on;
   if (!tables.rows) {
-    const size_t bytes = round_up(row(buffer::most) * sizeof *tables.rows, device::line);
+    const size_t bytes = round_up(row(buffer::most) * sizeof *tables.rows, device::cache_line);
     MUST(hipMalloc(reinterpret_cast<void **>(&tables.rows), bytes + tables_bytes()),
          "hipMalloc of %zu bytes for the tables of buffers", bytes + tables_bytes());
     tables.at = reinterpret_cast<std::byte *>(tables.rows) + bytes;
@@ -302,7 +302,7 @@ void show_buffers(const std::vector<int> &ascending, int come) {
     const size_t bytes = table.size() * sizeof table[0];
     if (bytes > tables_bytes() - tables.used) tables.used = 0;
     std::byte *const at = tables.at + tables.used;
-    tables.used += round_up(bytes, device::line);
+    tables.used += round_up(bytes, device::cache_line);
     copy(at, table.data(), bytes);
     // The address is of whole lines, so the logarithm fits below it.
     known.state.buffers =

@@ -25,7 +25,7 @@ using device::Reply, device::Request, device::ring_size;
 struct Shared {
   Request requests[ring_size];
   Reply replies[ring_size];
-  alignas(line) device::Served served;
+  alignas(cache_line) device::Served served;
 };
 Shared *shared;
 device::Tickets *tickets;

@@ -44,9 +44,9 @@ char *lay_out(shmemx_wire &w, size_t members, char *from) {
   const size_t tiles = up(w.shape.elements, wire::tile_elements);
   const auto take = [&](wire::Quantized &q, size_t n) {
     q.codes = from;
-    from += round_up(n * wire::tile * wire::words_of(w.shape.format) * 4, device::line);
+    from += round_up(n * wire::tile * wire::words_of(w.shape.format) * 4, device::cache_line);
     q.scales = reinterpret_cast<uint16_t *>(from);
-    from += round_up(n * wire::tile * sizeof *q.scales, device::line);
+    from += round_up(n * wire::tile * sizeof *q.scales, device::cache_line);
   };
   take(w.parts, tiles + members); // each segment may end within a tile
   take(w.sums, up(tiles, members));
@@ -82,12 +82,9 @@ void check_object(const char *fn, const char *arg, const void *p, size_t element
   if (uintptr_t(p) % 2) fatal("%s: %s = %p: not aligned to 2 bytes", fn, arg, p);
 }
 
-void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void *source,
-         const char *arg, size_t n, shmemx_stream_t stream) {
-  check_ready(fn);
-  if (!handle || !handle->team)
-    fatal("%s: wire = %p: this PE has no part in it", fn, static_cast<void *>(handle));
-  const shmemx_wire &w = *handle;
+// The call of n elements. Each kernel of the call has `blocks`, `from` and `to` of its own.
+wire::WireCall checked(const char *fn, WireOp op, const shmemx_wire &w, void *dest,
+                       const void *source, const char *arg, size_t n) {
   const Team &t = *w.team;
   const auto members = size_t(t.n);
   const size_t room = w.shape.elements / (op == WireOp::scatter ? members : 1);
@@ -96,7 +93,6 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
                to = op == WireOp::gather ? members * n : n;
   check_object(fn, "dest", dest, to);
   check_object(fn, "source", source, from);
-  if (!n) return;
   // Where segment 0 is, or would be.
   const size_t before = 2 * size_t(t.me) * n;
   const bool cut = op == WireOp::scatter, joined = op == WireOp::gather, whole = op == WireOp::sum;
@@ -124,6 +120,17 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
     call.tiles = unsigned(up(call.tiles, members));
     call.segment = call.tiles * wire::tile_elements;
   }
+  return call;
+}
+
+void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void *source,
+         const char *arg, size_t n, shmemx_stream_t stream) {
+  check_ready(fn);
+  if (!handle || !handle->team)
+    fatal("%s: wire = %p: this PE has no part in it", fn, static_cast<void *>(handle));
+  const shmemx_wire &w = *handle;
+  wire::WireCall call = checked(fn, op, w, dest, source, arg, n);
+  if (!n) return;
   gpu::OnDevice on;
   const auto hip = reinterpret_cast<hipStream_t>(stream);
   const auto start = [&] {
@@ -144,8 +151,8 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
     grid(call.tiles, w.others);
     return start();
   }
-  const size_t bytes = 2 * call.total;
-  const bool sums = !joined, spreads = !cut;
+  const size_t bytes = 2 * call.total, members = size_t(w.team->n);
+  const bool sums = op != WireOp::gather, spreads = op != WireOp::scatter;
   if (w.shape.chunks < 0 || (w.shape.chunks == 0 && bytes <= members * one_kernel_bytes)) {
     take(wire::quantize, 0, 1);
     take(wire::sum, 0, sums);

@@ -12,7 +12,7 @@ namespace shmem {
 class Alloc {
 public:
   static constexpr size_t none = ~size_t(0);
-  // Blocks start and end on this many bytes: a cache line, so that no two share one.
+  // Blocks start and end on this many bytes: a line of x86's caches, so that no two share one.
   static constexpr size_t grain = 64;
 
   void reset(size_t bytes);

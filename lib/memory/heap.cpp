@@ -229,7 +229,7 @@ void *largest_block(const char *fn, size_t bytes) {
   exchange_value(*self.world, bytes,
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
   if (!most) return nullptr;
-  void *const block = api::malloc_with_hints(fn, most + line, SHMEMX_MALLOC_DEVICE);
+  void *const block = api::malloc_with_hints(fn, most + cache_line, SHMEMX_MALLOC_DEVICE);
   if (!block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   return block;
 }

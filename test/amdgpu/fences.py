@@ -248,8 +248,8 @@ FENCE = re.compile(
 # those of other waves are under way until the next wait of these, or their end.
 KERNELS_END = "the end of a kernel waits for its stores, and no L2 of gfx90a holds the heap dirty"
 KERNELS_BEGIN = "nothing is loaded after it before the next kernel's packet, which empties the L1"
-ENDS = ("only the last workgroup's other waves have stores under way, until it ends, and who was "
-        "told looks when its own kernel has ended")
+ENDS = ("only the last workgroup's other waves have stores under way, until it ends, and the "
+        "member that was told looks when its own kernel has ended")
 ALONE = "the atomic is all that its kernel does: the packet's own fences order it"
 READER = "the kind could come before the rest, by microseconds, and the host looks every 5 ms"
 TILES = ("other waves' stores end at the loads of their next tile, and the pool would have to read "
@@ -304,9 +304,10 @@ STANDS = {
         "fence_release: the wait after it": "the compiler's own wait is there; clang 19 leaves it "
                                             "out",
         "ring, await: the release": "`seen` is what the poll brought, so it cannot be there "
-                                    "before, and who gets acquires for itself",
+                                    "before, and a thread that gets acquires for itself",
         "ring, post: the release": ONE_LINE
-        + "; and who puts from the heap, which is fine-grained, has waited for its stores",
+        + "; and a thread that puts from the heap, which is fine-grained, has waited for its "
+          "stores",
         "ring, ask: polled": ONE_LINE,
         "ring, ask: the release": "the place would have to go round 2,048 requests before a load "
                                   "that has begun",

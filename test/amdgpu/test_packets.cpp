@@ -70,7 +70,7 @@ void test_barriers(void **) {
   const auto barrier = [&](uint16_t type) {
     const uint64_t packet = p.take();
     for (size_t i = 0; i < 2; i++)
-      p.put(packet, 8 + 8 * 3 * i, p.signal + i); // the first, the fourth
+      p.put(packet, 8 + 8 * 3 * i, p.signal + i); // the packet's first and fourth
     for (int i = 0; i < 2; i++) p.set(i, 1);
     p.give(packet, type);
     p.ring_for(packet);
@@ -85,7 +85,8 @@ void test_barriers(void **) {
   p.expect(1);
   p.set(1, 0);
   p.expect(2);
-  for (uint16_t type : {HSA_PACKET_TYPE_BARRIER_AND, HSA_PACKET_TYPE_BARRIER_OR}) { // for nobody
+  // A packet that names no signal waits for none.
+  for (uint16_t type : {HSA_PACKET_TYPE_BARRIER_AND, HSA_PACKET_TYPE_BARRIER_OR}) {
     const uint64_t packet = p.take();
     p.give(packet, type);
     p.ring_for(packet);

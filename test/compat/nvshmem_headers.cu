@@ -4,16 +4,12 @@
 
 #define CHECK(call) errno = (call) == cudaSuccess ? errno : EIO
 
-#ifndef __HIP_PLATFORM_CPU__ // which has no halves and no groups
-#if defined __CUDACC__ || defined __HIPCC__
 __global__ void grouped(float *to, __half half) {
   cooperative_groups::thread_block block = cooperative_groups::this_thread_block();
   block.sync();
   if (block.thread_rank() == 0) *to = __half2float(half);
 }
-#endif
-#endif
-#ifdef __CUDACC__
+#if __has_include(<hip/hip_bf16.h>) // ROCm has these from 5.7 on
 __global__ void brain(float *to, __nv_bfloat16 value) {
   *to = __bfloat162float(value);
 }

@@ -71,6 +71,12 @@ def plain(text):
     return text.replace("\\e", "\\").replace('"', "")
 
 
+def code_of(path, strings=True):
+    """A source without its comments, and without its strings where these are not wanted."""
+    return re.sub(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])')|//[^\n]*|/\*.*?\*/""",
+                  lambda found: found[1] or " " if strings else " ", path.read_text(), flags=re.S)
+
+
 def manual():
     return gen_man.Manual(SOURCE, [str(p) for p in PAGES.values()])
 
@@ -133,7 +139,7 @@ def case_names():
     for name in linked - {name for page in m.pages.values() for name in page.names()}:
         expect(f"`{name}`" in porting, f"man/shmem_porting.7.in: has no {name}")
     known |= linked | {"p" + name for name in known}
-    headers = "".join((SOURCE / p).read_text()
+    headers = "".join(code_of(SOURCE / p)
                       for p in ("include/shmem.h", "include/shmemx.h", "device/scope.hpp",
                                 "device/platform/compiler.h.in"))
     macros = set(re.findall(r"#define (SHMEMX?_\w+)", headers))
@@ -144,11 +150,11 @@ def case_names():
     for name, _, _, aliases, _ in gen_man.variables(SOURCE):
         known |= {"SHMEM_" + name, *aliases}
     gemm = {w for p in ("fused.hpp", "number.hpp")
-            for w in re.findall(r"\w+", (SOURCE / "device/gemm" / p).read_text())}
-    rows = set(re.findall(r"\w+", (SOURCE / "device/rows.hpp").read_text()))
+            for w in re.findall(r"\w+", code_of(SOURCE / "device/gemm" / p, strings=False))}
+    rows = set(re.findall(r"\w+", code_of(SOURCE / "device/rows.hpp", strings=False)))
     known |= {"shmem::gemm", "shmem::rows", "shmem::Half", "shmem::Bfloat16"} | {"shmem::" + n
                                 for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(",
-                                                    (SOURCE / "device/shmem.hpp").read_text())}
+                                                    code_of(SOURCE / "device/shmem.hpp"))}
     seen = set()
     for name, path in PAGES.items():
         # Names of other libraries stand in braces. A name that ends with _ stands for all that
@@ -213,7 +219,7 @@ def case_errors():
     ends = []
     for path in [*(SOURCE / "lib").rglob("*.cpp"), *(SOURCE / "lib").rglob("*.hpp"),
                  *(SOURCE / "include/compat").glob("*.hpp")]:
-        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', path.read_text()):
+        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', code_of(path)):
             text = re.sub(r'"\s*"', "", text)[1:-1].replace('\\"', '"').removesuffix("\\n")
             if len(re.sub(r"%\w+|\W", "", text)) < 10:
                 continue
@@ -408,14 +414,13 @@ TWICE = {
 def types():
     """(name, file) of each struct, class, union and enum that lib or device defines.
     A specialization is no definition."""
-    kept = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
     head = re.compile(r"(?<![<,\w] )(?<![<,(\w])\b(?:struct|class|union|enum(?: class)?)\s+"
                       r"(?:alignas\([^)]*\)\s*|\[\[[^]]*\]\]\s*)*"
                       r"(\w+)\s*(?:final\s*)?(?::[^:;{}()][^;{}]*)?\{")
     for folder in "lib", "device":
         for path in sorted((SOURCE / folder).rglob("*")):
             if path.suffix in (".cpp", ".hpp", ".h", ".hip"):
-                for name in head.findall(kept.sub("", path.read_text())):
+                for name in head.findall(code_of(path, strings=False)):
                     yield name, path.relative_to(SOURCE)
 
 

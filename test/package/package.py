@@ -54,6 +54,61 @@ void product(shmemx_matmul_workspace_t workspace, const shmemx_matmul_t &call, h
 int main() { return 0; }
 """
 
+# The headers of CUDA's types, which compile against the platform's own HIP.
+CUDA = """#include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdio.h>
+__global__ void halves(__half *to, int n) {
+  const cooperative_groups::thread_block block = cooperative_groups::this_thread_block();
+  const int me = int(block.thread_rank());
+  to[me] = __float2half(me);
+  block.sync();
+  const __half other = to[n - 1 - me];
+  block.sync();
+  to[me] = __hadd(other, __float2half(0.5f));
+}
+#if __has_include(<hip/hip_bf16.h>) // ROCm has these from 5.7 on
+#define WITH_BF16
+__global__ void brain(__nv_bfloat16 *to) { *to = __float2bfloat16(257); }
+#endif
+int main() {
+  __half host[40], *device;
+  if (cudaMalloc(reinterpret_cast<void **>(&device), sizeof host) != cudaSuccess) return 1;
+  halves<<<1, 40>>>(device, 40);
+  cudaError_t error = cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost);
+  if (error != cudaSuccess || __half2float(host[3]) != 36.5f) return 2;
+#ifdef WITH_BF16
+  __nv_bfloat16 value;
+  brain<<<1, 1>>>(reinterpret_cast<__nv_bfloat16 *>(device));
+  error = cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost);
+  if (error != cudaSuccess || __bfloat162float(value) != 256) return 3;
+#endif
+  return 0;
+}
+"""
+
+
+def of_cuda(tmp, prefix):
+    """A source of CUDA's. On the CPU platform another HIP that this system has is not found."""
+    folder = tmp / "cuda"
+    (folder / "other/hip").mkdir(parents=True)
+    (folder / "types.cu").write_text(CUDA)
+    compat = run("pkg-config", f"--define-variable=prefix={prefix}", "--variable=compat",
+                 next(prefix.rglob("shmem.pc"))).strip()
+    words, source = ["-isystem", compat], "types.cu"
+    if GPU == "cpu":
+        source = "types.hip"
+        (folder / source).write_text(run(sys.executable, next(prefix.rglob("launches.py")),
+                                         folder / "types.cu"))
+        for header in "hip_runtime", "hip_cooperative_groups", "hip_fp16", "hip_bf16":
+            (folder / f"other/hip/{header}.h").write_text("#error the other HIP\n")
+        words += ["-isystem", folder / "other", "-Wall", "-Wextra", "-Werror"]
+    run(prefix / "bin/oshc++", *words, source, "-o", "types", cwd=folder)
+    if GPU == "cpu":
+        run(folder / "types")
+
 
 def by_make(tmp, prefix):
     folder = tmp / "make"
@@ -195,6 +250,7 @@ def main(tmp):
     shutil.copytree(EXAMPLES, tmp / "copy") # alone, away from the other examples
     root = prefix = next((tmp / "moved").rglob("bin/oshrun")).parent.parent
     by_make(tmp, prefix)
+    of_cuda(tmp, prefix)
     package = next(prefix.rglob("shmem/_library.py")).parent.parent
     by_python(sys.executable, prefix / "bin/oshrun", prefix, PYTHONPATH=str(package))
     by_wheel(tmp, prefix)

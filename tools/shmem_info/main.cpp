@@ -37,8 +37,8 @@ const char help[] =
     "doctor tries out the usual causes of trouble, and names the remedies. The exit status is 1\n"
     "when there is a fault. doctor --amd runs all tools, for at most N seconds together (180), "
     "and\n"
-    "writes their output into FILE (shmem-amd.txt): please send us that of GPUs that we do not "
-    "have.\n";
+    "writes their output into FILE (shmem-amd.txt): please send us the file of a GPU that we "
+    "lack.\n";
 
 void say_library() {
   const std::string specification =

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ._library import Error, lib
 
-# By the names that NumPy and PyTorch share: TYPENAME of the library.
+# The TYPENAME of the library for each name of a dtype that NumPy and PyTorch share.
 TYPENAMES = {
     "float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16",
     "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "bool": "uint8",
@@ -30,13 +30,13 @@ class Array(NamedTuple):
 
 
 def line(fn: str, text: str) -> str:
-    """As the library writes it: with the PE, once there is one."""
+    """A message as the library writes one: with the number of the PE, once there is one."""
     from . import _job
 
     return f"PE {_job.me}: shmem.{fn}: {text}" if _job.me >= 0 else f"shmem.{fn}: {text}"
 
 
-_known: dict[Any, tuple[str, int]] = {} # of a dtype
+_known: dict[Any, tuple[str, int]] = {} # TYPENAME and bytes by dtype
 
 
 def typename(dtype: Any, fn: str, arg: str) -> tuple[str, int]:
@@ -93,13 +93,13 @@ def _interface(x: dict[str, Any], on_gpu: bool, fn: str, arg: str) -> Array:
 _address_of, _bytes = ctypes.addressof, ctypes.c_char.from_buffer
 _ndarray: Any = type(None) # NumPy's class, once an array of it has been seen
 _tensor: Any = type(None) # PyTorch's
-_new = tuple.__new__ # of an Array, in half the time of its own
+_new = tuple.__new__ # makes an Array in half the time that Array(...) takes
 
 
 def array(x: Any, fn: str, arg: str) -> Array:
-    """What lies where. Elements follow each other without gaps, or it is an Error. By the type,
-    since NumPy's own ways to an address take a microsecond (2026-11-27), and a lookup that fails
-    another half."""
+    """The address, number and type of an array's elements. Gaps between elements are an Error.
+    The type of the array decides how its address is found: NumPy's own ways take a microsecond,
+    and a lookup of an attribute that is missing half a microsecond more (2026-11-27)."""
     if type(x) is _ndarray:
         if x.flags.c_contiguous:
             kind, size = _known.get(x.dtype) or typename(x.dtype, fn, arg)
@@ -142,18 +142,19 @@ def _of_others(x: Any, fn: str, arg: str) -> Array:
         ("uint" if code in "BHILQNc" else "int") + str(8 * view.itemsize))
     kind, size = typename(name, fn, arg)
     if view.readonly:
-        # Nobody may store there, and ctypes asks for memory that may be stored to: a copy of it.
+        # ctypes gives addresses of writable memory only; for other memory it makes a copy.
         raise Error(line(fn, f"{arg}: memory that is read only"))
     at = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))) if view.nbytes else 0
     return Array(at, view.nbytes // size, kind, size, False)
 
 
-_streams: Any = None # of this PyTorch: two functions that give the current device and its stream
+_streams: Any = None # two functions of PyTorch that give the current device and its stream
 
 
 def current_stream(torch: Any) -> int:
-    """PyTorch's current stream of the current GPU. Its object takes microseconds to make, the
-    handle, which PyTorch's compiled kernels take by these names, a fraction of one."""
+    """The handle of PyTorch's current stream on the current GPU. An object of a stream takes
+    microseconds to make. The handle takes a fraction of one by these names, which PyTorch's
+    compiled kernels use."""
     global _streams
     if _streams is None:
         names = "_cuda_getDevice", "_cuda_getCurrentRawStream"
@@ -163,9 +164,9 @@ def current_stream(torch: Any) -> int:
 
 
 def stream_of(stream: Any, on_gpu: bool) -> int | None:
-    """The handle of the stream on which a call is to run: what the caller says, an int or an object
-    of PyTorch or CuPy; without it, for memory of a GPU, PyTorch's current one. None: the host does
-    it at once."""
+    """The handle of the stream on which a call runs: the caller's stream, an int or an object of
+    PyTorch or CuPy; if the caller names none, PyTorch's current stream for memory of a GPU. None:
+    the host does the call at once."""
     if stream is None:
         if not on_gpu:
             return None

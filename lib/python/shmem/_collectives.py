@@ -3,8 +3,8 @@
 
 All members call, in the same order, with arrays of the same type and length; dest and source are
 symmetric, and the same call on each member names the same objects. On a GPU's memory a call is work
-of a stream, PyTorch's current one without another word; it returns at once, and a graph may capture
-it. On memory of the host it is done when it returns."""
+of a stream, PyTorch's current one unless the caller names another. Such a call returns at once, and
+a graph may capture it. A call on memory of the host returns when the work is done."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +19,7 @@ from ._team import Team, handle, size
 OPS = ("sum", "prod", "max", "min", "and", "or", "xor")
 
 
-# Of the host and of streams; None: there is none.
+# The routines of the host and of streams by name and TYPENAME; None: there is none.
 _forms: dict[tuple[str, str], tuple[Any, Any]] = {}
 
 
@@ -33,15 +33,15 @@ def _find(routine: str, type: str) -> tuple[Any, Any]:
 
 
 def _run(fn: str, routine: str, type: str, a: Array, stream: Any, *arguments: Any) -> None:
-    """Calls shmem_TYPE_routine, or its form for streams: of memory of a GPU, where the caller
-    names a stream, and where the host has none. type "mem": of bytes."""
+    """Calls shmem_TYPE_routine or its form for streams. That form is for memory of a GPU, for a
+    caller that names a stream, and for a routine that the host lacks. type "mem": bytes."""
     on_host, on_stream = _forms.get((routine, type)) or _find(routine, type)
     on = stream_of(stream, a.on_gpu)
     if on is None and on_host:
         status = on_host(*arguments)
     elif on_stream:
         status = on_stream(*arguments, on or 0)
-        if on is None: # what only streams have: the host waits
+        if on is None: # the routine has a form for streams only: the host waits
             settle(0)
     else:
         raise Error(line(fn, f"dest: elements of {type}, for which there is no {routine}"))
@@ -51,7 +51,7 @@ def _run(fn: str, routine: str, type: str, a: Array, stream: Any, *arguments: An
 
 def _pair(fn: str, dest: Any, source: Any, dest_times: int = 1,
           source_times: int = 1) -> tuple[Array, Array]:
-    """Both arrays, of which dest has dest_times / source_times as many elements."""
+    """Both arrays. dest must have dest_times / source_times as many elements as source."""
     d = symmetric(dest, fn, "dest")
     if source is None and dest_times == source_times:
         return d, d
@@ -93,8 +93,8 @@ def reduce(dest: Any, source: Any = None, root: int = 0, op: str = "sum", team: 
 
 def reduce_scatter(dest: Any, source: Any, op: str = "sum", team: Team | None = None,
                    stream: Any = None) -> Any:
-    """source has a block for each member, as long as dest; dest becomes the sum of the members'
-    blocks for this one."""
+    """source has a block for each member, as long as dest; dest becomes the sum of the blocks that
+    the members have for this one."""
     t = handle(team, "reduce_scatter")
     d, s = _pair("reduce_scatter", dest, source, 1, size(team))
     _run("reduce_scatter", _op("reduce_scatter", op) + "_reduce_scatter", d.type, d, stream, t,
@@ -177,7 +177,7 @@ def inscan(dest: Any, source: Any = None, team: Team | None = None, stream: Any 
 
 
 def exscan(dest: Any, source: Any = None, team: Team | None = None, stream: Any = None) -> Any:
-    """As inscan, without this member's own; 0 on member 0."""
+    """As inscan, without this member's own element; 0 on member 0."""
     t = handle(team, "exscan")
     d, s = _pair("exscan", dest, source)
     _run("exscan", "sum_exscan", d.type, d, stream, t, d.address, s.address, d.count)

@@ -11,9 +11,9 @@ from typing import Any, Callable, NoReturn
 from . import _library as c
 from ._library import Error, has_torch, lib
 
-me, n = -1, 0 # of this process, while it is a PE
-at_init: list[Callable[[], None]] = [] # what modules do when this process has become a PE
-at_finalize: list[Callable[[], None]] = [] # what modules do to forget the job's memory
+me, n = -1, 0 # this PE's number and the number of PEs, while the process is a PE
+at_init: list[Callable[[], None]] = [] # called when this process has become a PE
+at_finalize: list[Callable[[], None]] = [] # called to forget the job's memory
 LEVELS = {"single": c.SHMEM_THREAD_SINGLE, "funneled": c.SHMEM_THREAD_FUNNELED,
           "serialized": c.SHMEM_THREAD_SERIALIZED, "multiple": c.SHMEM_THREAD_MULTIPLE}
 
@@ -117,9 +117,9 @@ def init(group: Any = None, *, uid: bytes | None = None, rank: int | None = None
 
 
 def _at_exit() -> None:
-    # After an exception that nobody has caught, or sys.exit with a status, the others must not wait
-    # for this PE: it ends without finalize, and the job with it. A process of multiprocessing ends
-    # by sys.exit(1) after an exception.
+    # After an exception that no code has caught, or sys.exit with a status, other PEs must not wait
+    # for this one. So the process ends without finalize, and the job ends with it. After an
+    # exception a process of multiprocessing ends by sys.exit(1).
     if me >= 0 and not _failed and not hasattr(sys, "last_value"):
         finalize()
 
@@ -135,7 +135,7 @@ def _exit(status: Any = None, /) -> NoReturn:
 
 def finalize() -> None:
     """Ends the job for this PE. All PEs call; arrays of symmetric memory must not be used any more.
-    A program that ends without an error calls it by itself."""
+    A program that ends without an error calls finalize by itself."""
     global me, n
     if me < 0:
         return
@@ -165,6 +165,6 @@ def my_pe() -> int:
 
 
 def n_pes() -> int:
-    """How many PEs the job has."""
+    """The number of PEs of the job."""
     _ready("n_pes")
     return n

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A layer's communication: products of several PEs, an all-reduce with its norm, and tokens to
-experts and back. All are work of a stream, PyTorch's current one without another word; without a
-GPU they are done when the call returns."""
+experts and back. All are work of a stream, PyTorch's current one unless the caller names another;
+without a GPU the work is done when the call returns."""
 from __future__ import annotations
 
 import ctypes
@@ -120,8 +120,8 @@ class Matmul:
         all_gather         each has a shard of a's rows, and all the same b; all get all of c
         all_gather_matmul  each has a shard of a's rows, and a b of its own
 
-    A shard is ceil(m / members) rows; the last ones may be shorter. All PEs of the job make it at
-    once, and destroy it: a PE that is in no such team with team "none"."""
+    A shard is ceil(m / members) rows; the last ones may be shorter. All PEs of the job make a
+    Matmul at once, and destroy it at once; a PE that is in no such team passes team "none"."""
 
     def __init__(self, op: str, m: int, n: int, k: int, dtype: Any, out_dtype: Any = None, *,
                  team: Team | str | None = None, algorithm: str | None = None) -> None:
@@ -144,7 +144,7 @@ class Matmul:
                             else f"shmemx_matmul_{op}_on_stream")
 
     def shard(self, i: int) -> tuple[int, int]:
-        """The first row of member i's shard, and how many it has."""
+        """The first row of member i's shard, and its number of rows."""
         whole = -(-self.m // size(self.team)) # type: ignore[arg-type]
         first = min(whole * i, self.m)
         return first, min(whole, self.m - first)
@@ -167,20 +167,22 @@ class Matmul:
                              f"{mc.rows} x {mc.columns}: expected {rows_a} x {self.k}, {self.k} x "
                              f"{self.n}, {rows_c} x {self.n}"))
         if (call.type, call.out) != (self._call.type, self._call.out):
-            raise Error(line(fn, "a, b or c: elements of another type than those it was made for"))
+            raise Error(line(fn, "a, b or c: elements of another type than the Matmul was "
+                             "made for"))
         on = stream_of(stream, mc.on_gpu)
         self._run(self._workspace, ctypes.byref(call), on or 0)
         _done(on)
         return out
 
     def destroy(self) -> None:
-        """All PEs of the job call, when no call is on its way."""
+        """All PEs of the job call, while no other call is running."""
         if self._workspace:
             lib.shmemx_matmul_workspace_destroy(self._workspace)
         self._workspace = None
 
 
-_products: dict[Any, Matmul] = {} # of all PEs, by operation, shape and types; until finalize
+# Until finalize: the Matmul of all PEs for an operation, shape and types.
+_products: dict[Any, Matmul] = {}
 _job.at_finalize.append(_products.clear)
 
 
@@ -203,7 +205,7 @@ def _of_world(op: str, out: Any, a: Any, b: Any, workspace: Matmul | None, **mor
 def matmul_all_reduce(out: Any, a: Any, b: Any, *, workspace: Matmul | None = None,
                       bias: Any = None, activation: str | None = None, stream: Any = None) -> Any:
     """out = activation(sum over all PEs of a @ b + bias); out is symmetric. The first call of a
-    shape makes its workspace, as all PEs do then; a team passes a Matmul."""
+    shape, which all PEs make, makes its workspace. A team passes a Matmul as the workspace."""
     return _of_world("all_reduce", out, a, b, workspace, bias=bias, activation=activation,
                      stream=stream)
 
@@ -293,8 +295,8 @@ LAYOUTS = {"by_pe": c.SHMEMX_MOE_BY_PE, "by_expert": c.SHMEMX_MOE_BY_EXPERT,
 
 
 class Experts:
-    """Tokens to experts and back: shmemx_moe(3). All PEs of the job make it at once, and destroy
-    it; a PE that is in no such team with team "none".
+    """Tokens to experts and back: shmemx_moe(3). All PEs of the job make Experts at once, and
+    destroy them at once; a PE that is in no such team passes team "none".
 
     hidden      elements of a token, which combine sums, of type dtype
     experts     of all members; expert e is on member e // (experts // members)
@@ -302,10 +304,10 @@ class Experts:
                 packed: the same without gaps, an expert's first row being a multiple of alignment
     token_dtype, scale_bytes   what dispatch moves, if not dtype: float8 with its scales, say
 
-    What has come, views of device memory: rows [n_rows, hidden], pe_count [members], expert_count
-    and expert_first [experts here], source_pe and source_token [n_rows], -1 where a row is empty,
-    expert and weight [n_rows, top_k or 1], n_dropped [2]: rows without room, of the last dispatch
-    and of all. Each dispatch changes their contents."""
+    Views of device memory have the result of a dispatch: rows [n_rows, hidden], pe_count [members],
+    expert_count and expert_first [experts here], source_pe and source_token [n_rows], -1 where a
+    row is empty, expert and weight [n_rows, top_k or 1], n_dropped [2]: rows without room, of the
+    last dispatch and of all. Each dispatch changes their contents."""
 
     def __init__(self, hidden: int, experts: int, top_k: int, max_tokens: int, dtype: Any, *,
                  layout: str = "by_pe", alignment: int = 1, capacity: int = 0,
@@ -430,11 +432,11 @@ class Experts:
         _done(on)
 
     def dropped(self) -> int:
-        """Rows that have found no room here since this was made."""
+        """The number of rows that have found no room on this PE since the Experts were made."""
         return lib.shmemx_moe_dropped(self._moe)
 
     def destroy(self) -> None:
-        """All PEs of the job call; the views must not be used any more."""
+        """All PEs of the job call; the views must not be used afterwards."""
         if self._moe:
             lib.shmemx_moe_destroy(self._moe)
         self._moe = ctypes.c_void_p()
@@ -446,7 +448,7 @@ FORMATS = {"fp8": c.SHMEMX_WIRE_F8, "int8": c.SHMEMX_WIRE_INT8, "int6": c.SHMEMX
 
 class Wire:
     """Sums and all-gathers whose elements travel as fewer bits: shmemx_wire(3). All PEs of the job
-    make it at once, and destroy it; a PE that is in no such team with team "none".
+    make a Wire at once, and destroy it at once; a PE that is in no such team passes team "none".
 
     elements  the most that the source of a call has, of dtype float16 or bfloat16
     format    fp8 (E4M3), int8, int6 or int4, with a scale for each 32 elements
@@ -502,11 +504,11 @@ class Wire:
                          size(self._team)) # type: ignore[arg-type]
 
     def round(self, dest: Any, source: Any = None, stream: Any = None) -> Any:
-        """What one way makes of the elements, without another PE."""
+        """The elements as one way over the links leaves them, without another PE."""
         return self._run("round", lib.shmemx_wire_round_on_stream, dest, source, stream)
 
     def destroy(self) -> None:
-        """All PEs of the job call, when no call is on its way."""
+        """All PEs of the job call, while no other call is running."""
         if self._wire:
             lib.shmemx_wire_destroy(self._wire)
         self._wire = ctypes.c_void_p()

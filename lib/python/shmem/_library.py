@@ -21,22 +21,23 @@ CTYPES = {"v": None, "b": ctypes.c_byte, "B": ctypes.c_ubyte, "h": ctypes.c_shor
 
 
 class Error(RuntimeError):
-    """What could not be done, in one line: PE, routine, argument, value, cause."""
+    """A failed operation, in one line: PE, routine, argument, value, cause."""
 
     __module__ = "shmem"
 
 
 def beside(libs: Iterable[Path]) -> list[str]:
-    """The library of the first of these folders that has it: of a prefix, or of a build tree."""
+    """The library in the first of these folders, of a prefix or of a build tree, that has one."""
     places = [q for p in libs for q in (p, *sorted(p.glob("*-linux-gnu")), p / "libshmem/lib")]
     return [str(p / NAME) for p in places if (p / NAME).exists()][:1]
 
 
 def load() -> ctypes.CDLL:
-    """What the process has comes first: a program's own, or the tracer that oshrun loads, whose
-    routines record a call before they do it. Then SHMEM_LIBRARY, a path. Without one: beside this
-    package, the loader's folders, beside the oshrun of PATH. Its names are global, since extensions
-    and bitcode link with them."""
+    """The library. One that the process has already comes first: the program's own, or the tracer
+    that oshrun loads, whose routines record a call before they do it. The next is SHMEM_LIBRARY, a
+    path. If that is not set, the library is looked for beside this package, in the loader's
+    folders, and beside the oshrun of PATH. Its names are global, because extensions and bitcode
+    link with them."""
     loaded = ctypes.CDLL(None)
     if hasattr(loaded, "shmemx_platform"):
         return loaded
@@ -54,7 +55,7 @@ def load() -> ctypes.CDLL:
 
 
 class Library:
-    """`lib.shmem_putmem(dest, source, bytes, pe)`. A routine is looked up once."""
+    """Calls as `lib.shmem_putmem(dest, source, bytes, pe)`. A routine is looked up once."""
 
     def __init__(self) -> None:
         self._dll: ctypes.CDLL | None = None
@@ -76,7 +77,7 @@ class Library:
         return routine
 
     def path(self) -> str:
-        """Of the library that has been loaded."""
+        """The path of the loaded library."""
         self.shmemx_platform()
         assert self._dll is not None
         with open("/proc/self/maps") as maps:
@@ -111,12 +112,12 @@ globals().update(CONSTANTS)
 
 
 def platform() -> str:
-    """"amd", "nvidia" or "cpu": what the library was built for. On cpu, threads run the kernels,
-    and the device heap is memory of the host."""
+    """The platform of the library's build: "amd", "nvidia" or "cpu". On cpu, threads run the
+    kernels, and the device heap is memory of the host."""
     return ctypes.string_at(lib.shmemx_platform()).decode()
 
 
 def has_torch() -> bool:
-    """Whether the program has imported PyTorch. This package never imports it first: that takes
-    seconds."""
+    """Whether the program has imported PyTorch. This package never imports PyTorch first, because
+    the import takes seconds."""
     return "torch" in sys.modules

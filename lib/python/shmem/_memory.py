@@ -2,11 +2,10 @@
 """Symmetric memory as arrays.
 
 Every call that makes an array is collective: all PEs call, in the same order, with the same shape
-and type. An array lives as long as Python knows it. When its last reference goes, nothing happens
-but a note on this PE; the next call that makes an array looks, together with all other PEs, which
-arrays are gone on every one of them, and gives their memory back. So no destructor ever waits for
-another PE, and the order in which PEs drop arrays does not matter. `free` gives memory back at
-once."""
+and type. An array lives as long as Python has a reference to it. When the last reference goes, this
+PE only notes that. The next call that makes an array finds, together with all other PEs, the arrays
+that are gone on every PE, and frees their memory. So no destructor ever waits for another PE, and
+the order in which PEs drop arrays does not matter. `free` gives memory back at once."""
 from __future__ import annotations
 
 import bisect
@@ -23,22 +22,22 @@ from . import _library as c
 from ._array import Array, array, current_stream, line, settle, typename
 from ._library import Error, lib
 
-WORDS = 64 # of 64 arrays each, that one look at what is gone covers
+WORDS = 64 # of 64 bits, one an array, that one reduction compares
 
 
 class Block:
-    """Symmetric memory of one array, which refers to it."""
+    """Symmetric memory of one array. The array refers to its block."""
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.address, self.end = address, address + nbytes
 
 
 _starts: list[int] = []                 # addresses of the blocks that have not been freed, sorted
-_ends: dict[int, int] = {}              # by start
-_order: list[int] = []                  # the same in the order in which all PEs made them
-_gone: set[int] = set()                 # starts of those that this PE has no array of any more
-_notes: dict[int, weakref.finalize] = {} # by start: what adds it to _gone
-_freed: list[tuple[int, int]] = []      # where arrays were freed and none was made since
+_ends: dict[int, int] = {}              # of the blocks, by start
+_order: list[int] = []                  # the starts in the order in which all PEs made the blocks
+_gone: set[int] = set()                 # starts of the blocks whose arrays are gone on this PE
+_notes: dict[int, weakref.finalize] = {} # by start: the finalizer that adds the start to _gone
+_freed: list[tuple[int, int]] = []      # ranges that were freed and not taken since
 _anchor = _scratch = 0
 _has_device = False
 _random = [0, 0]                        # the seed, and where the next array's numbers begin
@@ -75,7 +74,7 @@ def _wants_torch(dtype: Any, device: Any) -> bool:
 
 
 def _place(torch: Any, device: Any, fn: str) -> tuple[int, str]:
-    """Which heap, and PyTorch's name for where it is."""
+    """The heap, as a hint of shmem_malloc_with_hints, and PyTorch's name of its device."""
     on_gpu = c.platform() != "cpu"
     kind = "" if device is None else "cuda" if isinstance(device, int) else str(device)
     if kind.partition(":")[0] not in ("", "cuda", "cpu"):
@@ -100,8 +99,8 @@ def _place(torch: Any, device: Any, fn: str) -> tuple[int, str]:
 def _allocate(nbytes: int, heap: int, fn: str) -> Block:
     collect()
     address = lib.shmem_malloc_with_hints(max(nbytes, 1), heap)
-    if not address: # on all PEs alike
-        gc.collect() # arrays in cycles
+    if not address: # so on all PEs
+        gc.collect() # drops arrays that are part of a cycle
         collect()
         address = lib.shmem_malloc_with_hints(max(nbytes, 1), heap)
     if not address:
@@ -119,14 +118,14 @@ def _allocate(nbytes: int, heap: int, fn: str) -> Block:
 
 
 def taken(address: int, nbytes: int) -> None:
-    """Memory that was an array's has become something else's: another array's, or that of a caller
-    of the C library in this package."""
+    """Notes that memory has a new owner: an array, or a caller of the C library in this
+    package."""
     _freed[:] = [(a, b) for a, b in _freed if b <= address or a >= address + nbytes]
 
 
 def collect() -> int:
-    """Gives back the memory of arrays that no PE has any more, and returns how many these were. All
-    PEs call; every call that makes an array does so first."""
+    """Frees the memory of the arrays that are gone on all PEs, and returns the number of these
+    arrays. All PEs call; every call that makes an array does so first."""
     _job._ready("collect")
     freed = []
     for first in range(0, len(_order), 64 * WORDS):
@@ -138,7 +137,7 @@ def collect() -> int:
         bits = int.from_bytes(ctypes.string_at(_scratch + 8 * WORDS, 8 * words), "little")
         freed += [address for i, address in enumerate(part) if bits >> i & 1]
     if freed:
-        _wait_for_gpu() # what it does with an array may outlast the array
+        _wait_for_gpu() # a kernel may still use an array that Python has dropped
         for address in freed:
             _forget(address)
     return len(freed)
@@ -158,7 +157,8 @@ def _forget(address: int) -> None:
     del _starts[bisect.bisect_left(_starts, address)]
     _order.remove(address)
     _freed.append((address, _ends.pop(address)))
-    _notes.pop(address).detach() # of an array that outlives its memory, which another one may get
+    # The array may outlive its memory, which another array may get.
+    _notes.pop(address).detach()
     _gone.discard(address)
 
 
@@ -192,7 +192,7 @@ def check(address: int, nbytes: int, fn: str, arg: str) -> None:
     for a, b in _freed:
         if a <= address < b:
             raise Error(line(fn, f"{arg} = {address:#x}: has been freed"))
-    # Of the program's own: shmem_malloc of another language, or a registered buffer.
+    # The program's own memory: by shmem_malloc of another language, or a registered buffer.
     if not lib.shmem_addr_accessible(address, _job.me) or not lib.shmem_addr_accessible(
             address + nbytes - 1, _job.me):
         raise Error(line(fn, f"{arg} = {address:#x}: not symmetric: make it by shmem.empty and its "
@@ -227,7 +227,7 @@ class _Gpu:
 
 def view(address: int, shape: tuple[int, ...], dtype: Any, device: str, torch: Any,
          keeps: Any) -> Any:
-    """Memory as an array, which keeps an object alive."""
+    """An array of this memory. The array keeps the object `keeps` alive."""
     if torch is None:
         import numpy
 
@@ -281,7 +281,7 @@ def _new(fn: str, size: tuple[Any, ...], dtype: Any, device: Any) -> Any:
 
 
 def _filled(x: Any) -> Any:
-    """After a fill: on every PE the array is filled before any PE goes on."""
+    """Called after a fill: no PE goes on before all PEs have filled their array."""
     if getattr(x, "is_cuda", False):
         settle(current_stream(sys.modules["torch"]))
     lib.shmem_barrier_all()
@@ -325,7 +325,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -
 
 
 def _copied(fn: str, make: Any, dtype: Any, device: Any) -> Any:
-    """Of what PyTorch, or NumPy, makes: a symmetric copy."""
+    """A symmetric copy of the array that `make` makes, by PyTorch or NumPy."""
     torch = sys.modules.get("torch") if _wants_torch(dtype, device) else None
     if torch is None:
         import numpy as torch
@@ -341,7 +341,7 @@ def _copy(fn: str, x: Any, device: Any) -> Any:
 
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None,
            device: Any = None) -> Any:
-    """Numbers from start up to end, in steps; of one argument: from 0 up to it."""
+    """Numbers from start up to end, without end, in steps; with one argument: from 0 up to it."""
     if end is None:
         start, end = 0, start
     return _copied("arange", lambda m: m.arange(start, end, step, dtype=dtype), dtype, device)
@@ -353,8 +353,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device:
 
 
 def as_symmetric(x: Any) -> Any:
-    """x itself if all PEs have it in symmetric memory, without gaps, else a symmetric copy. All PEs
-    call."""
+    """x itself if is_symmetric(x) on all PEs, else a symmetric copy. All PEs call."""
     _job._ready("as_symmetric")
     typename(getattr(x, "dtype", None), "as_symmetric", "x")
     ctypes.memmove(_scratch, (ctypes.c_uint64 * 1)(is_symmetric(x)), 8)
@@ -365,7 +364,7 @@ def as_symmetric(x: Any) -> Any:
 
 
 def is_symmetric(x: Any) -> bool:
-    """Whether the array lies in symmetric memory, without gaps."""
+    """Whether the array lies in symmetric memory, and has no gaps between its elements."""
     _job._ready("is_symmetric")
     try:
         symmetric(x, "is_symmetric", "x")
@@ -375,23 +374,23 @@ def is_symmetric(x: Any) -> bool:
 
 
 def address(x: Any) -> int:
-    """Where an array begins."""
+    """The address of an array."""
     return array(x, "address", "x").address
 
 
 def symmetric(x: Any, fn: str, arg: str) -> Array:
-    """As array, of symmetric memory."""
+    """As array(), and an Error if the memory is not symmetric."""
     a = array(x, fn, arg)
     start, nbytes = a[0], a[1] * a[3]
-    i = bisect.bisect_right(_starts, start) - 1 # as check, without a call
+    i = bisect.bisect_right(_starts, start) - 1 # as check() does, without a call
     if i < 0 or start + nbytes > _ends[_starts[i]]:
         check(start, nbytes, fn, arg)
     return a
 
 
 def peer(x: Any, pe: int) -> Any:
-    """The array on PE `pe`, as memory of this process: loads and stores go there. Error where it is
-    not mapped, on another node say."""
+    """The array on PE `pe`, as memory of this process: loads and stores reach that PE. An Error if
+    the PE's memory is not mapped here, as on another node."""
     _job._ready("peer")
     check_pe(pe, "peer")
     a = symmetric(x, "peer", "x")
@@ -405,8 +404,9 @@ def peer(x: Any, pe: int) -> Any:
 
 
 def heap_bases() -> Any:
-    """int64, of n_pes() elements: an address on PE i's device heap, or 0 where it is not mapped. An
-    address here plus bases[i] - bases[my_pe()] is the same object on PE i."""
+    """An array of n_pes() elements of int64. Element i is an address on PE i's device heap, or 0 if
+    that heap is not mapped. An address here plus bases[i] - bases[my_pe()] is the address of the
+    same object on PE i."""
     _job._ready("heap_bases")
     bases = [lib.shmem_ptr(_anchor, pe) or 0 for pe in range(_job.n)]
     torch = sys.modules.get("torch")
@@ -474,7 +474,7 @@ def randn(*size: Any, dtype: Any = None, device: Any = None, generator: Any = No
     made = [_numbers("randn", _new("randn", size, dtype, device), generator)]
     if generator is None:
         made.append(_numbers("randn", _new("randn", size, dtype, device), None))
-    else: # of the same seed, behind the first
+    else: # the second sequence follows the first, from the same seed
         made.append(_numbers("randn", _new("randn", (2, *x.shape), dtype, device), generator)[1])
     if torch is None:
         import numpy as m
@@ -488,7 +488,7 @@ def randn(*size: Any, dtype: Any = None, device: Any = None, generator: Any = No
 
 def randint(low: int, high: int | None = None, size: Any = (), *, dtype: Any = None,
             device: Any = None, generator: Any = None) -> Any:
-    """Integers from low up to high, without it; of one number: from 0."""
+    """Integers from low up to high, without high; with one argument: from 0 up to it."""
     if high is None:
         low, high = 0, low
     if high <= low:
@@ -497,7 +497,7 @@ def randint(low: int, high: int | None = None, size: Any = (), *, dtype: Any = N
         torch = sys.modules.get("torch")
         dtype = torch.int64 if torch else "int64"
     x = _numbers("randint", _new("randint", (size,), dtype, device), generator)
-    x %= high - low # of PyTorch and NumPy: from 0 on
+    x %= high - low # in PyTorch and NumPy never less than 0
     x += low
     return _filled(x)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Puts, gets, atomics, signals, waits and locks.
 
-dest of a put, source of a get, and what atomics, waits and locks take is symmetric. On memory of
-the host a call is the host's routine. On a GPU's memory, or with a stream, a put or a get is work
-of the stream, PyTorch's current one without another word, and the call returns at once. Between a
-GPU's memory and the host's the host copies, after PyTorch's current stream."""
+The dest of a put, the source of a get, and the objects of atomics, waits and locks are symmetric.
+On memory of the host a call is the host's routine. On a GPU's memory, or with a stream, a put or a
+get is work of the stream, PyTorch's current one unless the caller names another, and the call
+returns at once. Between a GPU's memory and the host's, the host copies after the work of PyTorch's
+current stream."""
 from __future__ import annotations
 
 import ctypes
@@ -27,7 +28,7 @@ SIGNAL_OPS = {"set": c.SHMEM_SIGNAL_SET, "add": c.SHMEM_SIGNAL_ADD}
 
 def _two(fn: str, dest: Any, source: Any, remote: str,
          stream: Any = None) -> tuple[int, int, int, bool]:
-    """Both addresses, the bytes, and whether both are a GPU's."""
+    """Both addresses, the bytes, and whether both arrays are in a GPU's memory."""
     if remote == "dest":
         d, s = symmetric(dest, fn, "dest"), array(source, fn, "source")
     else:
@@ -50,8 +51,8 @@ def _two(fn: str, dest: Any, source: Any, remote: str,
 
 def put(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
     """Copies the elements of source to the beginning of dest on PE `pe`. dest is symmetric, of the
-    same type and at least as long. When the call returns, source may change; on a stream, when the
-    stream has come past it. dest has them after `quiet` or `barrier`, here and there."""
+    same type and at least as long. source may change when the call returns; on a stream, when the
+    stream has done the call. dest has the elements after this PE's `quiet`, or a `barrier`."""
     check_pe(pe, "put")
     d, s, nbytes, on_gpu = _two("put", dest, source, "dest", stream)
     on = stream_of(stream, on_gpu)
@@ -135,7 +136,7 @@ def _one(fn: str, x: Any, kind: str, arg: str = "dest") -> Any:
     return a
 
 
-# Name: the class of its types, whether it returns the old value, how many numbers it takes.
+# By name: the class of types, whether the old value is returned, the number of operands.
 _ATOMICS = {"fetch": ("ext", True, 0), "set": ("ext", False, 1), "swap": ("ext", True, 1),
             "compare_swap": ("amo", True, 2), "fetch_inc": ("amo", True, 0),
             "inc": ("amo", False, 0), "fetch_add": ("amo", True, 1), "add": ("amo", False, 1),
@@ -156,7 +157,7 @@ def _make_atomic(name: str, kind: str, n: int, returns: bool) -> Any:
 
     atomic.__name__ = fn
     atomic.__doc__ = (f"{fn}(dest, {_WORDS[n]}pe): as shmem_{fn}(3), on the first element of dest "
-                      f"on PE `pe`{', and returns what was there' if returns else ''}.")
+                      f"on PE `pe`{', and returns the old value' if returns else ''}.")
     return atomic
 
 
@@ -183,8 +184,8 @@ def _word(words: dict[str, int], value: str, fn: str, arg: str) -> int:
 
 def put_signal(dest: Any, source: Any, signal: Any, value: int, pe: int, op: str = "set",
                stream: Any = None) -> None:
-    """A put, and behind it, for PE `pe` to see no earlier: signal becomes value, or is raised by it
-    (op "add"). signal: one uint64 or int64 of symmetric memory."""
+    """A put, then signal on PE `pe` becomes value, or is raised by value (op "add"). PE `pe` never
+    sees the signal before the data. signal: one uint64 or int64 of symmetric memory."""
     check_pe(pe, "put_signal")
     d, s, nbytes, on_gpu = _two("put_signal", dest, source, "dest")
     sig, how = _signal("put_signal", signal), _word(SIGNAL_OPS, op, "put_signal", "op")
@@ -208,13 +209,13 @@ def signal_add(signal: Any, value: int, pe: int) -> None:
 
 
 def signal_fetch(signal: Any) -> int:
-    """This PE's signal."""
+    """The value of this PE's signal."""
     return lib.shmem_signal_fetch(_signal("signal_fetch", signal))
 
 
 def signal_wait_until(signal: Any, cmp: str, value: int, stream: Any = None) -> int | None:
-    """Waits until this PE's signal compares so with value, and returns it; on a stream the stream
-    waits, and the call returns None."""
+    """Waits until this PE's signal compares so with value, and returns the signal; with a stream
+    the stream waits, and the call returns None."""
     a = array(signal, "signal_wait_until", "signal")
     at = _signal("signal_wait_until", signal)
     how = _word(COMPARISONS, cmp, "signal_wait_until", "cmp")
@@ -273,17 +274,17 @@ def set_lock(lock: Any) -> None:
 
 
 def clear_lock(lock: Any) -> None:
-    """Gives the lock back, behind what this PE has stored."""
+    """Gives the lock back after this PE's stores are complete."""
     lib.shmem_clear_lock(_lock("clear_lock", lock))
 
 
 def test_lock(lock: Any) -> bool:
-    """Takes the lock if it is free: whether this PE has it now."""
+    """Takes the lock if the lock is free. True: this PE has the lock now."""
     return not lib.shmem_test_lock(_lock("test_lock", lock))
 
 
 def fence() -> None:
-    """What this PE has stored at another PE arrives before what it stores there later."""
+    """This PE's earlier stores at another PE arrive there before its later ones."""
     _job._ready("fence")
     lib.shmem_fence()
 
@@ -295,8 +296,8 @@ def _current_stream_is_done() -> None:
 
 
 def quiet(stream: Any = None) -> None:
-    """What this PE has stored, or fetched by an nbi call, is complete, that on PyTorch's current
-    stream included; on a stream, what the stream has, and the call returns at once."""
+    """Completes this PE's stores and nbi gets, those on PyTorch's current stream included. With a
+    stream the call completes the work of that stream, and returns at once."""
     _job._ready("quiet")
     on = stream_of(stream, False)
     if on is None:
@@ -307,8 +308,8 @@ def quiet(stream: Any = None) -> None:
 
 
 def barrier(stream: Any = None) -> None:
-    """Quiet, and waits for all PEs; on a stream the streams of the PEs wait for each other, and the
-    call returns at once."""
+    """Quiet, then waits for all PEs; with a stream the streams of the PEs wait for each other, and
+    the call returns at once."""
     _job._ready("barrier")
     on = stream_of(stream, False)
     if on is None:

@@ -13,13 +13,14 @@ from ._library import Error, lib
 
 
 PREDEFINED = c.SHMEM_TEAM_WORLD, c.SHMEM_TEAM_SHARED
-known: dict[int, Team] = {} # by handle: those that can be destroyed, and have not been
-at_destroy: list[Callable[[int], None]] = [] # what modules do to forget a handle: it may come again
+known: dict[int, Team] = {} # by handle: teams that can be destroyed, and have not been
+at_destroy: list[Callable[[int], None]] = [] # called to forget a handle, which another team may get
 _job.at_finalize.append(known.clear)
 
 
 class Team:
-    """PEs of the job, numbered from 0 in the team's own order. `with` destroys it at its end."""
+    """PEs of the job, numbered from 0 in the team's own order. The end of a `with` destroys the
+    team."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -38,7 +39,8 @@ class Team:
         return self._n
 
     def translate(self, pe: int, to: Team | None = None) -> int:
-        """The number in another team, or in the world, of PE `pe` of this one; -1: not a member."""
+        """The number of PE `pe` of this team in another team, or in the world; -1: the PE is not a
+        member there."""
         return lib.shmem_team_translate_pe(self._valid("translate"), pe,
                                            to.handle if to else c.SHMEM_TEAM_WORLD)
 
@@ -47,8 +49,8 @@ class Team:
         return [self.translate(pe) for pe in range(self._n)]
 
     def split_strided(self, start: int, stride: int, size: int) -> Team | None:
-        """PEs start, start + stride, ... of this team. All its members call; None: not a member of
-        the new one."""
+        """The team of PEs start, start + stride, ... of this team. All members of this team call.
+        None: this PE is not a member of the new team."""
         new = ctypes.c_void_p()
         if lib.shmem_team_split_strided(self._valid("split_strided"), start, stride, size, None, 0,
                                         ctypes.byref(new)):
@@ -57,7 +59,7 @@ class Team:
         return Team(new.value) if new.value else None
 
     def split_2d(self, xrange: int) -> tuple[Team, Team]:
-        """The row, of xrange PEs, and the column of this PE. All members call."""
+        """The teams of this PE's row, of xrange PEs, and of its column. All members call."""
         x, y = ctypes.c_void_p(), ctypes.c_void_p()
         if xrange < 1 or lib.shmem_team_split_2d(self._valid("split_2d"), xrange, None, 0,
                                                  ctypes.byref(x), None, 0, ctypes.byref(y)):
@@ -66,8 +68,8 @@ class Team:
 
     @staticmethod
     def from_list(pes: Iterable[int], parent: Team | None = None) -> Team:
-        """These PEs of the parent, or of the world, in this order. The members call, and no other
-        PE."""
+        """The team of these PEs of the parent, or of the world, in this order. The members call,
+        and no other PE."""
         numbers = list(pes)
         whole = parent or world()
         if len(set(numbers)) != len(numbers) or not numbers or not all(
@@ -84,16 +86,17 @@ class Team:
 
     @staticmethod
     def from_group(group: Any) -> Team:
-        """The members of a group of torch.distributed, in its order. They call, and no other PE.
+        """The team of the members of a group of torch.distributed, in its order. The members call,
+        and no other PE.
         Ranks of the default group are PEs of the same number."""
         import torch.distributed as dist
 
         return Team.from_list(dist.get_process_group_ranks(group))
 
     def copy_engines(self, on: bool) -> None:
-        """all_gather, all_to_all and broadcast on streams go by the GPUs' copy engines from here
-        on, and take no compute unit; False: by kernels again. All members call, with none on its
-        way."""
+        """From here on all_gather, all_to_all and broadcast on streams use the GPUs' copy engines,
+        and no compute unit; False: kernels again. All members call, while no such collective is
+        running."""
         lib.shmemx_team_copy_engines(self._valid("Team.copy_engines"), int(bool(on)))
 
     def destroy(self) -> None:
@@ -118,7 +121,7 @@ class Team:
 
 
 def handle(team: Team | None, fn: str) -> int:
-    """Of a team, or of the world."""
+    """The handle of a team; None: of the world."""
     if team is None:
         _job._ready(fn)
         return c.SHMEM_TEAM_WORLD
@@ -138,6 +141,6 @@ def world() -> Team:
 
 
 def shared() -> Team:
-    """The PEs whose memory this one has mapped: those of its node."""
+    """The PEs of this node, whose memory this PE has mapped."""
     _job._ready("shared")
     return Team(c.SHMEM_TEAM_SHARED)

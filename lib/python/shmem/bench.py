@@ -4,10 +4,10 @@
     oshrun -n 2 python -m shmem.bench
     torchrun --nproc-per-node 2 -m shmem.bench --op all_reduce --sizes 1k:64m --json
 
-Each call is checked first, with numbers that all types have exactly. Then the ways to do it take
-turns: a batch of calls of each, behind a barrier, and again. A time is the median of the batches on
-the slowest PE. On a GPU calls of a batch follow each other on one stream, and the last is waited
-for; the host's time until it has given a call to the stream stands beside it."""
+Each call is checked first, with numbers that all types represent exactly. Then the ways to do the
+call take turns: a batch of calls each, behind a barrier, and again. A time is the median of the
+batches on the slowest PE. On a GPU the calls of a batch follow each other on one stream, and the
+host waits for the last one. A second time is the host's until the stream has the call."""
 from __future__ import annotations
 
 import argparse
@@ -33,12 +33,12 @@ OPS = ("put", "get", "atomic_fetch_add", "barrier", "all_reduce", "reduce_scatte
        "all_to_all", "broadcast")
 BATCH = 5e-3        # seconds
 MOST = 1000         # calls of a batch
-MOST_GIVEN = 200    # to a stream, which takes a thousand kernels before the host has to wait
+MOST_GIVEN = 200    # on a stream; after a thousand kernels the host would have to wait
 
 
 class Way(NamedTuple):
-    """One way to do an operation. fill: what is in dest and source before the call; the check
-    compares dest with what is expected."""
+    """One way to do an operation. The check fills dest and source before the call, and compares
+    dest with the expected elements after it."""
     name: str
     call: Callable[[], Any]
     dest: Any
@@ -46,8 +46,8 @@ class Way(NamedTuple):
 
 
 class Case(NamedTuple):
-    """An operation of a size. expected: the elements of dest on this PE afterwards, None: dest
-    stays. active: this PE calls."""
+    """An operation of a size. expected: the elements of dest on this PE afterwards; None: the call
+    does not change dest. active: this PE calls."""
     op: str
     nbytes: int
     ways: list[Way]
@@ -56,17 +56,17 @@ class Case(NamedTuple):
 
 
 def median(us: list[float]) -> float:
-    """To the nanosecond."""
+    """The median, rounded to the nanosecond."""
     return round(statistics.median(us), 3)
 
 
 def prepared(routine: Any, *values: Any) -> Callable[[], Any]:
-    """A C call whose arguments are there already."""
+    """A C call with arguments that are converted already."""
     return partial(routine, *(t(v) for t, v in zip(routine.argtypes, values)))
 
 
 class Bench:
-    """What all cases share."""
+    """The state that all cases share."""
 
     def __init__(self, options: argparse.Namespace, torch: Any) -> None:
         self.me, self.n, self.torch = shmem.my_pe(), shmem.n_pes(), torch
@@ -100,11 +100,11 @@ class Bench:
         return shmem.empty(count, dtype=self.dtype, device=self.device)
 
     def plain(self, count: int) -> Any:
-        """Memory of PyTorch's own, for a peer."""
+        """Memory of PyTorch's own, for another library's way."""
         return self.torch.empty(count, dtype=self.dtype, device=self.device)
 
     def numbers(self, count: int, pe: int, first: int = 0) -> Any:
-        """Of a PE. Up to 10: a sum over 25 PEs is exact in bfloat16, too."""
+        """The numbers of a PE, up to 10: a sum over 25 PEs is exact in bfloat16, too."""
         if self.torch:
             x = self.torch.arange(first, first + count, device=self.device)
             return (x % 7 + pe % 5).to(self.dtype)
@@ -120,7 +120,7 @@ class Bench:
     # --- all PEs together ---
 
     def slowest(self, values: list[float]) -> list[float]:
-        """Of each the largest of all PEs."""
+        """Each value's largest of all PEs."""
         found: list[float] = []
         for at in range(0, len(values), 64):
             part = values[at:at + 64]
@@ -131,7 +131,7 @@ class Bench:
         return found
 
     def settle(self) -> None:
-        """What has been given to the stream, or put, is complete."""
+        """Waits until the stream's work, or the puts, are complete."""
         if self.on_gpu:
             self.torch.cuda.synchronize()
         else:
@@ -144,7 +144,7 @@ class Bench:
     # --- a case ---
 
     def check(self, case: Case, way: Way) -> str:
-        """What is wrong, or nothing."""
+        """A line about the first wrong element, or nothing."""
         if way.dest is not None:
             if way.dest is not way.source:
                 way.dest[...] = -1
@@ -164,7 +164,7 @@ class Bench:
                 f"{float(way.dest[i])}, expected {float(case.expected[i])}")
 
     def batch(self, call: Callable[[], Any], calls: int) -> tuple[float, float]:
-        """Seconds of a call, and until the host has given it to the stream."""
+        """Seconds of a call, and of the host until the stream has the call."""
         self.meet()
         start = time.perf_counter()
         for _ in range(calls):
@@ -204,12 +204,12 @@ class Bench:
         return row
 
     def run(self, case: Case) -> dict[str, Any] | None:
-        """Checks all ways, and measures. None: this library's result is wrong."""
+        """Checks all ways, and measures the right ones. None: this library's result is wrong."""
         good = []
         for way in case.ways:
             try:
                 said = self.check(case, way)
-            except (RuntimeError, ValueError) as error: # of a peer that does not do this
+            except (RuntimeError, ValueError) as error: # another library lacks the operation
                 if isinstance(error, shmem.Error):
                     raise
                 said = str(error).strip().partition("\n")[0]
@@ -375,7 +375,7 @@ class Bench:
     # --- the peers ---
 
     def join(self) -> bool:
-        """The default group of torch.distributed. Whether this call has made it."""
+        """The default group of torch.distributed. True: this call has made the group."""
         if not self.torch or not self.torch.distributed.is_available():
             return False
         self.dist = self.torch.distributed
@@ -416,7 +416,7 @@ def _both(call: Callable[[], Any], then: Callable[[], Any]) -> None:
 
 
 def ctypes_us() -> float:
-    """What ctypes takes of a C call: a put of 0 bytes, which returns at once."""
+    """The time of a C call by ctypes: a put of 0 bytes, which returns at once."""
     x = shmem.zeros(1, device="cpu")
     call = prepared(lib.shmem_putmem, shmem.address(x), shmem.address(x), 0, shmem.my_pe())
     found = []
@@ -468,7 +468,7 @@ def sizes_of(least: int, most: int, step: int) -> list[int]:
 
 
 def show_row(row: dict[str, Any], header: bool) -> None:
-    """A line, under a line of names where those have changed."""
+    """Prints a row, and before it a line of names if these have changed."""
     ways, issue = list(row["us"]), row.get("issue_us", {})
     shown = [name for name in ("python", "C") if issue]
     if header:

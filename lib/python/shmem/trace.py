@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures of a run, from the file that it wrote under SHMEM_TRACE (shmem_trace(1)).
+"""Pictures of a run, from the file that the run wrote under SHMEM_TRACE (shmem_trace(1)).
 
     SHMEM_TRACE=run.json oshrun -n 2 python program.py
     python -m shmem.trace run.json run.png
@@ -10,8 +10,8 @@ In a notebook the last line of a cell shows the picture:
     run = shmem.trace.load("run.json")
     run.show(begin=120, end=400)
 
-A program that is traced chooses what is recorded with `start` and `stop`, and marks places with
-`event`. Pictures need matplotlib, and nothing else of this module does."""
+A traced program turns the record on and off by `start` and `stop`, and marks places by `event`.
+Only pictures need matplotlib."""
 from __future__ import annotations
 
 import argparse
@@ -32,7 +32,7 @@ OTHER = "#bbbbbb"
 
 
 def start() -> None:
-    """Records calls from here on. A traced program begins so in `shmem.init`."""
+    """Records calls from here on. In a traced program `shmem.init` does so, too."""
     lib.shmemx_trace_start()
 
 
@@ -42,8 +42,8 @@ def stop() -> None:
 
 
 def event(number: int) -> None:
-    """A mark with this number, from 0, at this time. Nothing happens in a program that is not
-    traced."""
+    """Records a mark with this number, from 0, at this time. In a program that is not traced the
+    call does nothing."""
     if not isinstance(number, int) or not 0 <= number < 1 << 32:
         raise Error(f"shmem.trace.event: number = {number!r}: expected 0 to {(1 << 32) - 1}")
     lib.shmemx_trace_event(number)
@@ -61,11 +61,11 @@ class Event(NamedTuple):
     bytes: int
     block: int | None       # the workgroup of a kernel's call
     wave: int | None
-    error: float            # of the times of streams and kernels: they are +- this
+    error: float            # of streams and kernels: their times are right within this
 
 
 class Picture:
-    """What `show` has drawn: a notebook shows it. `figure` is matplotlib's."""
+    """The picture of `show`. A notebook displays it. `figure` is matplotlib's."""
 
     def __init__(self, figure: Any) -> None:
         self.figure = figure
@@ -108,8 +108,8 @@ class Trace:
                     each other PE
         arrows      from a call's bar to the PE that gets the bytes
 
-        A PE has 16 tracks at most in the picture, those with most events; its label says how many
-        it has in the file."""
+        The picture shows at most 16 tracks of a PE, those with most events. The PE's label says how
+        many tracks the file has."""
         return _draw(self, begin, end, colour, arrows)
 
 
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 def _read(line: Any, pes: dict[int, str], tracks: dict[tuple[int, int], str],
           events: list[Event]) -> int:
-    """A line of the file. Gives how many calls it says are lost."""
+    """Adds the event of a line. Returns the number of lost calls that the line tells."""
     pe, what, args = line["pid"], line["ph"], line.get("args", {})
     if what == "M":
         if line["name"] == "process_name":
@@ -165,7 +165,7 @@ def show(trace: Trace | str | os.PathLike[str], **options: Any) -> Picture:
 
 
 def _part(trace: Trace, begin: float | None, end: float | None) -> tuple[list[Event], float, float]:
-    """The events of that time, with the time."""
+    """The events between begin and end, and these times."""
     if begin is None: # init takes milliseconds, and hides the rest
         inits = [e.begin + e.length for e in trace.events if e.name in STARTS]
         begin = max(inits, default=0.0)

@@ -4,27 +4,27 @@
     python -m shmem.compat program.py [arguments]
 
 or, in a program, `shmem.compat.install()` before its imports. `DIFFERS` of each module is a table
-of what is not as there: a name and a sentence."""
+of the differences from the other library: a name and a sentence."""
 from __future__ import annotations
 
 import importlib
 import sys
 import types
 
-# What a program imports, and the module of this package that it gets.
+# The module that a program imports, and the module of this package that the program gets.
 NAMES = {"mori.shmem": "mori", "mori.shmem.api": "mori", "mori.shmem.tensor_utils": "mori",
          "nvshmem.core": "nvshmem", "nvshmem.core.interop.torch": "nvshmem",
          "rocshmem4py": "rocshmem4py", "rocshmem4py.interop.torch": "rocshmem4py"}
 
 
 class _Package(types.ModuleType):
-    """What lies above these modules, and has nothing else."""
+    """An empty package above these modules."""
 
     __path__: list[str] = []
 
 
 def install() -> None:
-    """Imports of these names find this library from now on, even where the others are installed."""
+    """From now on imports of these names find this library, even if the others are installed."""
     for name, file in NAMES.items():
         sys.modules[name] = importlib.import_module(f"{__name__}.{file}")
         parent, _, last = name.rpartition(".")
@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def differs() -> list[tuple[str, str, str]]:
-    """The rows of all three: package, name, what is not as there."""
+    """The rows of all three tables: package, name, difference."""
     rows = []
     for package, file in (("mori.shmem", "mori"), ("nvshmem.core", "nvshmem"),
                           ("rocshmem4py", "rocshmem4py")):

@@ -70,7 +70,7 @@ class NvshmemKernelObject:
 
 
 class UniqueID:
-    """128 bytes, which any transport of Python's takes: pickle, or the buffer of `_data`."""
+    """128 bytes that any transport of Python's takes: pickle, or the buffer of `_data`."""
 
     def __init__(self, data: bytes = bytes(128)) -> None:
         import numpy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the three have in common: memory as addresses, which the program frees itself."""
+"""Parts of all three modules: memory as addresses, which the program frees itself."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +13,7 @@ from .. import _library as c
 from .._array import line
 from .._library import lib
 
-_shifted: dict[int, int] = {} # by an aligned address: what the heap gave
+_shifted: dict[int, int] = {} # by an aligned address: the address that the heap gave
 _registered: dict[int, int] = {} # handles, by address
 
 
@@ -26,7 +26,7 @@ _job.at_finalize.append(_forget)
 
 
 def malloc(fn: str, nbytes: int, alignment: int = 0) -> int:
-    """On the device heap, if this PE has one. All PEs call."""
+    """Memory of the device heap, if this PE has one. All PEs call."""
     _job._ready(fn)
     if nbytes < 0 or alignment < 0 or alignment & alignment - 1:
         raise shmem.Error(line(fn, f"size = {nbytes}, alignment = {alignment}: expected a size, "
@@ -54,7 +54,7 @@ def free(fn: str, at: int) -> None:
 
 
 def register(fn: str, at: int, nbytes: int) -> None:
-    """Memory that exists becomes symmetric. All PEs call."""
+    """Makes memory of the program symmetric. All PEs call."""
     _job._ready(fn)
     if nbytes < 1 or not at:
         raise shmem.Error(line(fn, f"ptr = {at:#x}, size = {nbytes}: no memory"))
@@ -73,8 +73,8 @@ def unregister(fn: str, at: int) -> None:
 
 
 def stream_of(stream: Any) -> int | None:
-    """Of an int, an object of PyTorch or CuPy, or what has `__cuda_stream__`. None without a GPU:
-    the host does it at once; with one, None is PyTorch's current stream."""
+    """The handle of an int, an object of PyTorch or CuPy, or an object with `__cuda_stream__`. None
+    without a GPU: the host does the call at once; with a GPU, None is PyTorch's current stream."""
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
     return _array.stream_of(stream, c.platform() != "cpu" and _memory._has_device)
@@ -82,7 +82,7 @@ def stream_of(stream: Any) -> int | None:
 
 def put_or_get(fn: str, what: str, dest: tuple[int, int], source: tuple[int, int], pe: int,
                stream: Any) -> None:
-    """As many bytes as the shorter of both has. dest and source: address, bytes."""
+    """Copies as many bytes as the shorter of both has. dest and source: address, bytes."""
     _memory.check_pe(pe, fn)
     nbytes = min(dest[1], source[1])
     remote, arg = (dest, "dest") if what == "put" else (source, "source")
@@ -95,7 +95,7 @@ def put_or_get(fn: str, what: str, dest: tuple[int, int], source: tuple[int, int
 
 
 def pointer(fn: str, at: int, pe: int) -> int:
-    """Where PE `pe` has an object, as this PE sees its memory; 0 where that is not mapped."""
+    """The address here of the object on PE `pe`; 0 if that PE's memory is not mapped."""
     _memory.check_pe(pe, fn)
     _memory.check(at, 1, fn, "ptr")
     return lib.shmem_ptr(at, pe) or 0
@@ -111,7 +111,7 @@ def tensor(at: int, shape: Any, dtype: Any, keeps: Any = None) -> Any:
 
 
 def job_of_group(group: Any) -> int:
-    """Init by a group of torch.distributed. 0, as a status."""
+    """Init by a group of torch.distributed. Returns 0, as a status."""
     shmem.init(group)
     return 0
 

@@ -384,7 +384,7 @@ flush = quiet
 # --- collectives ----------------------------------------------------------------------------------
 
 def _by_rows(x: Any) -> Any:
-    """Of morder F: the same memory by rows."""
+    """A tensor of morder F as the same memory by rows."""
     if not hasattr(x, "stride") or x.is_contiguous():
         return x
     turned = x.permute(*reversed(range(x.ndim)))
@@ -433,7 +433,7 @@ def _typed(fn: str, x: Buffer, dtype: str | None) -> Any:
 def collective_on_buffer(coll: str, team: int, dest: Buffer, src: Buffer, dtype: str | None = None,
                          op: str | None = None, root: int = 0, stream: Any = None,
                          enable_timing: bool = False) -> float:
-    """Returns milliseconds, until the stream has done it, where enable_timing asks for them."""
+    """With enable_timing returns the milliseconds until the stream has done the call."""
     fn = "collective_on_buffer"
     calls = {"reduce": reduce, "reducescatter": reducescatter, "alltoall": alltoall,
              "fcollect": fcollect, "broadcast": broadcast}
@@ -476,7 +476,7 @@ def _make_atomic(name: str) -> Any:
 
     def atomic(target: Any, *values: Any, remote_pe: int = -1, offset: int = 0,
                dtype: Any = None) -> Any:
-        if len(values) > wanted: # remote_pe by position
+        if len(values) > wanted: # the last one is remote_pe, by position
             *values, remote_pe = values # type: ignore[assignment]
         x = _typed(fn, target, dtype) if isinstance(target, Buffer) else target.view(-1)
         if not 0 <= offset < x.shape[0]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The names of rocshmem4py: rocshmem_NAME takes numbers as addresses and streams, as the routine of
-C. Those that are not written here are shmem_NAME, or shmemx_NAME_on_stream, of the library."""
+C. A name that is not written here is shmem_NAME, or shmemx_NAME_on_stream, of the library."""
 from __future__ import annotations
 
 from typing import Any

@@ -6,7 +6,7 @@
 
 PEs are the ranks of torch.distributed where the program has a process group, as with Iris, else
 those of oshrun or torchrun. Without a GPU tensors are on the CPU, and kernels run in Triton's
-interpreter. DIFFERS lists what is not as in Iris."""
+interpreter. DIFFERS lists the differences from Iris."""
 from __future__ import annotations
 
 import logging
@@ -40,7 +40,7 @@ __all__ = [
     "get_device_id_for_rank", "hip", "iris", "is_simulation_env", "load", "logger", "ops", "put",
     "set_logger_level", "store", "tracing"]
 
-# What is not as in Iris: a name, and how. shmem_python(7) has these rows.
+# The differences from Iris: a name and a sentence. shmem_python(7) has these rows.
 DIFFERS = [
     ("iris(heap_size)",
      "is the size of the device heap if this call starts the job, and nothing afterwards: "
@@ -107,7 +107,7 @@ def set_logger_level(level: int) -> None:
 
 
 def is_simulation_env() -> bool:
-    """Iris's own simulator: never here."""
+    """Whether this is Iris's own simulator: never."""
     return False
 
 
@@ -149,14 +149,14 @@ class Iris:
         self._build_device_context()
 
     def _bound(self, function: Any, place: int) -> Any:
-        """A function of ccl or ops as a method: with this object as argument number `place`."""
+        """A function of ccl or ops as a method, with this object as argument number `place`."""
         return lambda *args, **options: function(*args[:place], self, *args[place:], **options)
 
     @cached_property
     def ops(self) -> SimpleNamespace:
         return SimpleNamespace(**{name: self._bound(getattr(ops, name), 0) for name in ops.METHODS})
 
-    # --- who and where ---
+    # --- this rank and its device ---
 
     def get_rank(self) -> int:
         return self.cur_rank
@@ -167,7 +167,7 @@ class Iris:
         return self.num_ranks
 
     def get_heap_bases(self) -> torch.Tensor:
-        """uint64, one for each rank: what kernels translate addresses by."""
+        """A tensor of uint64, one for each rank, by which kernels translate addresses."""
         return self.heap_bases
 
     def get_device(self) -> torch.device:
@@ -183,7 +183,7 @@ class Iris:
         self._context = kernels.context(*self.tracing.buffers())
 
     def get_device_context(self) -> torch.Tensor:
-        """Of which a kernel makes a DeviceContext."""
+        """The tensor of which a kernel makes a DeviceContext."""
         return self._context
 
     # --- messages ---
@@ -212,7 +212,7 @@ class Iris:
         return self._teams[group]
 
     def barrier(self, stream: Any = None, group: Any = None) -> None:
-        """Waits until this rank's GPU, or the stream, is done, and the others have come here."""
+        """Waits until this rank's GPU, or the stream, is done, and all other ranks have called."""
         if self._device.type == "cuda":
             (stream or torch.cuda).synchronize()
         shmem.barrier() if group is None else shmem.sync(self.team(group))
@@ -223,8 +223,8 @@ class Iris:
         shmem.barrier(stream) if group is None else shmem.sync(self.team(group), stream)
 
     def broadcast(self, value: Any, src: int = 0, source_rank: int | None = None) -> Any:
-        """What rank `src` passes: a number, an object that pickle takes, or a tensor or an array,
-        which all ranks get as an array of NumPy."""
+        """The value that rank `src` passes: a number, an object that pickle takes, or a tensor or
+        an array, which all ranks get as an array of NumPy."""
         root = src if source_rank is None else source_rank
         if not 0 <= root < self.num_ranks:
             raise Error(f"PE {self.cur_rank}: iris.broadcast: src = {root}: expected a rank from 0 "
@@ -251,8 +251,8 @@ class Iris:
     def _make(self, name: str, size: Any, fill: Any, out: Any = None, dtype: Any = None,
               device: Any = None, requires_grad: bool = False, layout: Any = None,
               pin_memory: bool = False, memory_format: Any = None) -> torch.Tensor:
-        """A symmetric tensor, or `out`, that `fill` has filled; then all ranks meet, so that no
-        rank stores to it before."""
+        """A symmetric tensor, or `out`, that `fill` has filled. Then all ranks meet, so that no
+        rank stores to the tensor before the fill."""
         while len(size) == 1 and not isinstance(size[0], int):
             size = size[0]
         dtype = dtype or torch.get_default_dtype()
@@ -326,7 +326,7 @@ class Iris:
                           dtype=values.dtype, **options)
 
     def scratch(self, name: str, shape: Any, dtype: torch.dtype) -> torch.Tensor:
-        """Symmetric memory that calls of ccl and ops use again: the same on all ranks."""
+        """Symmetric memory, the same on all ranks, that calls of ccl and ops use again."""
         key = name, tuple(shape), dtype
         if key not in self._scratch:
             self._scratch[key] = self.empty(*shape, dtype=dtype)

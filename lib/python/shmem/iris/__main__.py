@@ -11,14 +11,14 @@ def main() -> None:
     if len(sys.argv) < 2:
         sys.exit("usage: python -m shmem.iris program.py [ARGUMENT...]")
     program = sys.argv[1]
-    # By a folder, and not in sys.modules only, for the processes that the program starts.
+    # A folder, and not an entry of sys.modules, because the program may start processes.
     folder = str(Path(__file__).parent / "as_iris")
     package = str(Path(__file__).parents[2])
     paths = [folder, package, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.path[:0] = [str(Path(program).resolve().parent), folder]
     sys.argv = sys.argv[1:]
-    # The program is __main__, as without this one: processes that it spawns look for it there.
+    # The program becomes __main__: processes that the program spawns look for it there.
     main = sys.modules["__main__"]
     main.__spec__, main.__file__ = None, program
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Programs that say "cuda" and "nccl", on a machine without a GPU: tensors go to the CPU, groups to
-gloo, and one device is there. Only `python -m shmem.iris` asks for it."""
+gloo, and one device is there. Only `python -m shmem.iris` imports this module."""
 from __future__ import annotations
 
 import os

@@ -36,7 +36,7 @@ OPS = {"SUM": "sum", "PRODUCT": "prod", "MIN": "min", "MAX": "max", "BAND": "and
 
 
 def _operation(op: Any) -> str:
-    """Of torch.distributed's ReduceOp, or of a word."""
+    """The operation of torch.distributed's ReduceOp, or of a word."""
     name = "SUM" if op is None else str(op).rpartition(".")[2].upper()
     if name not in OPS:
         raise Error(f"iris.ccl: op = {op}: expected one of {', '.join(OPS)}")
@@ -50,8 +50,8 @@ def _members(ctx: Any, group: Any) -> tuple[Any, int, int]:
 
 def all_to_all(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any, group: Any = None,
                async_op: bool = False, config: Any = None) -> None:
-    """Of (M, N * ranks): the columns N*r to N*(r+1) of the input go to rank r, and those of the
-    output come from it."""
+    """Input and output are (M, N * ranks). Columns N*r to N*(r+1) of the input go to rank r; the
+    same columns of the output come from rank r."""
     team, me, n = _members(ctx, group)
     m, columns = input_tensor.shape
     if output_tensor.shape != input_tensor.shape or columns % n:
@@ -60,7 +60,7 @@ def all_to_all(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any
     mine = input_tensor.view(m, n, -1)
     pes = team.pes() if team else range(n)
     if all(ctx.mapped[pe] for pe in pes):
-        for i in range(n): # each rank begins with another one
+        for i in range(n): # each rank begins at another rank
             to = (me + i) % n
             shmem.peer(output_tensor, pes[to]).view(m, n, -1)[:, me].copy_(mine[:, to])
     elif team:
@@ -69,7 +69,7 @@ def all_to_all(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any
         source = ctx.scratch("source", (n, m, columns // n), input_tensor.dtype)
         dest = ctx.scratch("dest", source.shape, input_tensor.dtype)
         source.copy_(mine.transpose(0, 1))
-        ctx.device_barrier() # the others have taken the last result out of dest
+        ctx.device_barrier() # all ranks have taken the last result out of dest
         shmem.all_to_all(dest, source)
         output_tensor.view(m, n, -1).copy_(dest.transpose(0, 1))
     _end(ctx, group, async_op)
@@ -84,7 +84,7 @@ def all_gather(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any
 
 def all_reduce_preamble(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any,
                         config: Any = None, workspace: Any = None) -> Any:
-    """What Iris's all_reduce wants before; nothing is needed here."""
+    """Iris's preparation of all_reduce. This library needs none."""
     return workspace
 
 
@@ -100,14 +100,15 @@ def all_reduce(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any
 def reduce_scatter(output_tensor: torch.Tensor, input_tensor: torch.Tensor, ctx: Any,
                    op: Any = None, group: Any = None, async_op: bool = False, config: Any = None
                    ) -> None:
-    """Of the sum of the inputs, (M, N), rank r gets rows r*M/ranks on: in the same rows of the
-    output if that has M, else as the output of M/ranks."""
+    """Rank r gets rows r*M/ranks to (r+1)*M/ranks of the sum of the inputs, (M, N). An output of M
+    rows gets them in the same rows; otherwise they are the whole output."""
     team, me, n = _members(ctx, group)
     rows, rest = divmod(input_tensor.shape[0], n)
     if rest or output_tensor.shape[0] not in (rows, rows * n):
         raise Error(f"iris.ccl.reduce_scatter: output of {output_tensor.shape[0]} rows, input of "
                     f"{input_tensor.shape[0]}: expected a multiple of {n}")
-    # Own rows, at another place on each rank, are no symmetric object; the first ones are.
+    # A rank's own rows lie elsewhere on each rank, so they are not a symmetric object. The first
+    # rows are one.
     part, kept = output_tensor[:rows], output_tensor[:rows].clone()
     shmem.reduce_scatter(part, input_tensor, _operation(op), team)
     if output_tensor.shape[0] != rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What programs of Iris's ask about the GPU. Without one, it is the CPU."""
+"""Answers to the questions of Iris's programs about the GPU, or without a GPU about the CPU."""
 from __future__ import annotations
 
 import os
@@ -29,14 +29,14 @@ def _properties(device_id: int | None) -> Any:
 
 
 def get_cu_count(device_id: int | None = None) -> int:
-    """Compute units or multiprocessors; of the CPU its cores."""
+    """The number of compute units or multiprocessors; of a CPU the number of cores."""
     if not torch.cuda.is_available():
         return os.cpu_count() or 1
     return _properties(device_id).multi_processor_count
 
 
 def get_num_xcc(device_id: int | None = None) -> int:
-    """Dies that have a GPU's compute units: 8 on MI300X, MI325X, MI350X and MI355X."""
+    """The number of dies with compute units: 8 on MI300X, MI325X, MI350X and MI355X."""
     amd = torch.version.hip and torch.cuda.is_available()
     return 8 if amd and get_arch_string(device_id) in ("gfx942", "gfx950") else 1
 
@@ -77,8 +77,8 @@ def _milliseconds(fn: Callable[[], Any]) -> float:
 def do_bench(fn: Callable[[], Any], barrier_fn: Callable[[], Any] = lambda: None,
              preamble_fn: Callable[[], Any] = lambda: None, n_warmup: int = 25, n_repeat: int = 100,
              quantiles: list[float] | None = None, return_mode: str = "mean") -> Any:
-    """Milliseconds that a call takes: mean, median, min, max or all of n_repeat, or quantiles. The
-    GPU's last cache holds nothing of it before each one."""
+    """Milliseconds of a call: mean, median, min, max or all of n_repeat calls, or quantiles. Before
+    each call the GPU's last cache is filled with other data."""
     on_gpu = torch.cuda.is_available()
     cache = torch.empty(1 << 28 if on_gpu else 1, dtype=torch.int8,
                         device="cuda" if on_gpu else "cpu")

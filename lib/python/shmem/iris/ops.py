@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Iris's products of several ranks, over the library's. `ctx` is an Iris object; `ctx.ops` has them
-as methods. Each returns its workspace, of which there is no need here."""
+as methods. Each returns a workspace as Iris does, which this library does not need."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class FusedConfig:
 
 
 class FusedWorkspace:
-    """What a preamble returns."""
+    """The result of a preamble."""
 
 
 def _end(ctx: Any, async_op: bool, workspace: Any) -> Any:
@@ -56,7 +56,7 @@ def all_gather_matmul(ctx: Any, output_tensor: torch.Tensor, A_sharded: torch.Te
     """output (M, N) = the A_sharded (M, K / ranks) of all ranks beside each other, @ B (K, N)."""
     m, k = A_sharded.shape
     shards = ctx.scratch("shards", (ctx.num_ranks, m, k), A_sharded.dtype)
-    ctx.device_barrier() # the others have read the last shards
+    ctx.device_barrier() # all ranks have read the last shards
     shmem.all_gather(shards, A_sharded)
     product = shards.transpose(0, 1).reshape(m, -1) @ B
     output_tensor.copy_(product if bias is None else product + bias)
@@ -74,8 +74,9 @@ def matmul_all_gather(ctx: Any, output_tensor: torch.Tensor, A: torch.Tensor, B:
 def matmul_reduce_scatter(ctx: Any, output_tensor: torch.Tensor, A: torch.Tensor, B: torch.Tensor,
                           async_op: bool = False, config: Any = None, workspace: Any = None,
                           bias: Any = None) -> Any:
-    """This rank's part of the sum over ranks of A (M, K) @ B (K, N): its rows, in their place in an
-    output (M, N) or as an output (M / ranks, N); or its columns, as an output (M, N / ranks)."""
+    """This rank's part of the sum over ranks of A (M, K) @ B (K, N). The output's shape chooses the
+    part: (M, N) gets this rank's rows in their place, (M / ranks, N) is these rows alone, and
+    (M, N / ranks) is this rank's columns."""
     m, n = A.shape[0], B.shape[1]
     if tuple(output_tensor.shape) == (m, n) and ctx.num_ranks > 1:
         rows = -(-m // ctx.num_ranks)
@@ -92,7 +93,7 @@ def matmul_reduce_scatter(ctx: Any, output_tensor: torch.Tensor, A: torch.Tensor
 
 
 def _preamble(ctx: Any, *tensors: torch.Tensor, config: Any = None, workspace: Any = None) -> Any:
-    """What Iris's products want before; nothing is needed here."""
+    """Iris's preparation of a product. This library needs none."""
     return workspace or FusedWorkspace()
 
 

@@ -20,7 +20,7 @@ _EVENTS = tuple(EVENT_NAMES.items()) # Triton refuses code that calls a method o
 
 
 def _make_events() -> type:
-    """A class whose objects have the numbers of events; kernels make them."""
+    """A class whose objects have the numbers of events. Kernels make the objects."""
     import triton
     import triton.language as tl
     from triton.language import core
@@ -51,7 +51,7 @@ class Tracing:
         return (self._counter, self._records) if self.enabled else ()
 
     def enable(self, max_events: int = 1_000_000) -> None:
-        """Before `ctx.get_device_context()`: contexts from then on keep records."""
+        """Call this before `ctx.get_device_context()`: later contexts keep records."""
         self.enabled, self.max_events = True, max_events
         device = self._ctx.get_device()
         self._counter = torch.zeros(1, dtype=torch.int64, device=device)

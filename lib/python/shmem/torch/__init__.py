@@ -5,13 +5,13 @@ symmetric memory of torch.distributed on this library's heap.
 `torch.ops.shmem.all_reduce(x, "sum", 0)` and `shmem.torch.all_reduce(x)` are one operator; the last
 argument is 0 for all PEs, or `team.handle`. Operators take and give plain tensors. An input that is
 symmetric already is read where it lies; others are copied to a workspace in symmetric memory, and
-results are copied from one. `..._out` operators copy nothing: their tensors are symmetric.
+results are copied from it. `..._out` operators copy nothing: their tensors are symmetric.
 
 The PEs of a team call the same operators in the same order, with the same shapes. A workspace is
 made for a team and a device when an operator needs more bytes than there are, rounded up to a power
-of two, and is kept until `shmem.finalize`. Making one is collective over *all* PEs: such a call is
-made by all PEs at once, each with a team of its own, as the rows of a grid are. Where some PEs have
-no such team, all PEs call `reserve` before."""
+of two, and is kept until `shmem.finalize`. Making a workspace is collective over *all* PEs: all PEs
+make such a call at once, each with a team of its own, as the rows of a grid. Where some PEs have no
+such team, all PEs call `reserve` before."""
 from __future__ import annotations
 
 from ._backend import register_backend

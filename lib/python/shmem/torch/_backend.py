@@ -22,7 +22,7 @@ def _allocate(nbytes: int, zeros: int, device: str) -> torch.Tensor:
     x[nbytes - zeros:].zero_()
     if x.is_cuda:
         torch.cuda.current_stream().synchronize()
-    shmem.barrier() # no signal comes before its place is 0
+    shmem.barrier() # no signal arrives before its word is 0
     return x
 
 
@@ -39,13 +39,14 @@ def register_backend(verbose: bool = False) -> None:
     `torch.ops.symm_mem`, take memory of the symmetric heap from here on: of the GPU, where PyTorch
     has one, and of the host for device="cpu".
 
-    The PEs are the ranks of the default group, by number. `empty` is collective over all of them, a
-    tensor is given up as any array of the package, and `rendezvous` waits for no one. There is no
-    multicast. Signals are counted: put_signal never waits for an earlier one to be taken, and on a
-    GPU's stream neither wait_signal nor barrier looks at timeout_ms: SHMEM_WAIT_LIMIT does.
+    The PEs are the ranks of the default group, by number. `empty` is collective over all of them.
+    The memory of a tensor is freed as that of any array of the package. `rendezvous` waits for no
+    other PE. There is no multicast. Signals are counted: put_signal never waits until an earlier
+    signal has been taken. On a GPU's stream wait_signal and barrier ignore timeout_ms;
+    SHMEM_WAIT_LIMIT limits them.
 
-    The first call on a machine builds a C++ extension, in about a minute, where
-    TORCH_EXTENSIONS_DIR says or PyTorch's cache is; later ones load it."""
+    The first call on a machine builds a C++ extension, in about a minute, in the folder of
+    TORCH_EXTENSIONS_DIR or in PyTorch's cache; later calls load the extension."""
     global _module
     shmem.n_pes()
     if _module is None:

@@ -19,15 +19,15 @@ class Experts:
     """shmem.Experts for training: its arguments, and dispatch and combine that autograd and
     torch.compile take. Rows are plain tensors, [n_rows, hidden], with zeros where a row is empty.
 
-    A backward pass takes the routing of its own forward pass. Where another dispatch has come
-    between, as in a layer that is used twice, it sends the routing again."""
+    A backward pass takes the routing of its own forward pass. After another dispatch, as in a layer
+    that is used twice, the backward pass sends the routing again."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         if named.get("token_dtype") or named.get("scale_bytes"):
             raise shmem.Error(line("torch.Experts", "token_dtype, scale_bytes: tokens of fewer "
                                    "bits have no gradient: take shmem.Experts"))
         self.core = core = shmem.Experts(*arguments, **named)
-        self._serial, self.number = 0, 0 # of dispatches; of these experts in operators
+        self._serial, self.number = 0, 0 # the last dispatch; the name of these experts in operators
         self._last: tuple[Any, ...] = ()
         if named.get("team") == "none":
             return
@@ -43,14 +43,14 @@ class Experts:
     def dispatch(self, tokens: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor | None = None
                  ) -> torch.Tensor:
         """Sends tokens [n, hidden] to experts ids [n, top_k], int32, -1 for none. Returns the rows
-        that came here. weights: [n, top_k], float32, of combine."""
+        that have come to this PE. weights: [n, top_k], float32, are for combine."""
         rows, routing = ops.dispatch(tokens, ids, weights, self.number)
         self._last = ids, weights, routing
         return rows
 
     def combine(self, rows: torch.Tensor) -> torch.Tensor:
-        """[n, hidden]: for each token of the last dispatch the sum of weight * row over its
-        experts."""
+        """Returns [n, hidden]: for each token of the last dispatch the sum of weight * row over the
+        token's experts."""
         if not self._last:
             raise shmem.Error(line("torch.Experts.combine", "before the first dispatch"))
         return ops.combine(rows, *self._last, self.number)
@@ -63,12 +63,12 @@ class Experts:
 def _of(number: int, fn: str) -> Experts:
     experts = _known.get(number)
     if experts is None:
-        raise shmem.Error(line(f"torch.{fn}", f"experts = {number}: there are no such ones"))
+        raise shmem.Error(line(f"torch.{fn}", f"experts = {number}: there are no such experts"))
     return experts
 
 
 def _rows(e: Experts) -> torch.Tensor:
-    """A copy of what has come: a later dispatch overwrites it."""
+    """A copy of the rows that have come: a later dispatch overwrites the rows."""
     return e.core.rows.masked_fill((e.core.source_token < 0).unsqueeze(1), 0)
 
 
@@ -83,7 +83,7 @@ def _dispatch(tokens: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor | N
 
 def _route(e: Experts, ids: torch.Tensor, weights: torch.Tensor | None, routing: torch.Tensor,
            tokens: torch.Tensor | None) -> None:
-    """Makes a routing the current one, and sends tokens by it if there are any."""
+    """Makes a routing the current one, and sends tokens, if there are any, by this routing."""
     if int(routing) == e._serial:
         if tokens is not None:
             e.core.replay(tokens)
@@ -121,14 +121,14 @@ def _combine_backward(grad: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor,
     e = _of(experts, "combine_backward")
     _route(e, ids, weights, routing, grad.contiguous())
     sent = _rows(e)
-    if e.by_pe: # its rows have the weights in them
+    if e.by_pe: # in this layout the rows contain the weights
         return sent, grad.new_empty(0)
     full = (e.core.source_token >= 0).unsqueeze(1)
     d_rows = (sent.float() * e.core.weight.masked_fill(~full, 0)).to(e.dtype)
     if not of_weights:
         return d_rows, grad.new_empty(0)
-    # The gradient of a weight is its row times the gradient of the token. It goes home in a row of
-    # its own, in the column of the expert.
+    # The gradient of a weight is its row times the gradient of the token. A row carries this
+    # gradient home, in the column of the expert.
     dots = (sent.float() * rows.float()).sum(1, keepdim=True).masked_fill(~full, 0).to(e.dtype)
     column = (e.core.expert + e.first).clamp(min=0).long()
     e.core.rows.zero_().scatter_(1, column, dots)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The operators: what they do, what shapes they give, and their gradients."""
+"""The operators: their functions, the shapes of their results, and their gradients."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -33,7 +33,7 @@ def _bad(fn: str, text: str) -> shmem.Error:
 
 def _source(fn: str, x: torch.Tensor, team: Any, *dests: tuple[Any, torch.dtype]
             ) -> list[torch.Tensor]:
-    """The input in symmetric memory, and room for results."""
+    """The input in symmetric memory, and memory for the results."""
     x = x.contiguous()
     if x.numel() and on_the_heap(x):
         return [x, *take(fn, team, x.device, *dests)]
@@ -43,8 +43,8 @@ def _source(fn: str, x: torch.Tensor, team: Any, *dests: tuple[Any, torch.dtype]
 
 
 def _turn(team: int) -> None:
-    """An operator on the current stream comes behind the asynchronous ones of its team: all members
-    have a team's collectives in one order."""
+    """Puts an operator on the current stream behind the asynchronous operators of the team: all
+    members must have a team's collectives in one order."""
     if _pending:
         event = _pending.pop(team, None)
         if event is not None:
@@ -145,7 +145,8 @@ def _broadcast(x: torch.Tensor, root: int, team: int = 0) -> torch.Tensor:
         raise _bad("broadcast", f"root = {root}: expected a PE of the team, from 0 to {n - 1}")
     _turn(team)
     source, dest = _source("broadcast", x, of, (x.shape, x.dtype))
-    # The root waits for no one: without it, it could be two broadcasts ahead of a slow member.
+    # In a broadcast the root waits for no member. Without a sync the root could be two broadcasts
+    # ahead of a slow member.
     shmem.sync(team=of, stream=torch.cuda.current_stream() if x.is_cuda else None)
     shmem.broadcast(dest, source, root, team=of)
     return dest.clone()
@@ -208,14 +209,14 @@ _out_operator("broadcast", "int root, ", _broadcast_out)
 # --- as functions ---------------------------------------------------------------------------------
 
 class Work:
-    """An operator that has been started. `wait` gives its result, behind which work on the current
-    stream comes; the host waits for nothing."""
+    """An operator that has been started. `wait` returns the result and puts later work of the
+    current stream behind it; the host does not wait."""
 
     def __init__(self, result: torch.Tensor, event: Any) -> None:
         self._result, self._event = result, event
 
     def wait(self) -> torch.Tensor:
-        """The result."""
+        """Returns the result."""
         if self._event is not None:
             stream = torch.cuda.current_stream()
             stream.wait_event(self._event)
@@ -224,17 +225,17 @@ class Work:
         return self._result
 
     def is_completed(self) -> bool:
-        """Whether the stream has done it."""
+        """Whether the stream has done the operator."""
         return self._event is None or self._event.query()
 
 
-_streams: dict[int, Any] = {} # of asynchronous operators, by device
+_streams: dict[int, Any] = {} # by device: the stream of asynchronous operators
 
 
 def _call(operator: Any, x: torch.Tensor, *rest: Any, async_op: bool) -> Any:
     if not async_op:
         return operator(x, *rest)
-    if not x.is_cuda: # has been waited for: the host has no streams
+    if not x.is_cuda: # without streams, the result is there when the operator returns
         return Work(operator(x, *rest), None)
     stream = _streams.get(x.device.index)
     if stream is None:

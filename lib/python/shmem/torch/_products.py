@@ -19,14 +19,14 @@ def _product(fn: str, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def _shard(m: int, n: int, i: int) -> tuple[int, int]:
-    """As shmemx_matmul_shard: the first row of shard i of n, and how many it has."""
+    """As shmemx_matmul_shard: the first row of shard i of n, and its number of rows."""
     whole = -(-m // n)
     first = min(whole * i, m)
     return first, min(m - first, whole)
 
 
 def _gather_rows(shard: torch.Tensor, m: int, team: int) -> torch.Tensor:
-    """m rows from shards of which the last ones may be shorter."""
+    """The m rows of all shards. The last shards may be shorter."""
     whole = -(-m // members(team, "torch.all_gather"))
     short = whole - shard.shape[0]
     if short:
@@ -216,8 +216,8 @@ def matmul_all_reduce(a: torch.Tensor, b: torch.Tensor, team: shmem.Team | None 
 
 def matmul_reduce_scatter(a: torch.Tensor, b: torch.Tensor, team: shmem.Team | None = None
                           ) -> torch.Tensor:
-    """The rows of member i of the sum of all members' a @ b: ceil(m / members) rows each, the last
-    ones maybe fewer."""
+    """This PE's rows of the sum of all members' a @ b: ceil(m / members) rows a member; the last
+    members may have fewer."""
     return ops.matmul_reduce_scatter(a, b, number(team))
 
 

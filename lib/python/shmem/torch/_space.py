@@ -15,8 +15,8 @@ from .._array import line
 from .._library import SHMEM_TEAM_SHARED, SHMEM_TEAM_WORLD
 
 ALIGN = 256
-_spaces: dict[tuple[int, str], list[_Space]] = {} # by team and device; small ones first
-_job_tag: list[str] = [] # PyTorch's before this module's, from the first operator on
+_spaces: dict[tuple[int, str], list[_Space]] = {} # by team and device, in the order of size
+_job_tag: list[str] = [] # from the first operator on: the value that PyTorch's cache_key_tag had
 _products: dict[Any, shmem.Matmul] = {} # by operation, team, shape and type
 _pending: dict[int, Any] = {} # by team: an event behind its last asynchronous operator
 
@@ -31,7 +31,7 @@ def _forget() -> None:
 
 
 def _forget_team(handle: int) -> None:
-    """Another team may get the handle, on some of its members only."""
+    """Forgets a destroyed team. Another team may get the handle, on some of its members only."""
     _pending.pop(handle, None)
     for known in _spaces, _products:
         for key in [key for key in known if handle in key]:
@@ -43,7 +43,7 @@ _team.at_destroy.append(_forget_team)
 
 
 def number(team: shmem.Team | None) -> int:
-    """How operators name a team."""
+    """The number by which operators name a team."""
     if team is None:
         return 0
     if not isinstance(team, shmem.Team):
@@ -66,7 +66,7 @@ def team_of(number: int, fn: str) -> shmem.Team | None:
 
 
 def _tag() -> None:
-    """Shapes of results depend on the job: what torch.compile caches is for jobs alike."""
+    """Adds the job to the key of torch.compile's cache: shapes of results depend on the job."""
     shmem.n_pes() # an Error before init
     config = torch.compiler.config
     _job_tag.append(getattr(config, "cache_key_tag", ""))
@@ -85,8 +85,8 @@ def my_number(number: int, fn: str) -> int:
 
 
 class _Part:
-    """Memory, and the tensors that have been cut from it: operators come again and again with the
-    same shapes."""
+    """Memory, and the tensors that have been cut from it. The tensors are kept, because operators
+    come again and again with the same shapes."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.memory = memory
@@ -98,7 +98,7 @@ class _Part:
             if len(self.cuts) == 64:
                 self.cuts.clear()
             tensors, at = self.cuts.setdefault(parts, []), 0
-            with torch.inference_mode(False): # else they are for inference, for ever
+            with torch.inference_mode(False): # a tensor made for inference would stay so
                 for shape, dtype in parts:
                     nbytes = math.prod(shape) * dtype.itemsize
                     tensors.append(self.memory[at:at + nbytes].view(dtype).view(shape))
@@ -107,10 +107,11 @@ class _Part:
 
 
 class _Space:
-    """Two parts for operators that run at once, in turn. A peer may store to this PE's part while
-    this PE still copies a result from the other one. It comes back to that first part only when it
-    has the result of the operator between, for which it needed this PE, and this PE had copied
-    before. Captured operators know no turns: they have a part of their own, and a sync before."""
+    """Two parts that operators use in turn. A peer may store to one part here while this PE still
+    copies a result from the other part. Before the peer stores to that other part, it must have
+    finished the operator between, which needs this PE; and this PE takes part in that operator only
+    after its copy. Captured operators cannot take turns: they have a third part, and a sync before
+    each operator."""
 
     def __init__(self, nbytes: int, device: str) -> None:
         self.nbytes = nbytes
@@ -124,7 +125,7 @@ class _Space:
 
 
 def _make(key: tuple[int, str], nbytes: int) -> _Space:
-    """Of a power of two: later operators that are a little larger find room."""
+    """Makes a space. Its size is a power of two, so that a slightly larger operator fits, too."""
     space = _Space(1 << max(nbytes - 1, 4095).bit_length(), key[1])
     spaces = _spaces.setdefault(key, [])
     spaces.append(space)
@@ -134,10 +135,10 @@ def _make(key: tuple[int, str], nbytes: int) -> _Space:
 
 def reserve(nbytes: int, team: shmem.Team | None, device: Any = "cpu") -> None:
     """Makes the workspace for operators of at most nbytes, of inputs and results together, so that
-    they allocate nothing. All PEs of the job call, each with its team, or None if it is in none;
-    `shmem.world()` for operators of all PEs."""
+    they allocate nothing. All PEs of the job call, each with its team, or None if the PE has none;
+    `shmem.world()` is the team for operators of all PEs."""
     key = -1 if team is None else number(team), torch.device(device).type
-    _make(key, nbytes) # also where there is no team: all allocate
+    _make(key, nbytes) # without a team, too, because all PEs allocate
 
 
 def take(fn: str, team: shmem.Team | None, device: torch.device,

@@ -14,7 +14,7 @@ def _at(pointer, here, there, heap_bases, hint: tl.constexpr = None):
     """`pointer`, an address on PE `here`, as the address of the same object on PE `there`.
 
     The distance is added in elements: a heap starts on a page, so the compiler still knows how
-    `pointer` is aligned and contiguous, and loads vectors. `hint` tells it more.
+    `pointer` is aligned and contiguous, and loads vectors. `hint` tells the compiler more.
     """
     size: tl.constexpr = (pointer.dtype.element_ty.primitive_bitwidth + 7) // 8
     start = tl.load(heap_bases + here).to(tl.int64)
@@ -56,7 +56,7 @@ def get(from_ptr, to_ptr, from_rank, to_rank, heap_bases, mask=None, other=None,
         load_cache_modifier=None, store_cache_modifier=None, hint: tl.constexpr = None):
     """Copies from `from_ptr` on PE `to_rank` to `to_ptr` on this PE, which is `from_rank`.
 
-    That is what Iris's code and its tests do; Iris's own text has the two ranks the other way."""
+    Iris's code and tests give the two ranks this meaning; Iris's own text has them exchanged."""
     value = tl.load(_at(from_ptr, from_rank, to_rank, heap_bases, hint), mask=mask, other=other,
                     cache_modifier=load_cache_modifier)
     tl.store(to_ptr, value, mask=mask, cache_modifier=store_cache_modifier)
@@ -73,9 +73,9 @@ def put(from_ptr, to_ptr, from_rank, to_rank, heap_bases, mask=None, other=None,
 
 @in_kernel
 def _publish(sem, _semantic=None):
-    """Before an atomic that releases: the stores of all threads of the program are complete. In
-    Triton 3.6 one thread does a scalar atomic, and releases its own stores only: the compilers for
-    NVIDIA and AMD put no barrier before it, and AMD's barrier does not wait for stores."""
+    """Completes the stores of all threads of the program before an atomic that releases. In Triton
+    3.6 one thread does a scalar atomic, and releases its own stores only: the compilers for NVIDIA
+    and AMD put no barrier before the atomic, and AMD's barrier does not wait for stores."""
     if getattr(sem, "value", sem) in ("relaxed", "acquire"):
         return
     if not INTERPRET and _semantic.builder.options.backend_name == "hip":
@@ -88,8 +88,8 @@ def _publish(sem, _semantic=None):
 
 
 # An atomic returns the old value. `sem` is "relaxed", "acquire", "release" or "acq_rel" (the
-# default); a release covers all stores of the program. `scope` is "sys" by default: an atomic of
-# scope "gpu" is none between two GPUs.
+# default); a release covers all stores of the program. `scope` is "sys" by default: an operation
+# of scope "gpu" is not atomic between two GPUs.
 SYS = tl.constexpr("sys")
 
 
@@ -117,7 +117,7 @@ def atomic_cas(pointer, cmp, val, from_rank, to_rank, heap_bases, sem=None,
     """Stores `val` at `pointer` on PE `to_rank` if `cmp` is there."""
     _publish(sem)
     there = _at(pointer, from_rank, to_rank, heap_bases, hint)
-    kind: tl.constexpr = pointer.dtype.element_ty  # which Triton does not make of a number itself
+    kind: tl.constexpr = pointer.dtype.element_ty  # Triton does not convert a number itself
     return tl.atomic_cas(there, tl.cast(cmp, kind), tl.cast(val, kind), sem=sem, scope=scope)
 
 

@@ -2,7 +2,7 @@
 """Calls of the library's bitcode. A program of Triton's is a workgroup, all of whose threads make a
 call with scalar arguments: the _wg forms are the ones to call. Pointers go as integers, because the
 bitcode has no address spaces in its arguments. In the interpreter a program is one thread of a
-process, so the routine of the host does the same."""
+process, so a call is the routine of the host."""
 from __future__ import annotations
 
 from typing import Any
@@ -51,8 +51,8 @@ def n_pes(_semantic=None):
 @in_kernel
 def put_signal(dest, source, nelems, signal, value, pe, op="set", _semantic=None):
     """Copies `nelems` elements from `source` to `dest` on PE `pe`, then sets the 64-bit `signal`
-    there to `value` (or adds it: op="add"). Stores of this program to `source` come before.
-    Reaches PEs that are not mapped, too."""
+    there to `value` (op="add": adds `value`). The copy has this program's earlier stores to
+    `source`. The call reaches PEs that are not mapped, too."""
     size = (dest.dtype.element_ty.primitive_bitwidth + 7) // 8
     nbytes = _semantic.mul(_semantic.cast(_semantic.to_tensor(nelems), tl.int64), size, False)
     _semantic.debug_barrier()
@@ -63,21 +63,21 @@ def put_signal(dest, source, nelems, signal, value, pe, op="set", _semantic=None
 @in_kernel
 def signal_wait_until(signal, cmp, value, _semantic=None):
     """Waits until this PE's `signal` compares with `value` ("eq" "ne" "lt" "le" "gt" "ge"), and
-    returns it. What was put before the signal can be loaded then."""
+    returns the signal. Then the program can load the data that was put before the signal."""
     return call("shmem_signal_wait_until", "llil",
                  [signal, _word(COMPARISONS, cmp, "signal_wait_until"), value], _semantic)
 
 
 @in_kernel
 def barrier(_semantic=None):
-    """All PEs meet, each with one program at a time. Completes the program's stores."""
+    """Completes the program's stores, and waits for all PEs; one program of a PE at a time."""
     quiet(_semantic=_semantic) if not INTERPRET else None
     call("shmemx_barrier_all_wg", "i", [], _semantic)
 
 
 @in_kernel
 def fence(_semantic=None):
-    """Orders all stores of this program before its later ones: publish data by a flag after it."""
+    """Orders all stores of this program before its later ones: data before the flag behind it."""
     call("shmem_fence", "i", [], _semantic)
     _semantic.debug_barrier()
     call("shmem_fence", "i", [], _semantic)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Iris's device context: the functions of _address.py as methods, without the rank and the heap
-bases. It is made of a tensor of int64: this PE, the number of PEs, the heap bases, and three words
-of the records: how many fit, the address of their counter, and that of the first one."""
+bases. A context is made of a tensor of int64: this PE, the number of PEs, the heap bases, and three
+words of the records: how many fit, the address of their counter, the address of the first one."""
 from __future__ import annotations
 
 from time import perf_counter_ns
@@ -23,7 +23,8 @@ _constant = (lambda value: value) if INTERPRET else tl.constexpr
 
 
 def _aggregate(cls):
-    """A class whose objects kernels make. Triton wants its annotations as types, not as text."""
+    """Marks a class whose objects kernels make. Triton wants the annotations of the class as types,
+    not as text."""
     cls.__annotations__ = get_type_hints(cls)
     return cls if INTERPRET else core._aggregate(cls)
 
@@ -107,7 +108,7 @@ class _Methods:
 
 @in_kernel
 def _clock(_semantic=None):
-    """The time in ticks: nanoseconds; on AMD GPUs 100 MHz."""
+    """The time in ticks of a nanosecond; on AMD GPUs in ticks of 100 MHz."""
     if INTERPRET:
         return _semantic.cast(_semantic.to_tensor(perf_counter_ns()), tl.int64)
     if _semantic.builder.options.backend_name == "cuda":
@@ -130,8 +131,8 @@ class DeviceTracing:
 
     @_method
     def record_event_start(self, event_id, target_rank, address, pid_m, pid_n, mask=None):
-        """Begins a record; returns its number, for `record_event_end`. Records that do not fit are
-        counted and not kept. `address` is a block of pointers, the least of which is kept."""
+        """Begins a record; returns its number, for `record_event_end`. A record that does not fit
+        is counted and not kept. `address` is a block of pointers; the record keeps the least."""
         return _record_start(self.enabled, self.words, event_id, target_rank, address, pid_m, pid_n,
                              mask)
 
@@ -167,7 +168,7 @@ def _record_start(enabled: tl.constexpr, words, event_id, target_rank, address, 
 
 @triton.jit
 def _record_end(enabled: tl.constexpr, words, handle):
-    if enabled:  # noqa: SIM102  known to the compiler, and the other not
+    if enabled:  # noqa: SIM102  the compiler knows this condition, and not the other
         if handle < tl.load(words):
             time = _clock()
             tl.store(tl.load(words + 2).to(tl.pointer_type(tl.int64)) + handle * 9 + 8, time)
@@ -221,8 +222,8 @@ class GluonContext(_Methods):
 
 
 def context(counter: Any = None, records: Any = None) -> Any:
-    """The tensor of which a kernel makes a DeviceContext or a GluonContext; with records, those of
-    the kernel's events go to `records`, int64 of shape (limit, len(RECORD)), and are counted in
+    """The tensor of which a kernel makes a DeviceContext or a GluonContext. If `records`, int64 of
+    shape (limit, len(RECORD)), is given, the kernel's events are recorded there and counted in
     `counter`, one int64."""
     import torch
 

@@ -32,7 +32,7 @@ if INTERPRET:
 
 
 def in_kernel(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that kernels call, and whose Python runs while a kernel is compiled."""
+    """Marks a function that kernels call. The function's Python runs while a kernel is compiled."""
     if not INTERPRET:
         return core.builtin(fn)
     return lambda *args, **options: fn(*args, **options,
@@ -46,29 +46,29 @@ def bitcode(backend: str, arch: str | int) -> str:
     path = Path(lib.path()).resolve().parent / name
     if not path.exists():
         raise Error(f"shmem.triton.jit: {path}: no such file: the library is not built for this "
-                    "GPU, or no clang 19 was there to make it")
+                    "GPU, or no clang 19 was there to make the file")
     return str(path)
 
 
 def _is_linked(binary: bytes) -> bool:
-    """Whether a module has what `shmemx_module_init` looks for: the bitcode's state."""
+    """Whether a module has the state of the bitcode, which `shmemx_module_init` sets."""
     return b"shmemx_module_state" in binary or b"shmemx_one_node_state" in binary
 
 
 def _loaded(module: int, _function: Any, _name: str, files: dict[str, str], _hash: str) -> None:
-    """Triton calls this for each kernel that it loads. A module that is linked with the bitcode is
-    to see the job before its first launch."""
+    """Triton calls this for each kernel that it loads. A module that is linked with the bitcode
+    must know the job before its first launch."""
     binary = next(Path(p) for n, p in files.items() if n.endswith((".hsaco", ".cubin")))
     if _is_linked(binary.read_bytes()):
         lib.shmemx_module_init(module)
         _modules.append(module)
 
 
-_modules: list[int] = [] # Triton unloads none
+_modules: list[int] = [] # of all kernels, because Triton unloads none
 
 
 def _show_job() -> None:
-    """A second job of this process: kernels that were loaded in the first one see it, too."""
+    """Tells all loaded kernels the job: the process may have begun a second one."""
     for module in _modules:
         lib.shmemx_module_init(module)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`import iris` is shmem.iris, in a program that `python -m shmem.iris` runs, and in processes that
-the program starts."""
+"""Makes `import iris` an import of shmem.iris, in a program that `python -m shmem.iris` runs and in
+the processes that the program starts."""
 import sys
 
 import torch
