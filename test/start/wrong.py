@@ -155,7 +155,8 @@ def strangers():
     for k in range(9000, 10000):
         stranger(k)
     ends(pes, 0)
-    assert len(silent) > 400 and refused < 1100, (len(silent), refused)  # 1,000 came after the start
+    # 1,000 came after the start.
+    assert len(silent) > 400 and refused < 1100, (len(silent), refused)
     for s in silent:  # all of them were shut out, or are when the job has begun
         readable = select.select([s], [], [], 10)[0]
         assert readable, 'a silent connection is still open'
