@@ -288,6 +288,7 @@ def overload(name, f, callee=None, lazy="", inline="inline"):
                f" {{ static_assert(sizeof(C<{t.real}>) == 2 * sizeof({t.real}), \"a complex "
                "type\");"
                f" {f.calls(callee, args)} }}")
+    callee += "<Scope>" if lazy else ""
     yield f"{lazy}{inline} {f.prototype(name)} {{ {f.calls(callee, f.args())} }}"
 
 
@@ -417,29 +418,29 @@ def device(types, lines):
     namespace, with the C name defined to it. Overloads by __host__ and __device__ do not work with
     nvcc, prototypes under #if not with clang."""
     names = []
-    # Collectives are templates, so that a program compiles only the ones that it calls.
-    lazy = lambda f: "template <int = 0> " if f.line.group in ("coll", "reduce") else ""
+    # Templates whose calls depend on a parameter, so that a program compiles only what it calls.
+    lazy = lambda scope="Thread": f"template <class Scope = shmem::{scope}> "
     numbers = {name: number for number, (name, _) in enumerate(traced_in_kernels(types, lines))}
-    def kernel(f, scope, name=None):
-        call = f.calls_template("shmem::device", name, [f"shmem::{scope}{{}}"])
+    def kernel(f, name=None):
+        call = f.calls_template("shmem::device", name, ["Scope{}"])
         number = numbers.get(name or f.name)
         if number is None:
             return call
         bytes, pe = f.moves()
         context = "ctx" if f.ctx else "World{}"
         where = f"world_pe({context}, pe)" if pe else "-1"
-        return f"SHMEM_TRACED_(::shmem::{scope}, {number}, {bytes}, {where}) {call}"
+        return f"SHMEM_TRACED_(Scope, {number}, {bytes}, {where}) {call}"
     yield "namespace shmem_kernel {\nusing namespace shmem::device;"
     for f in device_functions(types, lines):
         if f.device_only:
-            yield f"{lazy(f)}SHMEM_D_ {f.prototype()} {{ {kernel(f, 'Thread')} }}"
+            yield f"{lazy()}SHMEM_D_ {f.prototype()} {{ {kernel(f)} }}"
         else:
             host = f.calls("::" + f.name, f.args())
-            yield (f"{lazy(f)}SHMEM_HD_ inline {f.prototype()} "
-                   f"{{ SHMEM_SPLIT_({kernel(f, 'Thread')}, {host}) }}")
+            yield (f"{lazy()}SHMEM_HD_ inline {f.prototype()} "
+                   f"{{ SHMEM_SPLIT_({kernel(f)}, {host}) }}")
         names.append(f.name)
         for name, scope in cooperative(f):
-            yield f"{lazy(f)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, scope, name)} }}"
+            yield f"{lazy(scope)}SHMEM_D_ {f.prototype(name)} {{ {kernel(f, name)} }}"
             names.append(name)
     # The generics are overloads that call the functions above, or the host's where there is none.
     # The calls are qualified, because argument-dependent lookup finds the functions of the host by
@@ -447,7 +448,7 @@ def device(types, lines):
     generic, known = [line for line in lines if "dev" in line.tags], set(names)
     for name, f in overloads(types, generic):
         if f.name in known:
-            yield from overload(name, f, "shmem_kernel::" + f.name, lazy(f), "SHMEM_HD_ inline")
+            yield from overload(name, f, "shmem_kernel::" + f.name, lazy(), "SHMEM_HD_ inline")
         else:
             yield from overload(name, f, "::" + f.name)
     for line in lines:
