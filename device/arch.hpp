@@ -58,7 +58,7 @@
 #define SHMEM_SPLIT_(kernel, on_host) on_host
 #endif
 #else
-#define SHMEM_UNROLL_ _Pragma("GCC unroll 8")
+#define SHMEM_UNROLL_
 #define SHMEM_NO_UNROLL_ _Pragma("GCC unroll 1")
 #define SHMEM_SPLIT_(kernel, on_host)                                                              \
   if (hip_cpu::in_kernel()) {                                                                      \
