@@ -59,9 +59,9 @@ int main(int argc, char **argv) {
       all.parts.push_back({one, one});
       all.runs.push_back({i, 1, 0});
     }
-    const std::unique_ptr<std::byte[]> share(new std::byte[share_bytes(1) + line]{});
+    const std::unique_ptr<std::byte[]> share(new std::byte[share_bytes(1) + cache_line]{});
     all.here.n = 1;
-    all.here.share = reinterpret_cast<std::byte *>(round_up(uintptr_t(share.get()), line));
+    all.here.share = reinterpret_cast<std::byte *>(round_up(uintptr_t(share.get()), cache_line));
     meet(all);
     const size_t barrier = std::exchange(net::messages, 0);
     net::sent = 0;
