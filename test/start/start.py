@@ -12,7 +12,7 @@ import sys
 import time
 
 PROGRAM, CASE, N, HOW = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-LIMIT = '1' if CASE == 'killed' else '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
+LIMIT = '2' if CASE == 'killed' else '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
 
 
 def run(*more):
@@ -53,7 +53,10 @@ def killed():
         rank = call % N
         out, err = re.sub(r'\d+ calls\n', '', done.stdout), done.stderr
         where = f'killed at call {call} of {calls}, rank {rank}:\n{out}{err}'
-        assert took < 4, f'{took} s, {where}'
+        assert took < 8, f'{took} s, {where}'
+        if f'{call} calls' not in done.stdout.split('\n'):  # it had made fewer when it ended
+            expect(out + err, ends({}))
+            continue
         others = {3: failed(rf'rank {rank} has (ended while the job started|not come within '
                             rf'{LIMIT} seconds \(SHMEM_BOOTSTRAP_TIMEOUT\))') + f'{{{N - 1}}}',
                   1: '', 0: ''}  # of those with an error, ended with the job, and after it
