@@ -8,6 +8,19 @@
 
 namespace hip_cpu {
 
+// An operator of a type, and the function that is the same. HIP_CPU_RESULT(op), defined before the
+// uses, is what becomes of a and b.
+#define HIP_CPU_OPERATOR(Type, op, name)                                                           \
+  friend Type operator op(Type a, Type b) {                                                        \
+    return HIP_CPU_RESULT(op);                                                                     \
+  }                                                                                                \
+  friend Type &operator op##=(Type &a, Type b) {                                                   \
+    return a = a op b;                                                                             \
+  }                                                                                                \
+  friend Type name(Type a, Type b) {                                                               \
+    return a op b;                                                                                 \
+  }
+
 template <int exponent> struct Float16 {
   uint16_t bits;
 
@@ -52,21 +65,12 @@ private:
   }
 
 public:
-#define HIP_CPU_OPERATOR(op, name)                                                                 \
-  friend Float16 operator op(Float16 a, Float16 b) {                                               \
-    return double(a) op double(b);                                                                 \
-  }                                                                                                \
-  friend Float16 &operator op##=(Float16 &a, Float16 b) {                                          \
-    return a = a op b;                                                                             \
-  }                                                                                                \
-  friend Float16 name(Float16 a, Float16 b) {                                                      \
-    return a op b;                                                                                 \
-  }
-  HIP_CPU_OPERATOR(+, __hadd)
-  HIP_CPU_OPERATOR(-, __hsub)
-  HIP_CPU_OPERATOR(*, __hmul)
-  HIP_CPU_OPERATOR(/, __hdiv)
-#undef HIP_CPU_OPERATOR
+#define HIP_CPU_RESULT(op) double(a) op double(b)
+  HIP_CPU_OPERATOR(Float16, +, __hadd)
+  HIP_CPU_OPERATOR(Float16, -, __hsub)
+  HIP_CPU_OPERATOR(Float16, *, __hmul)
+  HIP_CPU_OPERATOR(Float16, /, __hdiv)
+#undef HIP_CPU_RESULT
 #define HIP_CPU_COMPARISON(op, name)                                                               \
   friend bool operator op(Float16 a, Float16 b) {                                                  \
     return float(a) op float(b);                                                                   \
@@ -131,20 +135,13 @@ template <int exponent> struct alignas(4) Float16Pair {
   using Pair = Float16Pair;
   Element x, y;
 
-#define HIP_CPU_OPERATOR(op, name)                                                                 \
-  friend Pair operator op(Pair a, Pair b) {                                                        \
-    return {a.x op b.x, a.y op b.y};                                                               \
-  }                                                                                                \
-  friend Pair &operator op##=(Pair &a, Pair b) {                                                   \
-    return a = a op b;                                                                             \
-  }                                                                                                \
-  friend Pair name(Pair a, Pair b) {                                                               \
-    return a op b;                                                                                 \
-  }
-  HIP_CPU_OPERATOR(+, __hadd2)
-  HIP_CPU_OPERATOR(-, __hsub2)
-  HIP_CPU_OPERATOR(*, __hmul2)
-  HIP_CPU_OPERATOR(/, __h2div)
+#define HIP_CPU_RESULT(op)                                                                         \
+  { a.x op b.x, a.y op b.y }
+  HIP_CPU_OPERATOR(Pair, +, __hadd2)
+  HIP_CPU_OPERATOR(Pair, -, __hsub2)
+  HIP_CPU_OPERATOR(Pair, *, __hmul2)
+  HIP_CPU_OPERATOR(Pair, /, __h2div)
+#undef HIP_CPU_RESULT
 #undef HIP_CPU_OPERATOR
   friend Pair operator-(Pair v) {
     return {-v.x, -v.y};
