@@ -16,6 +16,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <glob.h>
 #include <hip/hip_runtime_api.h>
 #include <optional>
@@ -392,11 +393,18 @@ void check_id() {
        "close their ports");
 }
 
+// What a PE of the doctor's jobs does.
+const struct Part {
+  const char *kind;
+  int (*run)();
+} parts[] = {{"job", be_pe},
+             {"id", be_pes_by_id},
+             {"buffers", be_pe_with_buffers},
+             {"grow", be_pe_that_grows}};
+
 int run_job(const char *what, std::string *output) {
-  std::vector<std::string> words = {beside("oshrun"),     "-n",     "2",
-                                    beside("shmem_info"), "doctor", "--pe"};
-  if (*what) words.push_back(what);
-  return run(words, output, 60);
+  return run({beside("oshrun"), "-n", "2", beside("shmem_info"), "doctor", "--pe", what}, output,
+             60);
 }
 void check_job(const char *what, const char *name, const char *does, const char *how) {
   std::string output;
@@ -461,7 +469,7 @@ void check_trace() {
   int status;
   {
     const With trace({{"SHMEM_TRACE", file}});
-    status = run_job("", &output);
+    status = run_job("job", &output);
     [[maybe_unused]] ssize_t n = pread(fd, text, sizeof text - 1, 0);
   }
   if (status == 0 && text[0] == '[' && strstr(text, "shmem_init")) {
@@ -517,27 +525,30 @@ void check_network() {
 } // namespace
 
 int doctor(int argc, char **argv) {
-  if (argc == 3 && !strcmp(argv[0], "--open")) return open_exported(argv[1], atoi(argv[2]));
-  if (argc > 0 && !strcmp(argv[0], "--pe"))
-    return argc == 1                     ? be_pe()
-           : !strcmp(argv[1], "id")      ? be_pes_by_id()
-           : !strcmp(argv[1], "buffers") ? be_pe_with_buffers()
-                                         : be_pe_that_grows();
-  if (argc > 0 && !strcmp(argv[0], "--amd")) {
-    unsigned seconds = 180;
+  // The doctor's own processes have the first two: an exported handle's digits, a kind of PE.
+  static const option options[] = {{"open", required_argument, nullptr, 'o'},
+                                   {"pe", required_argument, nullptr, 'p'},
+                                   {"amd", no_argument, nullptr, 'a'},
+                                   {"seconds", required_argument, nullptr, 's'},
+                                   {}};
+  const char *handle = nullptr, *kind = nullptr;
+  unsigned seconds = 0;
+  bool amd = false;
+  for (int c; (c = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
     char rest;
-    int at = 1;
-    if (at + 1 < argc && !strcmp(argv[at], "--seconds") &&
-        sscanf(argv[at + 1], "%u%c", &seconds, &rest) == 1 && seconds > 0)
-      at += 2;
-    if (argc - at <= 1 && (at == argc || argv[at][0] != '-'))
-      return doctor_amd(at < argc ? argv[at] : "shmem-amd.txt", seconds);
-    argv += at;
+    if (c == 'o') handle = optarg;
+    if (c == 'p') kind = optarg;
+    if (c == 'a') amd = true;
+    if (c == '?' || (c == 's' && (sscanf(optarg, "%u%c", &seconds, &rest) != 1 || seconds == 0)))
+      return unknown(argv[optind - 1]);
   }
-  if (argc > 0) {
-    fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n", argv[0]);
-    return 2;
-  }
+  if (handle && argc - optind == 1) return open_exported(handle, atoi(argv[optind]));
+  for (const Part &part : parts)
+    if (kind && !strcmp(kind, part.kind)) return part.run();
+  if (argc - optind > int(amd)) return unknown(argv[argc - 1]);
+  if (seconds && !amd) return unknown("--seconds");
+  if (amd)
+    return doctor_amd(optind < argc ? argv[optind] : "shmem-amd.txt", seconds ? seconds : 180);
   check_environment();
   check_launcher();
   check_pmix();
@@ -546,7 +557,7 @@ int doctor(int argc, char **argv) {
   check_gpus();
   check_network();
   const int before = failures;
-  check_job("", "a job of two PEs", "starts, puts, meets and ends",
+  check_job("job", "a job of two PEs", "starts, puts, meets and ends",
             "SHMEM_DEBUG=1 says how far it came; if each PE is alone, the launcher speaks another "
             "PMIx");
   check_id();

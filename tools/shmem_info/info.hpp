@@ -26,6 +26,8 @@ std::string beside(const char *tool);
 // Runs a program for at most so many seconds. Gives its output, and its exit status or -1.
 int run(const std::vector<std::string> &words, std::string *output, unsigned seconds = 20);
 
+// The error for a word of the command line; returns its status.
+int unknown(const char *word);
 void say_devices();
 int doctor(int argc, char **argv);
 // Runs of all tools, which take at most so many seconds together, into this file.

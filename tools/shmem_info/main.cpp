@@ -175,13 +175,13 @@ bool say_environment() {
 
 } // namespace
 
-static int unknown(const char *word) {
+int info::unknown(const char *word) {
   fprintf(stderr, "shmem_info: unknown argument '%s' (shmem_info --help tells more)\n", word);
   return 2;
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1 && !strcmp(argv[1], "doctor")) return doctor(argc - 2, argv + 2);
+  if (argc > 1 && !strcmp(argv[1], "doctor")) return doctor(argc - 1, argv + 1);
   static const option options[] = {{"help", no_argument, nullptr, 'h'},
                                    {"json", no_argument, nullptr, 'j'},
                                    {"version", no_argument, nullptr, 'v'},
