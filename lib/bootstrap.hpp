@@ -58,14 +58,16 @@ struct Means {
   void (*seen)(void *all, size_t bytes, int n);
   void (*seen_rest)(int pe, void *p, size_t bytes);
   Host (*host_of)(int pe);
-  // A PE that has ended before it called init, or -1. PEs for which `come` is true do not count.
-  // Called again and again while init waits for PEs.
-  int (*ended)(bool (*come)(int pe));
+  // The end of a PE before it called init. PEs for which `come` is true do not count. Called again
+  // and again while init waits for PEs.
+  std::optional<JobEnd> (*ended)(bool (*come)(int pe));
   // The end of a PE without leave, for PEs of other nodes. poll_for: descriptors to wait for; only
   // the watch's thread calls it. report: any thread may call it, as this PE's last step.
   void (*poll_for)(std::vector<pollfd> *fds);
   std::optional<JobEnd> (*heard)();
   void (*report)(const JobEnd &end);
+  // The PE that prints the line about an end, where no PE of the dead PE's node is left to do it.
+  int (*teller)(const JobEnd &end);
   void (*leave)(); // on every PE, when the job is over for the library; twice is fine
 };
 extern const Means launcher; // pmix.cpp or single.cpp
@@ -94,7 +96,7 @@ inline void seen_rest(int pe, void *p, size_t bytes) {
 inline Host host_of(int pe) {
   return means->host_of(pe);
 }
-inline int ended(bool (*come)(int pe)) {
+inline std::optional<JobEnd> ended(bool (*come)(int pe)) {
   return means->ended(come);
 }
 inline void leave() {

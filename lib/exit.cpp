@@ -41,6 +41,8 @@ void report_death(int local) {
   alarm_all();
 }
 
+constexpr char root_has_ended[] = "the process that made the unique id has ended: the job ends";
+
 void (*finalize)(); // what exit() does for a program that has not called shmem_finalize
 
 pthread_t watcher;
@@ -57,6 +59,15 @@ bool has_come(int pe) {
   return rendezvous::has_come(local) || (self.job && self.slots[local].pid);
 }
 
+// Waits for the line that another PE prints about this end: one on the dead PE's node, for which
+// the teller waits as well, or the teller.
+bootstrap::JobEnd wait_for_line(bootstrap::JobEnd end) {
+  const int most = bootstrap::means->teller(end) == self.me ? 30 : 100;
+  for (int tries = 0; tries < most && !end.said; tries++)
+    usleep(10000), end = bootstrap::means->heard().value_or(end);
+  return end;
+}
+
 // Reads the connections to PEs of other nodes. A PE on the dead PE's node reports the death; a PE
 // of another node only where none of that node is left to report it.
 void look_elsewhere() {
@@ -67,16 +78,18 @@ void look_elsewhere() {
     if (self.slots[local].phase != Slot::done) report_death(local);
     return;
   }
-  for (int tries = 0; tries < 30 && !end->said; tries++)
-    usleep(10000), end = bootstrap::means->heard();
+  end = wait_for_line(*end);
   uint64_t none = 0;
   if (!self.job->exit.compare_exchange_strong(none, uint64_t(1) << 32 | uint32_t(end->status)))
     return;
-  if (end->pe == bootstrap::root_ended)
-    last_word("the process that made the unique id has ended: the job ends");
-  else if (!end->said)
-    last_word("PE %d, on %s, has died without shmem_finalize: the job ends", end->pe,
-              bootstrap::host_of(end->pe).name);
+  if (!end->said) {
+    if (end->pe == bootstrap::root_ended)
+      last_word("%s", root_has_ended);
+    else
+      last_word("PE %d, on %s, has died without shmem_finalize: the job ends", end->pe,
+                bootstrap::host_of(end->pe).name);
+    bootstrap::means->report({end->pe, end->status, true});
+  }
   alarm_all();
 }
 
@@ -160,18 +173,21 @@ void check_started() {
   if (past_limit(self.init_began))
     fatal("waited for the other PEs longer than SHMEM_WAIT_LIMIT = %g seconds, in shmem_init",
           self.env.wait_limit);
-  int pe = -1;
+  std::optional<bootstrap::JobEnd> end;
   if (const int local = rendezvous::ended(); local >= 0)
-    pe = self.pe_of(local);
+    end = {self.pe_of(local), 1, false};
   else if (self.local == 0 || !self.job) // the others learn of it from the leader's end
-    pe = bootstrap::ended(has_come);
+    end = bootstrap::ended(has_come);
   const uint64_t ending = self.job ? self.job->exit.load() : 0;
-  const bool named = ending || (self.job && self.job->dead); // a PE has said why
-  if (pe < 0 && !named) return;
-  if (!named && (self.local == 0 || self.local == (local_of(pe) + 1) % self.n_local))
-    fatal("PE %d has ended and does not come to shmem_init: the job ends", pe);
+  bool named = ending || (self.job && self.job->dead) || (end && end->said); // a PE has said why
+  if (!end && !named) return;
+  if (!named && local_of(end->pe) < 0) end = wait_for_line(*end), named = end->said;
+  if (!named && (self.local == 0 || self.local == (local_of(end->pe) + 1) % self.n_local)) {
+    if (end->pe == bootstrap::root_ended) fatal("%s", root_has_ended);
+    fatal("PE %d has ended and does not come to shmem_init: the job ends", end->pe);
+  }
   usleep(300000); // another PE names it
-  end_job(ending ? int(uint32_t(ending)) : 1);
+  end_job(ending ? int(uint32_t(ending)) : end ? end->status : 1);
 }
 
 void start_watch() {

@@ -278,9 +278,13 @@ static std::optional<JobEnd> heard() {
 static void report(const JobEnd &end) {
   if (tree) tree->report(end);
 }
-static int ended(bool (*come)(int pe)) {
+static std::optional<JobEnd> ended(bool (*come)(int pe)) {
   const auto end = heard();
-  return end && end->pe >= 0 && !come(end->pe) ? end->pe : -1;
+  return end && !(end->pe >= 0 && come(end->pe)) ? end : std::nullopt;
+}
+// It has a connection to what has ended.
+static int teller(const JobEnd &end) {
+  return end.pe == root_ended ? 0 : end.pe == 0 ? 1 : parent_of(end.pe);
 }
 static void leave() {
   if (tree) tree->leave();
@@ -289,9 +293,9 @@ static void leave() {
 } // namespace by_group
 
 const Means group = {
-    [] { return place; }, by_group::number,    by_group::show,    by_group::shown,
-    by_group::seen,       by_group::seen_rest, by_group::host_of, by_group::ended,
-    by_group::poll_for,   by_group::heard,     by_group::report,  by_group::leave,
+    [] { return place; }, by_group::number,  by_group::show,  by_group::shown,    by_group::seen,
+    by_group::seen_rest,  by_group::host_of, by_group::ended, by_group::poll_for, by_group::heard,
+    by_group::report,     by_group::teller,  by_group::leave,
 };
 
 bool join_group(int rank, int n, const Id *id, bool patient, const Callbacks *given,

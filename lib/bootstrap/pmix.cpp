@@ -291,8 +291,9 @@ Host host_of(int pe) {
   return within(patience, find) ? *host : Host{"unknown"};
 }
 
-int ended(bool (*come)(int pe)) {
-  return joined ? missing(found.pes.data(), found.n_local, come) : -1;
+std::optional<JobEnd> ended(bool (*come)(int pe)) {
+  const int pe = joined ? missing(found.pes.data(), found.n_local, come) : -1;
+  return pe < 0 ? std::nullopt : std::optional(JobEnd{pe, 1, false});
 }
 
 // When the job is being ended, the main thread and the watch both come here: the second waits until
@@ -318,7 +319,8 @@ const Means launcher = {
     pmix::seen,    pmix::seen_rest,
     pmix::host_of, pmix::ended,
     [](auto *) {}, []() -> std::optional<JobEnd> { return {}; },
-    [](auto &) {}, pmix::leave,
+    [](auto &) {}, [](auto &) { return 0; },
+    pmix::leave,
 };
 
 bool launched() {

@@ -20,10 +20,11 @@ const Means launcher = {
     .seen = [](void *, size_t, int) {},
     .seen_rest = [](int, void *, size_t) {},
     .host_of = [](int) { return Host{"this one"}; },
-    .ended = [](bool (*)(int)) { return -1; },
+    .ended = [](bool (*)(int)) -> std::optional<JobEnd> { return {}; },
     .poll_for = [](auto *) {},
     .heard = []() -> std::optional<JobEnd> { return {}; },
     .report = [](auto &) {},
+    .teller = [](auto &) { return 0; },
     .leave = [] {},
 };
 
