@@ -332,8 +332,8 @@ bool make_children(Team &parent, const std::vector<PeOrder> &children,
   // The generation is the same on all nodes, and so are the first epochs of the team's collectives.
   share(id)->generation = generation;
   const PeOrder &c = children[mine];
-  const Team &made = make_team(in_world(c, parent), me, id, contexts_of(config, mask),
-                               team_tag(parent.pe(c.start), first_id));
+  Team &made = make_team(in_world(c, parent), me, id, contexts_of(config, mask),
+                         team_tag(parent.pe(c.start), first_id));
   gpu::show_team(made, std::move(numbers));
   *team = handle_of(made);
   return true;
