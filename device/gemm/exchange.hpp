@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(device::max_threads) send_rows(Members members
           rows.from + r * rows.ld, rows.bytes, Workgroup{});
 }
 // To a member that is not mapped, from the heap.
-template <int = 0> __global__ void put_rows(Rows rows, int pe) {
+template <bool> __global__ void put_rows(Rows rows, int pe) {
   arch::fence_stream(); // what the product stored, before the host reads it
   device::ring::transfer("a product of several PEs", Operation::put, rows.to, rows.from, pe,
                          {rows.bytes, rows.n, rows.pitch, rows.ld});
@@ -94,16 +94,18 @@ template <int = 0> __global__ void put_rows(Rows rows, int pe) {
 // Copies rows, which the stream has made so far, to `count` members from `first` on. The GPU's copy
 // engines do it, which take no compute unit from the product beside them and wait for no peer; or
 // the host. delta: of the buffer that the rows go to, by PE; NULL for the heap.
-inline hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
-                               const uintptr_t *delta, int first, int count, hipStream_t stream) {
+template <bool rings = device::ring_built>
+hipError_t start_copies(const Members &members, const Copies &copies, const Rows &rows,
+                        const uintptr_t *delta, int first, int count, hipStream_t stream) {
   hipError_t error = hipEventRecord(copies.begin, stream);
   if (!error) error = hipStreamWaitEvent(copies.stream, copies.begin, 0);
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
   for (int k = 0; k < count && rows.n && rows.bytes && !error; k++) {
     const int i = pattern::peer(first, k, members.n);
-    if constexpr (device::ring_built)
+    if constexpr (rings) // nvcc 13 warns of the kernel where this is no template's
       if (copies.remote >> i & 1) {
-        error = shmem::launch(put_rows<>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
+        error =
+            shmem::launch(put_rows<rings>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
         continue;
       }
     const uintptr_t further = delta ? delta[copies.pe[i]] & ~device::tags : copies.delta[i];
