@@ -4,6 +4,8 @@
 #include "../state.hpp"
 #include "../thread.hpp"
 #include "processes.hpp"
+#include "variables.hpp"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -203,8 +205,33 @@ static void ask_place() {
   found = place;
 }
 
+// While it lives, hwloc in this process lists no GPUs, unless the user has said which components it
+// takes. The variable is the last one of a copy of the environment, which stays: setenv could move
+// the variables while another thread of the program reads them.
+class WithoutGpus {
+  static inline std::vector<std::unique_ptr<char *[]>> copies;
+  std::string setting = std::string(hwloc_without_gpus.name) + "=" + hwloc_without_gpus.value;
+  bool sets = !getenv(hwloc_without_gpus.name);
+
+public:
+  WithoutGpus() {
+    if (!sets) return;
+    size_t n = 0;
+    while (environ[n]) n++;
+    copies.push_back(std::make_unique<char *[]>(n + 2));
+    char **copy = copies.back().get();
+    std::copy_n(environ, n, copy);
+    copy[n] = setting.data();
+    environ = copy;
+  }
+  ~WithoutGpus() {
+    if (sets) unsetenv(hwloc_without_gpus.name);
+  }
+};
+
 Place join() {
   if (!launched()) return {};
+  const WithoutGpus without_gpus;
   ask(ask_place);
   return found;
 }

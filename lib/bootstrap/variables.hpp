@@ -13,6 +13,13 @@ inline constexpr OtherLauncher other_launchers[] = {
     {"PMI_RANK", "PMI_SIZE", "oshrun and srun --mpi=pmix start a job by PMIx"},
 };
 
+// Keeps hwloc from listing GPUs, for which it would open each of them: PMIx 5.0.1 lists them in
+// PMIx_Init, 1.4 s of a start with 4 H100s, and Open MPI's mpirun as long (OpenCL's plug-in, Ubuntu
+// 24.04, 2026-11-28).
+inline constexpr struct {
+  const char *name, *value;
+} hwloc_without_gpus = {"HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl"};
+
 // Joins the job that SHMEM_BOOTSTRAP describes, unless shmemx_init_attr has joined one. To be
 // called before join, with the environment read.
 void choose_means();

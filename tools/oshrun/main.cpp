@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Starts the PEs of an OpenSHMEM program with the PMIx launcher of this machine, and waits for it:
 // see job.cpp for why. Start-up time counts, so this starts no other program on the usual path.
+#include "../../lib/bootstrap/variables.hpp"
 #include "oshrun.hpp"
 #include <algorithm>
 #include <cerrno>
@@ -498,8 +499,8 @@ int main(int, char **argv) {
   words.insert(words.end(), defaults.begin(), defaults.end());
   words.insert(words.end(), line.options.begin(), line.options.end());
   if (with_state) {
-    // hwloc in Open MPI's mpirun would start each GPU's libraries to list the GPUs.
-    state.set_for_launcher("HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl");
+    const auto &[name, value] = shmem::bootstrap::hwloc_without_gpus;
+    state.set_for_launcher(name, value);
     for (const Words *options : {&launcher.extra, &line.options}) leave_to_options(*options, state);
     for (std::string &word : state.started(line.program)) words.push_back(std::move(word));
   } else {
