@@ -15,7 +15,7 @@
 /* The vendor of this header, and the version of the library. */
 #define SHMEM_VENDOR_LIBSHMEM 1
 #define SHMEM_VENDOR_MAJOR_VERSION 0
-#define SHMEM_VENDOR_MINOR_VERSION 1
+#define SHMEM_VENDOR_MINOR_VERSION 2
 #define SHMEM_VENDOR_PATCH_VERSION 0
 
 /* Macros that programs of today ask a header for. Open MPI's examples stop without the first.
