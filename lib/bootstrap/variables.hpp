@@ -13,9 +13,10 @@ inline constexpr OtherLauncher other_launchers[] = {
     {"PMI_RANK", "PMI_SIZE", "oshrun and srun --mpi=pmix start a job by PMIx"},
 };
 
-// Keeps hwloc from listing GPUs, for which it would open each of them: PMIx 5.0.1 lists them in
-// PMIx_Init, 1.4 s of a start with 4 H100s, and Open MPI's mpirun as long (OpenCL's plug-in, Ubuntu
-// 24.04, 2026-11-28).
+// Keeps hwloc from listing GPUs, for which it would open each of them. PMIx 5.0.1 lists them in
+// PMIx_Init: 1.4 s of a start with 4 H100s; with an OpenCL of the CPU, pocl, PMIx_Finalize then did
+// not come back in 11 of 16 runs. Open MPI's mpirun lists them as well (OpenCL's plug-in of hwloc,
+// Ubuntu 24.04, 2026-11-28).
 inline constexpr struct {
   const char *name, *value;
 } hwloc_without_gpus = {"HWLOC_COMPONENTS", "-opencl,-cuda,-nvml,-rsmi,-levelzero,-gl"};
