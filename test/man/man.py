@@ -96,9 +96,10 @@ def case_lint():
             expect("input text line longer than 80 bytes" in line
                    or "referenced manual not found" in line, line)
         err = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page)[1]
-        # Where a page ends matters on paper only.
+        # Where a page ends matters on paper only; groff 1.23 warns of a line of one long name.
         err = "".join(line for line in err.splitlines(True)
-                      if "table text block will not fit on one page" not in line)
+                      if "table text block will not fit on one page" not in line
+                      and "cannot adjust line" not in line)
         expect(err == "", f"{page}: {err}")
         expect(not re.search(r"^@\w+.*@$|@VERSION@", page.read_text(), re.M),
                f"{page}: something was not replaced")
