@@ -102,7 +102,7 @@ hipError_t start_copies(const Members &members, const Copies &copies, const Rows
   const bool gaps = rows.ld != rows.bytes || rows.pitch != rows.bytes;
   for (int k = 0; k < count && rows.n && rows.bytes && !error; k++) {
     const int i = pattern::peer(first, k, members.n);
-    if constexpr (rings) // nvcc 13 warns of the kernel where this is no template's
+    if constexpr (rings) // nvcc 13 warns of the kernel if the function is no template
       if (copies.remote >> i & 1) {
         error =
             shmem::launch(put_rows<rings>, dim3(1), dim3(1), 0, copies.stream, rows, copies.pe[i]);
