@@ -13,6 +13,17 @@ namespace shmem::moe {
 
 inline constexpr unsigned most_tokens = 8; // of a batch
 
+// The workgroups that make a call: all of a kernel, or as many as a program says.
+struct AllBlocks {
+  SHMEM_D_ unsigned index() const { return arch::block().x; }
+  SHMEM_D_ unsigned count() const { return arch::blocks().x; }
+};
+struct SomeBlocks {
+  unsigned i, n;
+  SHMEM_D_ unsigned index() const { return i; }
+  SHMEM_D_ unsigned count() const { return n; }
+};
+
 // A call, as a workgroup of at least max_members threads sees it: thread i tells member i, and
 // waits for member i.
 using EpochLines = EpochLine (MoeSignals::*)[max_members];
@@ -49,16 +60,16 @@ struct MoeCall {
     arch::polled(); // what the others stored before
     Workgroup{}.sync();
   }
-  // Whether this workgroup is the last of its kernel, which then ends the call.
-  SHMEM_D_ bool is_last(unsigned &seen) const {
+  // Whether this workgroup is the last of those that make the call: it ends the call.
+  template <class Blocks> SHMEM_D_ bool is_last(unsigned &seen, Blocks grid) const {
     device::settle(Workgroup{});
-    if (arch::blocks().x == 1) return true;
+    if (grid.count() == 1) return true;
     if (rank == 0) {
       arch::fence_release(); // orders what this workgroup loaded and stored before the count
       seen = arch::fetch_add<Order::relaxed, Range::device>(&moe.signals->count, 1u);
     }
     Workgroup{}.sync();
-    if (seen != arch::blocks().x - 1) return false;
+    if (seen != grid.count() - 1) return false;
     if (rank == 0) arch::store_global(&moe.signals->count, 0u);
     return true;
   }
@@ -114,19 +125,19 @@ SHMEM_D_ unsigned place_of(RowLists &lists, unsigned k, bool mine, bool has) {
 // workgroups 93; a kernel more costs 0.9 us (2 H100s, 2026-11-27).
 inline constexpr unsigned most_words = 2048; // of the routing of few tokens, see Moe::has
 inline constexpr unsigned few_chunks = 4;
-inline bool is_few(const Moe &moe, unsigned n) {
+SHMEM_HD_ inline bool is_few(const Moe &moe, unsigned n) {
   return n <= few_chunks * chunk && n * unsigned(moe.top_k) <= chunk * max_top_k &&
          (n + chunk - 1) / chunk * moe.columns <= most_words;
 }
 // Tokens of a batch: no more than keep all workgroups at work, and a power of two, so that a batch
 // lies in one chunk. Where workgroups do not wait, batches are small: one workgroup looks up its
 // next rows while another one moves data.
-inline unsigned batch_of(unsigned n, bool few, unsigned blocks) {
+SHMEM_HD_ inline unsigned batch_of(unsigned n, bool few, unsigned blocks) {
   unsigned batch = 1;
   while (batch < (few ? most_tokens : most_tokens / 2) && batch * blocks < n) batch *= 2;
   return batch;
 }
-inline unsigned blocks_for(unsigned n, unsigned batch, unsigned blocks) {
+SHMEM_HD_ inline unsigned blocks_for(unsigned n, unsigned batch, unsigned blocks) {
   const unsigned needed = (n + batch - 1) / batch;
   return needed < 1 ? 1 : needed < blocks ? needed : blocks;
 }
