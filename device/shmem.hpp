@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The header of sources with kernels. In kernels, the shmem_ routines below work on the device
 // heap as on the host: same names, same arguments, called by one thread. shmemx_..._wave and
-// shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In host
-// functions the names are the library's routines, as ever. Programs may use these names,
-// last_workgroup, and those of shmem::gemm for products with a finish of their own
-// (gemm/fused.hpp); the other names of namespace shmem are private, and change.
+// shmemx_..._wg are called by all threads of a wave or workgroup, with the same arguments. In
+// host functions the names are the library's routines, as ever. Programs may use these names,
+// last_workgroup, those of shmem::gemm for products with a finish of their own (gemm/fused.hpp),
+// and those of shmem::moe for tokens to experts (moe/wg.hpp); the other names of namespace shmem
+// are private, and change.
 #pragma once
 #include <hip/hip_runtime.h>
 #include <shmemx.h>

@@ -161,7 +161,8 @@ struct Report {
     many_teams,
     outside_team,
     no_atomic,
-    bad_index // seen at an address, and not one below `wanted`
+    bad_index, // seen at an address, and not one below `wanted`
+    bad_number // seen, and not from `bytes` to `wanted`
   };
   uint32_t kind; // a Cause; stored last, with release
   uint32_t block[3], thread[3];

@@ -29,6 +29,7 @@ struct MoeSignals {
   alignas(device::cache_line) uint64_t members; // that take part, one bit each
   uint64_t dropped[2]; // rows that found no room here: in the last dispatch, and in all
   alignas(device::cache_line) unsigned count; // workgroups of the running kernel that have ended
+  unsigned came, meetings;                    // see join in wg.hpp
   uintptr_t delta[max_members];               // from an object here to that of member i
   int pe[max_members];                        // the PE that is member i
 };
@@ -84,3 +85,6 @@ hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void 
                    bool weighted, Grids grids, hipStream_t stream);
 
 } // namespace shmem::moe
+
+// Fills in the object of a shmemx_moe_t as kernels have it, of `bytes` bytes.
+extern "C" void shmemx_moe_kernel_object(shmemx_moe_t moe, size_t bytes, void *object);

@@ -48,6 +48,9 @@ const char *comparison(int cmp) {
   case device::Report::bad_index:
     fatal("%s: %s: %lld at %p: not one of -1 to %lld; %s", r.routine, r.argument, (long long)r.seen,
           p, (long long)r.wanted - 1, where);
+  case device::Report::bad_number:
+    fatal("%s: %s = %lld: not from %zu to %lld; %s", r.routine, r.argument, (long long)r.seen,
+          bytes, (long long)r.wanted, where);
   case device::Report::many_teams:
     fatal(
         "%s: team: is number %llu, and SHMEM_COLL_TEAMS leaves room for the collectives of %d; %s",

@@ -228,7 +228,13 @@ NO_ROW = {
     "device/rma.hpp: device::settle(scope);": "the same; the one of put that blocks has a row",
     "device/channel.hpp: fence_stream": "'streams, fence_stream' takes it out",
     # Members of experts meet as those of a channel, whose rows take the same fences out.
-    "device/moe/combine.hip: polled": "'channel, enter: polled' is the same",
+    "device/moe/combine.hpp: polled": "'channel, enter: polled' is the same",
+    # Workgroups of one call meet as those that last_workgroup counts.
+    "device/moe/wg.hpp: device::settle(Workgroup{});": "'channel, tell: the wait' is the same",
+    "device/moe/wg.hpp: polled": "'channel, enter: polled' is the same",
+    "device/moe/wg.hpp: fence_release": "'channel, tell: the release' is the same",
+    "device/moe/wg.hpp: fence_all": "its acquire is that of 'channel, enter: polled', its release "
+                                    "that of 'channel, tell: the release'",
     "device/moe/members.hpp: polled": "'channel, enter: polled' is the same",
     "device/moe/combine.hip: fence_stream": "'streams, fence_stream' takes it out",
     "device/moe/dispatch.hip: fence_stream": "'streams, fence_stream' takes it out",

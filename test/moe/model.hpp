@@ -12,6 +12,7 @@
 #include "../../device/number.hpp"
 #include "../objects.hpp"
 #include "../stream.hpp"
+#include "workgroups.hpp"
 
 namespace {
 
@@ -263,8 +264,35 @@ void fill_rows(const Job &j, int call) {
           row_value(j, j.me, int(i / j.shape.hidden), i % j.shape.hidden, call));
   to_device(j.rows, host.data(), host.size());
 }
-void dispatch(const Job &j, int n) {
-  shmemx_moe_dispatch_on_stream(j.moe, j.tokens, j.scales, j.id, j.weight, n, on_stream());
+// The calls, on the stream; or by workgroups of a kernel of the test, on every n-th PE if
+// TEST_MOE_WG is n.
+bool calls_by_workgroups() {
+  const char *const text = getenv("TEST_MOE_WG");
+  const int kinds = text ? atoi(text) : 0;
+  return kinds && me % kinds == kinds - 1;
+}
+int dispatched; // tokens of the last dispatch
+void dispatch(const Job &j, int n, bool weights = true) {
+  dispatched = n;
+  const float *const w = weights ? j.weight : nullptr;
+  if (calls_by_workgroups())
+    dispatch_by_workgroups(j.moe, j.tokens, j.scales, j.id, w, n, stream);
+  else
+    shmemx_moe_dispatch_on_stream(j.moe, j.tokens, j.scales, j.id, w, n, on_stream());
+}
+void replay(const Job &j) {
+  if (calls_by_workgroups())
+    dispatch_by_workgroups(j.moe, j.tokens, j.scales, nullptr, nullptr, dispatched, stream);
+  else
+    shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on_stream());
+}
+void combine(const Job &j, void *out, bool weighted = true) {
+  if (calls_by_workgroups())
+    combine_by_workgroups(j.moe, j.rows, out, dispatched, weighted, stream);
+  else if (weighted)
+    shmemx_moe_combine_on_stream(j.moe, j.rows, out, on_stream());
+  else
+    shmemx_moe_sum_on_stream(j.moe, j.rows, out, on_stream());
 }
 
 // bytes: the call whose tokens have come.

@@ -14,7 +14,7 @@ void run_call(const Job &j, int call) {
   HIP(hipStreamSynchronize(stream));
   check_rows(j, m, call, call);
   fill_rows(j, call);
-  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
+  combine(j, j.out);
   HIP(hipStreamSynchronize(stream));
   check_out(j, m, call, true);
 }
@@ -111,8 +111,7 @@ void queued(void) {
     char *const own = j.out;
     for (int call = 0; call < calls; call++) {
       dispatch(j, r.n);
-      shmemx_moe_combine_on_stream(
-          j.moe, j.rows, out + size_t(call * j.shape.max_tokens) * j.row_bytes(), on_stream());
+      combine(j, out + size_t(call * j.shape.max_tokens) * j.row_bytes());
     }
     HIP(hipStreamSynchronize(stream));
     const Model m = model(j, 0);
@@ -137,11 +136,11 @@ void replay(void) {
         const Model m = model(j, call);
         for (int again = 10; again < 12; again++) {
           fill_tokens(j, m.of[size_t(j.me)].n, again);
-          shmemx_moe_replay_on_stream(j.moe, j.tokens, j.scales, on_stream());
+          replay(j);
           HIP(hipStreamSynchronize(stream));
           check_rows(j, m, call, again);
           fill_rows(j, again);
-          shmemx_moe_sum_on_stream(j.moe, j.rows, j.out, on_stream());
+          combine(j, j.out, false);
           HIP(hipStreamSynchronize(stream));
           check_out(j, m, again, false);
         }
@@ -167,7 +166,7 @@ void graph(void) {
     fill_rows(j, 0);
     const hipGraphExec_t exec = captured([&] {
       dispatch(j, j.shape.max_tokens);
-      shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
+      combine(j, j.out);
     });
     for (int call = 0; call < launches; call++) {
       fill_tokens(j, j.shape.max_tokens, call);
@@ -235,9 +234,8 @@ void no_weights(void) {
   fill_tokens(j, m.of[size_t(j.me)].n, 0);
   fill_routing(j, m.of[size_t(j.me)]);
   fill_rows(j, 0);
-  shmemx_moe_dispatch_on_stream(j.moe, j.tokens, nullptr, j.id, nullptr, m.of[size_t(j.me)].n,
-                                on_stream());
-  shmemx_moe_combine_on_stream(j.moe, j.rows, j.out, on_stream());
+  dispatch(j, m.of[size_t(j.me)].n, false);
+  combine(j, j.out);
   HIP(hipStreamSynchronize(stream));
   check_out(j, m, 0, false);
   destroy(j);
@@ -279,6 +277,9 @@ int mistake(const char *what) {
   if (is("view")) shmemx_moe_view(moe, &view);
   if (is("members")) shmemx_moe_members_on_stream(moe, 8, on_stream());
   if (is("heap")) shmemx_moe_combine_on_stream(moe, device, device, on_stream());
+  if (is("threads") || is("tokens of a kernel"))
+    dispatch_by_workgroups(moe, device + 1024, nullptr, ids, nullptr, is("threads") ? 4 : 5, stream,
+                           is("threads") ? 192 : 256);
   if (is("expert")) {
     const int bad[] = {0, 0, 5, 0};
     to_device(ids, bad, sizeof bad);
