@@ -283,7 +283,7 @@ def _new(fn: str, size: tuple[Any, ...], dtype: Any, device: Any) -> Any:
 def _filled(x: Any) -> Any:
     """Called after a fill: no PE goes on before all PEs have filled their array."""
     if getattr(x, "is_cuda", False):
-        settle(current_stream(sys.modules["torch"]))
+        settle(current_stream())
     lib.shmem_barrier_all()
     return x
 
@@ -445,7 +445,7 @@ def _numbers(fn: str, x: Any, generator: Any) -> Any:
         raise Error(line(fn, f"dtype = {x.dtype}: no random numbers of this type"))
     if not _has_device:
         raise Error(line(fn, "random numbers are made by a GPU, and this PE has none"))
-    stream = current_stream(sys.modules["torch"]) if a.on_gpu else 0
+    stream = current_stream() if a.on_gpu else 0
     fill(a.address, a.count, seed, first + _job.me * a.count, stream)
     if not a.on_gpu:
         lib.shmemx_stream_synchronize(0)

@@ -292,7 +292,7 @@ def fence() -> None:
 def _current_stream_is_done() -> None:
     torch = sys.modules.get("torch")
     if torch and c.platform() != "cpu" and torch.cuda.is_initialized():
-        settle(current_stream(torch))
+        settle(current_stream())
 
 
 def quiet(stream: Any = None) -> None:
