@@ -91,8 +91,8 @@ def _interface(x: dict[str, Any], on_gpu: bool, fn: str, arg: str) -> Array:
 
 
 _address_of, _bytes = ctypes.addressof, ctypes.c_char.from_buffer
-_ndarray: Any = type(None) # NumPy's class, once an array of it has been seen
-_tensor: Any = type(None) # PyTorch's
+_ndarray: Any = None # NumPy's class, once an array of it has been seen
+_tensor: Any = None # PyTorch's
 _new = tuple.__new__ # makes an Array in half the time that Array(...) takes
 
 
@@ -148,19 +148,29 @@ def _of_others(x: Any, fn: str, arg: str) -> Array:
     return Array(at, view.nbytes // size, kind, size, False)
 
 
-_streams: Any = None # two functions of PyTorch that give the current device and its stream
+def _first(_: int) -> int:
+    """Finds the functions of PyTorch that stand for _device and _raw from here on, and calls
+    them."""
+    global _device, _raw
+    torch = sys.modules.get("torch")
+    if not torch:
+        return 0
+    names = "_cuda_getDevice", "_cuda_getCurrentRawStream"
+    found = [getattr(torch._C, name, None) for name in names]
+    _device, _raw = found if all(found) else (
+        int, lambda _: torch.cuda.current_stream().cuda_stream)
+    return _raw(_device())
 
 
-def current_stream(torch: Any) -> int:
-    """The handle of PyTorch's current stream on the current GPU. An object of a stream takes
-    microseconds to make. The handle takes a fraction of one by these names, which PyTorch's
-    compiled kernels use."""
-    global _streams
-    if _streams is None:
-        names = "_cuda_getDevice", "_cuda_getCurrentRawStream"
-        _streams = [getattr(torch._C, name, None) for name in names]
-    device, raw = _streams
-    return raw(device()) if device and raw else torch.cuda.current_stream().cuda_stream
+_device: Any = int # gives PyTorch's current GPU
+_raw: Any = _first # gives the handle of the current stream of a GPU
+
+
+def current_stream() -> int:
+    """The handle of PyTorch's current stream on the current GPU; 0 without PyTorch. An object of a
+    stream takes microseconds to make. The handle takes a fraction of one by these functions, which
+    PyTorch's compiled kernels use."""
+    return _raw(_device())
 
 
 def stream_of(stream: Any, on_gpu: bool) -> int | None:
@@ -168,10 +178,7 @@ def stream_of(stream: Any, on_gpu: bool) -> int | None:
     PyTorch or CuPy; if the caller names none, PyTorch's current stream for memory of a GPU. None:
     the host does the call at once."""
     if stream is None:
-        if not on_gpu:
-            return None
-        torch = sys.modules.get("torch")
-        return current_stream(torch) if torch else 0
+        return current_stream() if on_gpu else None
     return stream if isinstance(stream, int) else getattr(stream, "cuda_stream", None) or getattr(
         stream, "ptr", 0)
 

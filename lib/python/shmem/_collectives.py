@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _job
-from ._array import Array, array, line, settle, stream_of
+from ._array import Array, array, line
+from ._checked import Call, run
 from ._library import Error, lib
 from ._memory import symmetric
 from ._routines import ROUTINES
@@ -32,21 +33,10 @@ def _find(routine: str, type: str) -> tuple[Any, Any]:
     return found
 
 
-def _run(fn: str, routine: str, type: str, a: Array, stream: Any, *arguments: Any) -> None:
-    """Calls shmem_TYPE_routine or its form for streams. That form is for memory of a GPU, for a
-    caller that names a stream, and for a routine that the host lacks. type "mem": bytes."""
+def _call(fn: str, routine: str, type: str, d: Array, s: Array, *arguments: Any) -> Call:
+    """shmem_TYPE_routine and its form for streams. type "mem": bytes."""
     on_host, on_stream = _forms.get((routine, type)) or _find(routine, type)
-    on = stream_of(stream, a.on_gpu)
-    if on is None and on_host:
-        status = on_host(*arguments)
-    elif on_stream:
-        status = on_stream(*arguments, on or 0)
-        if on is None: # the routine has a form for streams only: the host waits
-            settle(0)
-    else:
-        raise Error(line(fn, f"dest: elements of {type}, for which there is no {routine}"))
-    if status:
-        raise Error(line(fn, f"status {status}"))
+    return Call(fn, on_host, on_stream, arguments, d.on_gpu, (d, s), (type, routine))
 
 
 def _pair(fn: str, dest: Any, source: Any, dest_times: int = 1,
@@ -72,14 +62,18 @@ def _op(fn: str, op: str) -> str:
     return op
 
 
+def _all_reduce(dest: Any, source: Any, op: str, team: Team | None, _: Any) -> Call:
+    t = handle(team, "all_reduce")
+    d, s = _pair("all_reduce", dest, source)
+    return _call("all_reduce", _op("all_reduce", op) + "_reduce", d.type, d, s, t, d.address,
+                 s.address, d.count)
+
+
 def all_reduce(dest: Any, source: Any = None, op: str = "sum", team: Team | None = None,
                stream: Any = None) -> Any:
     """Each element of dest becomes the sum of that of all members' sources (or op: prod, max, min,
     and, or, xor). source None: in place. The bits are the same on all members, and in each run."""
-    t = handle(team, "all_reduce")
-    d, s = _pair("all_reduce", dest, source)
-    _run("all_reduce", _op("all_reduce", op) + "_reduce", d.type, d, stream, t, d.address,
-         s.address, d.count)
+    run(_all_reduce, dest, source, op, team, stream)
     return dest
 
 
@@ -91,52 +85,58 @@ def reduce(dest: Any, source: Any = None, root: int = 0, op: str = "sum", team: 
     return all_reduce(dest, source, op, team, stream)
 
 
+def _reduce_scatter(dest: Any, source: Any, op: str, team: Team | None, _: Any) -> Call:
+    t = handle(team, "reduce_scatter")
+    d, s = _pair("reduce_scatter", dest, source, 1, size(team))
+    return _call("reduce_scatter", _op("reduce_scatter", op) + "_reduce_scatter", d.type, d, s, t,
+                 d.address, s.address, d.count)
+
+
 def reduce_scatter(dest: Any, source: Any, op: str = "sum", team: Team | None = None,
                    stream: Any = None) -> Any:
     """source has a block for each member, as long as dest; dest becomes the sum of the blocks that
     the members have for this one."""
-    t = handle(team, "reduce_scatter")
-    d, s = _pair("reduce_scatter", dest, source, 1, size(team))
-    _run("reduce_scatter", _op("reduce_scatter", op) + "_reduce_scatter", d.type, d, stream, t,
-         d.address, s.address, d.count)
+    run(_reduce_scatter, dest, source, op, team, stream)
     return dest
+
+
+def _all_gather(dest: Any, source: Any, _: Any, team: Team | None, __: Any) -> Call:
+    t = handle(team, "all_gather")
+    d, s = _pair("all_gather", dest, source, size(team))
+    return _call("all_gather", "fcollect", "mem", d, s, t, d.address, s.address, s.count * s.size)
 
 
 def all_gather(dest: Any, source: Any, team: Team | None = None, stream: Any = None) -> Any:
     """dest becomes the members' sources, in their order."""
-    t = handle(team, "all_gather")
-    d, s = _pair("all_gather", dest, source, size(team))
-    _run("all_gather", "fcollect", "mem", d, stream, t, d.address, s.address, s.count * s.size)
+    run(_all_gather, dest, source, None, team, stream)
     return dest
 
 
-def all_to_all(dest: Any, source: Any, team: Team | None = None, stream: Any = None) -> Any:
-    """source has a block for each member; dest becomes the blocks that the members have for this
-    one, in their order."""
+def _all_to_all(dest: Any, source: Any, _: Any, team: Team | None, __: Any) -> Call:
     t = handle(team, "all_to_all")
     d, s = _pair("all_to_all", dest, source)
     n = size(team)
     if s.count % n:
         raise Error(line("all_to_all", f"source: {s.count} elements are not {n} blocks"))
-    _run("all_to_all", "alltoall", "mem", d, stream, t, d.address, s.address, s.count * s.size // n)
+    return _call("all_to_all", "alltoall", "mem", d, s, t, d.address, s.address,
+                 s.count * s.size // n)
+
+
+def all_to_all(dest: Any, source: Any, team: Team | None = None, stream: Any = None) -> Any:
+    """source has a block for each member; dest becomes the blocks that the members have for this
+    one, in their order."""
+    run(_all_to_all, dest, source, None, team, stream)
     return dest
 
 
-def all_to_all_v(dest: Any, recv_counts: Any, recv_offsets: Any, source: Any, counts: Any,
-                 offsets: Any, team: Team | None = None, stream: Any = None) -> Any:
-    """counts[i] units of source, from unit offsets[i] on, go to member i. They follow each other in
-    dest, in the order of the members; recv_counts and recv_offsets say how many came from each, and
-    where they begin. A unit is a row of source: what source[0] has. The four arrays have an element
-    of int64 or uint64 for each member, in memory as dest's, and recv_counts and recv_offsets are
-    symmetric. A dest too short ends in an error of the library."""
+def _all_to_all_v(dest: Any, source: Any, four: Any, team: Team | None, _: Any) -> Call:
     fn = "all_to_all_v"
     t, n = handle(team, fn), size(team)
     d, s = symmetric(dest, fn, "dest"), symmetric(source, fn, "source")
     if d.type != s.type or tuple(dest.shape[1:]) != tuple(source.shape[1:]):
         raise Error(line(fn, "dest: rows of another type or shape than source's"))
     numbers = []
-    for name, x in (("recv_counts", recv_counts), ("recv_offsets", recv_offsets),
-                    ("counts", counts), ("offsets", offsets)):
+    for name, x in zip(("recv_counts", "recv_offsets", "counts", "offsets"), four):
         a = array(x, fn, name)
         if a.type not in ("int64", "uint64") or a.count != n or a.on_gpu != d.on_gpu:
             raise Error(line(fn, f"{name}: expected {n} elements of int64, where dest lies"))
@@ -146,8 +146,19 @@ def all_to_all_v(dest: Any, recv_counts: Any, recv_offsets: Any, source: Any, co
     unit = s.size
     for length in source.shape[1:]:
         unit *= length
-    _run(fn, "alltoallv", "mem", d, stream, t, d.address, numbers[0], numbers[1], dest.shape[0],
-         s.address, numbers[2], numbers[3], unit)
+    call = _call(fn, "alltoallv", "mem", d, s, t, d.address, numbers[0], numbers[1], dest.shape[0],
+                 s.address, numbers[2], numbers[3], unit)
+    return call._replace(symmetric=()) # the four arrays are no part of a key
+
+
+def all_to_all_v(dest: Any, recv_counts: Any, recv_offsets: Any, source: Any, counts: Any,
+                 offsets: Any, team: Team | None = None, stream: Any = None) -> Any:
+    """counts[i] units of source, from unit offsets[i] on, go to member i. They follow each other in
+    dest, in the order of the members; recv_counts and recv_offsets say how many came from each, and
+    where they begin. A unit is a row of source: what source[0] has. The four arrays have an element
+    of int64 or uint64 for each member, in memory as dest's, and recv_counts and recv_offsets are
+    symmetric. A dest too short ends in an error of the library."""
+    run(_all_to_all_v, dest, source, (recv_counts, recv_offsets, counts, offsets), team, stream)
     return dest
 
 
@@ -157,28 +168,34 @@ def _check_root(fn: str, root: int, team: Team | None) -> None:
         raise Error(line(fn, f"root = {root!r}: expected a member from 0 to {size(team) - 1}"))
 
 
-def broadcast(dest: Any, source: Any = None, root: int = 0, team: Team | None = None,
-              stream: Any = None) -> Any:
-    """dest becomes the source of member `root`, on the root too. source None: in place."""
+def _broadcast(dest: Any, source: Any, root: int, team: Team | None, _: Any) -> Call:
     t = handle(team, "broadcast")
     _check_root("broadcast", root, team)
     d, s = _pair("broadcast", dest, source)
-    _run("broadcast", "broadcast", "mem", d, stream, t, d.address, s.address, s.count * s.size,
-         root)
+    return _call("broadcast", "broadcast", "mem", d, s, t, d.address, s.address, s.count * s.size,
+                 root)
+
+
+def broadcast(dest: Any, source: Any = None, root: int = 0, team: Team | None = None,
+              stream: Any = None) -> Any:
+    """dest becomes the source of member `root`, on the root too. source None: in place."""
+    run(_broadcast, dest, source, root, team, stream)
     return dest
+
+
+def _scan(dest: Any, source: Any, fn: str, team: Team | None, _: Any) -> Call:
+    t = handle(team, fn)
+    d, s = _pair(fn, dest, source)
+    return _call(fn, f"sum_{fn}", d.type, d, s, t, d.address, s.address, d.count)
 
 
 def inscan(dest: Any, source: Any = None, team: Team | None = None, stream: Any = None) -> Any:
     """Each element of dest becomes the sum of those of the sources of members 0 up to this one."""
-    t = handle(team, "inscan")
-    d, s = _pair("inscan", dest, source)
-    _run("inscan", "sum_inscan", d.type, d, stream, t, d.address, s.address, d.count)
+    run(_scan, dest, source, "inscan", team, stream)
     return dest
 
 
 def exscan(dest: Any, source: Any = None, team: Team | None = None, stream: Any = None) -> Any:
     """As inscan, without this member's own element; 0 on member 0."""
-    t = handle(team, "exscan")
-    d, s = _pair("exscan", dest, source)
-    _run("exscan", "sum_exscan", d.type, d, stream, t, d.address, s.address, d.count)
+    run(_scan, dest, source, "exscan", team, stream)
     return dest

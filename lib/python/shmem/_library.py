@@ -76,6 +76,13 @@ class Library:
         setattr(self, name, routine)
         return routine
 
+    def bare(self, routine: Any) -> Any:
+        """The same routine, for arguments that from_param() of its types has made."""
+        assert self._dll is not None
+        bare = self._dll[routine.__name__]
+        bare.restype = routine.restype
+        return bare
+
     def path(self) -> str:
         """The path of the loaded library."""
         self.shmemx_platform()

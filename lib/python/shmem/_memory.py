@@ -17,7 +17,7 @@ import sys
 import weakref
 from typing import Any
 
-from . import _job
+from . import _checked, _job
 from . import _library as c
 from ._array import Array, array, current_stream, line, settle, typename
 from ._library import Error, lib
@@ -58,6 +58,7 @@ def stop() -> None:
     _notes.clear()
     for known in _starts, _ends, _order, _gone, _freed:
         known.clear()
+    _checked.forget()
 
 
 # --- which memory ---------------------------------------------------------------------------------
@@ -160,6 +161,7 @@ def _forget(address: int) -> None:
     # The array may outlive its memory, which another array may get.
     _notes.pop(address).detach()
     _gone.discard(address)
+    _checked.forget()
 
 
 def free(x: Any) -> None:
@@ -180,6 +182,13 @@ def _cause(address: int) -> str:
     if i >= 0 and address < _ends[_starts[i]]:
         return "is inside an array of shmem, not its start"
     return "is not an array of shmem"
+
+
+def inside(a: Array) -> bool:
+    """Whether an array is part of a block, and thus symmetric until the block is freed. Of other
+    memory this package does not see the end."""
+    i = bisect.bisect_right(_starts, a.address) - 1
+    return i >= 0 and a.address + a.count * a.size <= _ends[_starts[i]]
 
 
 def check(address: int, nbytes: int, fn: str, arg: str) -> None:
@@ -283,7 +292,7 @@ def _new(fn: str, size: tuple[Any, ...], dtype: Any, device: Any) -> Any:
 def _filled(x: Any) -> Any:
     """Called after a fill: no PE goes on before all PEs have filled their array."""
     if getattr(x, "is_cuda", False):
-        settle(current_stream(sys.modules["torch"]))
+        settle(current_stream())
     lib.shmem_barrier_all()
     return x
 
@@ -382,7 +391,7 @@ def symmetric(x: Any, fn: str, arg: str) -> Array:
     """As array(), and an Error if the memory is not symmetric."""
     a = array(x, fn, arg)
     start, nbytes = a[0], a[1] * a[3]
-    i = bisect.bisect_right(_starts, start) - 1 # as check() does, without a call
+    i = bisect.bisect_right(_starts, start) - 1 # as inside() does, without a call
     if i < 0 or start + nbytes > _ends[_starts[i]]:
         check(start, nbytes, fn, arg)
     return a
@@ -445,7 +454,7 @@ def _numbers(fn: str, x: Any, generator: Any) -> Any:
         raise Error(line(fn, f"dtype = {x.dtype}: no random numbers of this type"))
     if not _has_device:
         raise Error(line(fn, "random numbers are made by a GPU, and this PE has none"))
-    stream = current_stream(sys.modules["torch"]) if a.on_gpu else 0
+    stream = current_stream() if a.on_gpu else 0
     fill(a.address, a.count, seed, first + _job.me * a.count, stream)
     if not a.on_gpu:
         lib.shmemx_stream_synchronize(0)

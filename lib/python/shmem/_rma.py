@@ -14,7 +14,8 @@ from typing import Any
 
 from . import _job
 from . import _library as c
-from ._array import array, current_stream, line, settle, stream_of
+from ._array import Array, array, current_stream, line, settle, stream_of
+from ._checked import Call, run
 from ._library import Error, lib
 from ._memory import check_pe, symmetric
 from ._routines import TYPES
@@ -27,8 +28,9 @@ SIGNAL_OPS = {"set": c.SHMEM_SIGNAL_SET, "add": c.SHMEM_SIGNAL_ADD}
 
 
 def _two(fn: str, dest: Any, source: Any, remote: str,
-         stream: Any = None) -> tuple[int, int, int, bool]:
-    """Both addresses, the bytes, and whether both arrays are in a GPU's memory."""
+         stream: Any = None) -> tuple[int, int, int, bool, tuple[Array, ...]]:
+    """Both addresses, the bytes, whether both arrays are in a GPU's memory, and what a Call names
+    as symmetric: between a GPU's memory and the host's each call has something to do here."""
     if remote == "dest":
         d, s = symmetric(dest, fn, "dest"), array(source, fn, "source")
     else:
@@ -46,45 +48,48 @@ def _two(fn: str, dest: Any, source: Any, remote: str,
         elif host.count and not lib.shmem_addr_accessible(host.address, _job.me):
             raise Error(line(fn, f"{arg}: memory of the host that is not symmetric, which a stream "
                              "does not reach: call without a stream"))
-    return d.address, s.address, part.count * part.size, d.on_gpu and s.on_gpu
+    return (d.address, s.address, part.count * part.size, d.on_gpu and s.on_gpu,
+            (whole,) if d.on_gpu == s.on_gpu else ())
+
+
+def _put(dest: Any, source: Any, pe: int, _: Any, stream: Any) -> Call:
+    check_pe(pe, "put")
+    d, s, nbytes, on_gpu, kept = _two("put", dest, source, "dest", stream)
+    return Call("put", lib.shmem_putmem, lib.shmemx_putmem_on_stream, (d, s, nbytes, pe), on_gpu,
+                kept)
 
 
 def put(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
     """Copies the elements of source to the beginning of dest on PE `pe`. dest is symmetric, of the
     same type and at least as long. source may change when the call returns; on a stream, when the
     stream has done the call. dest has the elements after this PE's `quiet`, or a `barrier`."""
-    check_pe(pe, "put")
-    d, s, nbytes, on_gpu = _two("put", dest, source, "dest", stream)
-    on = stream_of(stream, on_gpu)
-    if on is None:
-        lib.shmem_putmem(d, s, nbytes, pe)
-    else:
-        lib.shmemx_putmem_on_stream(d, s, nbytes, pe, on)
+    run(_put, dest, source, pe, None, stream)
+
+
+def _get(dest: Any, source: Any, pe: int, _: Any, stream: Any) -> Call:
+    check_pe(pe, "get")
+    d, s, nbytes, on_gpu, kept = _two("get", dest, source, "source", stream)
+    return Call("get", lib.shmem_getmem, lib.shmemx_getmem_on_stream, (d, s, nbytes, pe), on_gpu,
+                kept)
 
 
 def get(dest: Any, source: Any, pe: int, stream: Any = None) -> None:
     """Copies the beginning of source on PE `pe` to dest: as many elements as dest has. source is
     symmetric, of the same type and at least as long."""
-    check_pe(pe, "get")
-    d, s, nbytes, on_gpu = _two("get", dest, source, "source", stream)
-    on = stream_of(stream, on_gpu)
-    if on is None:
-        lib.shmem_getmem(d, s, nbytes, pe)
-    else:
-        lib.shmemx_getmem_on_stream(d, s, nbytes, pe, on)
+    run(_get, dest, source, pe, None, stream)
 
 
 def put_nbi(dest: Any, source: Any, pe: int) -> None:
     """As put, but source must stay as it is until `quiet`."""
     check_pe(pe, "put_nbi")
-    d, s, nbytes, _ = _two("put_nbi", dest, source, "dest")
+    d, s, nbytes, *_ = _two("put_nbi", dest, source, "dest")
     lib.shmem_putmem_nbi(d, s, nbytes, pe)
 
 
 def get_nbi(dest: Any, source: Any, pe: int) -> None:
     """As get, but dest has the elements only after `quiet`."""
     check_pe(pe, "get_nbi")
-    d, s, nbytes, _ = _two("get_nbi", dest, source, "source")
+    d, s, nbytes, *_ = _two("get_nbi", dest, source, "source")
     lib.shmem_getmem_nbi(d, s, nbytes, pe)
 
 
@@ -187,7 +192,7 @@ def put_signal(dest: Any, source: Any, signal: Any, value: int, pe: int, op: str
     """A put, then signal on PE `pe` becomes value, or is raised by value (op "add"). PE `pe` never
     sees the signal before the data. signal: one uint64 or int64 of symmetric memory."""
     check_pe(pe, "put_signal")
-    d, s, nbytes, on_gpu = _two("put_signal", dest, source, "dest")
+    d, s, nbytes, on_gpu, _ = _two("put_signal", dest, source, "dest")
     sig, how = _signal("put_signal", signal), _word(SIGNAL_OPS, op, "put_signal", "op")
     on = stream_of(stream, on_gpu)
     if on is None:
@@ -292,7 +297,7 @@ def fence() -> None:
 def _current_stream_is_done() -> None:
     torch = sys.modules.get("torch")
     if torch and c.platform() != "cpu" and torch.cuda.is_initialized():
-        settle(current_stream(torch))
+        settle(current_stream())
 
 
 def quiet(stream: Any = None) -> None:

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _job
+from . import _checked, _job
 from . import _library as c
 from ._array import line
 from ._library import Error, lib
@@ -106,6 +106,7 @@ class Team:
                 forget(self.handle)
             lib.shmem_team_destroy(self.handle)
         self.handle = 0
+        _checked.forget()
 
     def __enter__(self) -> Team:
         return self
