@@ -84,8 +84,8 @@ def run(check: Callable[..., Call], dest: Any, source: Any, word: Any, team: Any
 
 
 def _inside(*arrays: Array) -> bool:
-    """Whether arrays are symmetric until forget(). Of memory that is not an array of this package
-    nobody tells when it goes."""
+    """Whether arrays are symmetric until forget(). The package does not learn when memory goes that
+    is not an array of its own."""
     from ._memory import inside
 
     return all(inside(a) for a in arrays)
