@@ -12,6 +12,12 @@ namespace shmem {
 // An element of the sized routines, of any alignment, as the private side of a transfer may be.
 template <int bits> struct Sized { std::byte bytes[bits / 8]; };
 
+// The type for which templates are made where the sign of a T does not matter.
+template <class T, bool = std::is_integral_v<T>> struct WordOf : std::type_identity<T> {};
+template <class T>
+struct WordOf<T, true> : std::make_signed<typename arch::WordOf<sizeof(T)>::type> {};
+template <class T> using Word = typename WordOf<T>::type;
+
 // A call, as the slow path and its messages need it: the symmetric object, and the other pointer of
 // a transfer.
 struct Access {
@@ -70,18 +76,26 @@ public:
   Begins &operator=(const Begins &) = delete;
 };
 
+// GCC would clone the slow path for its constant arguments; the registers that the clone takes cost
+// the fast path of atomic_fetch_add a move (gcc 12, 2026-11-28). Clang does not know the attribute.
+#if __has_cpp_attribute(gnu::noclone)
+#define NO_CLONE [[gnu::noclone]]
+#else
+#define NO_CLONE
+#endif
 // Calls f(the object at PE pe of the context's team), see object.hpp. The slow path is a function
 // of its own that ends with f, so that nothing lives across a call in the fast one, which therefore
 // needs no stack.
 template <class C, class T, class F>
-[[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n, int pe,
-                                   const void *other, bool atomic, F f) {
+NO_CLONE [[gnu::noinline]] auto slow_access(const char *fn, const char *arg, C c, T *p, size_t n,
+                                            int pe, const void *other, bool atomic, F f) {
   using Object = std::remove_const_t<T>;
   const int r = rank(fn, c, pe);
   const auto there = slow_address({fn, arg, p, n * sizeof(T), alignof(T), r, other, atomic});
   const Begins begins(net::built && !there ? created(c) : nullptr);
   return with_object(static_cast<Object *>(there.value_or(nullptr)), const_cast<Object *>(p), r, f);
 }
+#undef NO_CLONE
 template <class C, class T, class F, class G>
 [[gnu::always_inline]] inline auto access_in(const Span &span, const char *fn, const char *arg, C c,
                                              T *p, size_t n, int pe, const void *other, bool atomic,

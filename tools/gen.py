@@ -137,14 +137,21 @@ class Function:
     def calls(self, callee, args):
         return f"{'' if self.result == 'void' else 'return '}{callee}({', '.join(args)});"
 
-    def calls_template(self, namespace, name=None, scope=()):
+    def calls_template(self, namespace, name=None, scope=(), word=None):
         """The call of the routine's template. The template gets the name that the user has called,
-        and pointers to elements in place of void pointers."""
+        and pointers to elements in place of void pointers; word: a type for which it is made
+        instead of the routine's."""
         args, element = [f'"{name or self.name}"', *self.context], self.element()
+        typed = {arg(p): p for p in self.line.params if word and re.search(r"\bTYPE\b", p)}
         for p in self.params:
-            const = "const " if "const" in p else ""
-            typed = element and "void *" in p
-            args.append(f"static_cast<{const}{element} *>({arg(p)})" if typed else arg(p))
+            const, value = "const " if "const" in p else "", arg(p)
+            if element and "void *" in p:
+                value = f"static_cast<{const}{element} *>({value})"
+            elif "*" in typed.get(value, ""):
+                value = f"reinterpret_cast<{const}{word} *>({value})"
+            elif value in typed:
+                value = f"{word}({value})"
+            args.append(value)
         return self.calls(f"{namespace}::{self.template}", args + list(scope))
 
 
@@ -297,6 +304,11 @@ def all_overloads(pairs):
         yield from overload(name, f)
 
 
+# Groups whose templates are made once for all integers of a size: signs do not matter to them. A
+# third of the code less (api_amo.cpp 10.6 s and 5.6 to compile, 2026-11-28).
+SIGNLESS = {"rma", "strided", "amo", "signal"}
+
+
 def api(types, lines, group, header):
     yield f'#include "{header}"\n#include <pshmem.h>\n\nusing namespace shmem;\n\nextern "C" {{'
     for f in functions(types, [l for l in lines if l.group == group]):
@@ -313,7 +325,8 @@ def api(types, lines, group, header):
         attribute = "[[gnu::flatten]] " if group in ("rma", "amo") else ""
         if "noreturn" in f.line.tags:
             attribute = "[[noreturn]] "
-        yield f"{attribute}{prototype}{link} {{ {f.calls_template('shmem::api')} }}"
+        word = f.ctype and group in SIGNLESS and f"Word<{f.ctype}>"
+        yield f"{attribute}{prototype}{link} {{ {f.calls_template('shmem::api', word=word)} }}"
         yield f'extern decltype(p{f.name}) {f.name} __attribute__((weak, alias("p{f.name}")));'
     for f in extensions(types, [l for l in lines if l.group == group]):
         yield f"{f.prototype()} {{ {f.calls_template('shmem::api')} }}"

@@ -4,7 +4,7 @@
 #include "../copy.hpp"
 #include "../gpu/heap.hpp"
 #include "../rma.hpp"
-#include "coll.hpp"
+#include "reduce.hpp"
 #include <algorithm>
 #include <list>
 #include <memory>
@@ -220,10 +220,12 @@ void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, siz
   sync_here(h); // the neighbours' blocks are here
 }
 
+namespace {
+
 // In the order of the members: partial results go from run to run, segment by segment, each rail
 // with its part of the elements. The last run's results go back from node to node.
-void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
-                   Combine combine, Shape shape, const void *zero, const tune::Between &by) {
+void combine_chain(const Combine &combine, const char *fn, Team &t, void *dest, const void *source,
+                   size_t n, Shape shape, const tune::Between &by) {
   const Nodes &nodes = *t.nodes;
   Team &h = t.nodes->here;
   const bool scan = shape != Shape::all, device_only = gpu::is_device_only(dest, source);
@@ -273,8 +275,7 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
         const Run &run = nodes.runs[r];
         char *const acc = along.next(s, hop);
         const size_t bytes = along.length(s), m = bytes / size;
-        if (scan && r == 0)
-          for (size_t k = 0; k < m; k++) memcpy(acc + k * size, zero, size);
+        if (scan && r == 0) memset(acc, 0, bytes);
         for (int i = run.from; i < run.from + run.n; i++) {
           const char *in = member("source", i, source, s, bytes);
           if (device_only || scan) { // dest may be source
@@ -299,6 +300,25 @@ void combine_chain(const char *fn, Team &t, void *dest, const void *source, size
     }
   }
   sync_here(h); // the results are there
+}
+
+} // namespace
+
+// Small: every member combines the sources of all.
+void combine_nodes(const Combine &by, const char *fn, Team &t, void *dest, const void *source,
+                   size_t n, Shape shape) {
+  const size_t nodes = t.nodes->parts.size(), bytes = n * by.size;
+  const tune::Between between =
+      tune::choose_between(shape == Shape::all ? Collective::reduce : Collective::scan, int(nodes),
+                           size_t(t.n) * bytes / nodes);
+  if (between.way == tune::Route::chain || bytes > stage_bytes)
+    return combine_chain(by, fn, t, dest, source, n, shape, between);
+  const std::unique_ptr<char[]> all(new char[size_t(t.n + 1) * bytes]);
+  char *const acc = all.get() + size_t(t.n) * bytes; // the CPU may not reach dest
+  exchange_nodes(t, source, bytes, all.get());
+  for (int i = 0; i < t.n; i++)
+    take(by.with, shape, acc, all.get() + size_t(i) * bytes, n, by.size, i, t.me);
+  if (n) copy(dest, acc, bytes);
 }
 
 } // namespace shmem::coll

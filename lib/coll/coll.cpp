@@ -11,6 +11,14 @@
 
 namespace shmem::coll {
 
+uint64_t show(Team &t, const void *source, size_t bytes) {
+  const auto fill = [=](Stage &s) {
+    if (bytes) copy(shown(s, bytes), source, bytes);
+  };
+  exchange(t, fill, [](int, Stage &) {});
+  return t.rounds;
+}
+
 namespace {
 
 using bytes_t = unsigned char;

@@ -28,13 +28,18 @@ inline constexpr size_t push_two = 8192, push_each = 128, push_all = 2048, push_
 // from each other. So they are shown on the stages, and each PE fetches them.
 inline constexpr size_t staged_block = 64;
 
-// Shows n elements, at most a stage full, to all members, and calls take(i, what member i shows).
-template <class T, class F> void exchange_data(Team &t, const T *source, size_t n, F take) {
-  auto data = [few = n * sizeof(T) <= sizeof Stage::few](Stage &s) { return few ? s.few : s.data; };
-  auto fill = [=](Stage &s) {
-    if (n) copy(data(s), source, n * sizeof(T));
-  };
-  exchange(t, fill, [=](int i, Stage &s) { take(i, reinterpret_cast<const T *>(data(s))); });
+// Shows the bytes, at most a stage full, to all members. Returns when all members show theirs, as
+// many, with the number of the round.
+uint64_t show(Team &t, const void *source, size_t bytes);
+// The bytes that a member shows.
+inline std::byte *shown(Stage &s, size_t bytes) {
+  return bytes <= sizeof s.few ? s.few : s.data;
+}
+// Shows n elements to all members, and calls take(i, what member i shows).
+template <class T, class F> inline void exchange_data(Team &t, const T *source, size_t n, F take) {
+  const uint64_t round = show(t, source, n * sizeof(T));
+  for (int i = 0; i < t.n; i++)
+    take(i, reinterpret_cast<const T *>(shown(stage(t, i, round), n * sizeof(T))));
 }
 
 // A collective of the host on arrays in device memory is done on a stream, and waited for. Returns

@@ -8,6 +8,7 @@
 #include "../tune.hpp"
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace shmem {
@@ -96,14 +97,16 @@ void collect_nodes(const char *fn, Team &t, void *dest, const void *source,
 // In host memory.
 void alltoall_nodes(const char *fn, Team &t, void *dest, const void *source, size_t bytes);
 
-// The type and operator of combine_chain: acc = acc op in, of n elements.
+// The type and operator of a reduction.
 struct Combine {
-  size_t size;
-  void (*with)(void *acc, const void *in, size_t n);
+  size_t size, align;
+  void (*with)(void *acc, const void *in, size_t n); // acc = acc op in, of n elements
+  Operator op;
+  std::optional<ElementType> type; // if kernels combine it
 };
-// A reduction of all (Shape::all), or a scan, which also takes n zeros to begin with.
-void combine_chain(const char *fn, Team &t, void *dest, const void *source, size_t n,
-                   Combine combine, Shape shape, const void *zero, const tune::Between &by);
+// A reduction of all (Shape::all), or a scan.
+void combine_nodes(const Combine &by, const char *fn, Team &t, void *dest, const void *source,
+                   size_t n, Shape shape);
 } // namespace coll
 
 } // namespace shmem

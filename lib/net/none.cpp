@@ -61,6 +61,8 @@ REMOTE(Nodes *make_nodes(const Team &, uint64_t))
 REMOTE(void sync_nodes(Team &))
 REMOTE(void exchange_nodes(Team &, const void *, size_t, void *))
 REMOTE(void coll::broadcast_nodes(const char *, Team &, void *, const void *, size_t, int, bool))
+REMOTE(void coll::combine_nodes(const Combine &, const char *, Team &, void *, const void *, size_t,
+                                Shape))
 REMOTE(void coll::collect_nodes(const char *, Team &, void *, const void *, const MemberBlocks &))
 REMOTE(void coll::alltoall_nodes(const char *, Team &, void *, const void *, size_t))
 

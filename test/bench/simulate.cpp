@@ -3,12 +3,12 @@
 // of the library's types, and the messages are counted where its own barrier and exchange send
 // them, by a network that is not there. PEs of a node are taken for one, with as many blocks.
 #include "../../lib/coll/nodes.cpp"
-#include "../../lib/coll/reduce.hpp"
 #include "../../lib/net/ucx/ucx.hpp"
 #include "../../lib/tune.cpp"
 #include <cstdio>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 namespace shmem {
 
