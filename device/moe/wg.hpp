@@ -17,11 +17,11 @@ inline Moe kernel_object(shmemx_moe_t moe) {
   return object;
 }
 
-union Shared {
+union WorkgroupShared {
   DispatchShared dispatch;
   CombineShared combine;
 };
-inline constexpr size_t workgroup_bytes = arch::launch_bytes<Shared>;
+inline constexpr size_t workgroup_bytes = arch::launch_bytes<WorkgroupShared>;
 inline constexpr unsigned least_threads = most_rows;
 
 // Waits until all workgroups of the call have come. Each of them then loads what the others stored
@@ -70,7 +70,7 @@ SHMEM_D_ void dispatch_wg(const Moe &moe, const void *tokens, const void *scales
   const char *const token = static_cast<const char *>(tokens), *const scale =
                                                                    static_cast<const char *>(
                                                                        scales);
-  DispatchShared &shared = arch::workgroup_object<Shared>().dispatch;
+  DispatchShared &shared = arch::workgroup_object<WorkgroupShared>().dispatch;
   const MoeCall c = open_wg("shmem::moe::dispatch_wg", moe, n_tokens, blocks);
   const bool routes = expert_ids, few = is_few(moe, n_tokens);
   const int *const ids = routes ? expert_ids : moe.id;
@@ -109,7 +109,7 @@ SHMEM_D_ void combine_wg(const Moe &moe, const void *rows, void *out, unsigned n
                          bool weighted, unsigned index, unsigned blocks) {
   const char *const from = static_cast<const char *>(rows);
   char *const sums = static_cast<char *>(out);
-  CombineShared &shared = arch::workgroup_object<Shared>().combine;
+  CombineShared &shared = arch::workgroup_object<WorkgroupShared>().combine;
   const MoeCall c = open_wg("shmem::moe::combine_wg", moe, n_tokens, blocks);
   const bool few = is_few(moe, n_tokens), with = weighted && moe.layout != SHMEMX_MOE_BY_PE;
   const unsigned batch = batch_of(n_tokens, few, blocks),

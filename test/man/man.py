@@ -150,12 +150,14 @@ def case_names():
     known |= {"shmem::" + n for n in re.findall(r"(?:struct|class|enum class) (\w+)", headers)}
     for name, _, _, aliases, _ in gen_man.variables(SOURCE):
         known |= {"SHMEM_" + name, *aliases}
-    gemm = {w for p in ("fused.hpp", "number.hpp")
-            for w in re.findall(r"\w+", code_of(SOURCE / "device/gemm" / p, strings=False))}
-    rows = set(re.findall(r"\w+", code_of(SOURCE / "device/rows.hpp", strings=False)))
-    known |= {"shmem::gemm", "shmem::rows", "shmem::Half", "shmem::Bfloat16"} | {"shmem::" + n
-                                for n in re.findall(r"SHMEM_D_ \w+ (\w+)\(",
-                                                    code_of(SOURCE / "device/shmem.hpp"))}
+    # The words of the headers that programs include for a namespace.
+    spaces = {space: {w for p in paths
+                      for w in re.findall(r"\w+", code_of(SOURCE / "device" / p, strings=False))}
+              for space, paths in (("gemm", ["gemm/fused.hpp", "gemm/number.hpp"]),
+                                   ("rows", ["rows.hpp"]), ("moe", ["moe/wg.hpp"]))}
+    known |= {"shmem::" + n
+              for n in (*spaces, "Half", "Bfloat16",
+                        *re.findall(r"SHMEM_D_ \w+ (\w+)\(", code_of(SOURCE / "device/shmem.hpp")))}
     seen = set()
     for name, path in PAGES.items():
         # Names of other libraries stand in braces. A name that ends with _ stands for all that
@@ -163,10 +165,8 @@ def case_names():
         text = re.sub(r"\{[^}]+\}|^\.TH .*$", "", path.read_text(), flags=re.M)
         words = set(re.findall(r"(?<![\w/.-])(p?shmemx?_\w+|SHMEMX?_\w+|SMA_\w+|shmem::\w+)", text))
         seen |= words
-        for word in re.findall(r"shmem::gemm::(\w+)", text):
-            expect(word in gemm, f"man/{path.name}: there is no shmem::gemm::{word}")
-        for word in re.findall(r"shmem::rows::(\w+)", text):
-            expect(word in rows, f"man/{path.name}: there is no shmem::rows::{word}")
+        for space, word in re.findall(r"shmem::(\w+)::(\w+)", text):
+            expect(word in spaces[space], f"man/{path.name}: there is no shmem::{space}::{word}")
         for word in sorted(words - known):
             good = word.endswith("_") and any(k.startswith(word) for k in known)
             expect(good or word == name.rpartition(".")[0], f"man/{path.name}: there is no {word}")
