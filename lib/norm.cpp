@@ -150,10 +150,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
                                           rows::Launch launch, const void *finish) {
   const Team &t = stream::need_channels(fn, team);
   if (!norm) fatal("%s: norm = NULL: expected a shmemx_norm_t", fn);
-  if (shared_bytes != rows::shared_bytes)
-    fatal("%s: compiled against another version of this library: what they share has %zu bytes, "
-          "the library's %zu",
-          fn, shared_bytes, rows::shared_bytes);
+  stream::check_shared(fn, shared_bytes, rows::shared_bytes);
   rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);

@@ -22,6 +22,13 @@ inline void check_range(const char *fn, const char *arg, int value, int least, i
   if (value < least || value > most)
     fatal("%s: %s = %d: not one of %d to %d", fn, arg, value, least, most);
 }
+// A program's struct of `bytes` bytes must be the library's, which has `own`.
+inline void check_shared(const char *fn, size_t bytes, size_t own) {
+  if (bytes != own)
+    fatal("%s: compiled against another version of this library: what they share has %zu bytes, "
+          "the library's %zu",
+          fn, bytes, own);
+}
 // A team that may have collectives on streams. To kernels SHMEM_TEAM_SHARED is the world, in a job
 // of one node.
 const Team &need_channels(const char *fn, shmem_team_t team);

@@ -67,9 +67,8 @@ SHMEM_D_ MoeCall open_wg(const char *fn, const Moe &moe, unsigned n, unsigned bl
 SHMEM_D_ void dispatch_wg(const Moe &moe, const void *tokens, const void *scales,
                           const int *expert_ids, const float *weights, unsigned n_tokens,
                           unsigned index, unsigned blocks) {
-  const char *const token = static_cast<const char *>(tokens), *const scale =
-                                                                   static_cast<const char *>(
-                                                                       scales);
+  const char *const token = static_cast<const char *>(tokens);
+  const char *const scale = static_cast<const char *>(scales);
   DispatchShared &shared = arch::workgroup_object<WorkgroupShared>().dispatch;
   const MoeCall c = open_wg("shmem::moe::dispatch_wg", moe, n_tokens, blocks);
   const bool routes = expert_ids, few = is_few(moe, n_tokens);

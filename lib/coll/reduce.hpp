@@ -51,7 +51,8 @@ inline void take(With combine, Shape shape, void *acc, const void *in, size_t n,
   combine(acc, in, n);
 }
 
-// What is not small, or not in reach of plain loads and stores.
+// A reduction of any size, on arrays in any memory. reduce_word below does the common ones: a team
+// of several PEs reduces a few elements that plain loads and stores reach.
 void reduce_any(const Combine &by, const char *fn, Team &t, void *dest, const void *source,
                 size_t n, Shape shape);
 

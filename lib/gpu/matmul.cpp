@@ -4,6 +4,7 @@
 #include "../log.hpp"
 #include "../memory/buffer.hpp"
 #include "../order.hpp"
+#include "../stream.hpp"
 #include "built.h"
 #include "choice.hpp"
 #include "copy.hpp"
@@ -127,10 +128,7 @@ gemm::Links links(const Team &t) {
 EXPORT void shmemx_matmul_launch(const char *fn, size_t shared_bytes, gemm::Fused op,
                                  shmemx_matmul_workspace_t workspace, const shmemx_matmul_t *call,
                                  shmemx_stream_t stream, gemm::Launch launch, const void *finish) {
-  if (shared_bytes != gemm::shared_bytes)
-    fatal("%s: compiled against another version of this library: what they share has %zu bytes, "
-          "the library's %zu",
-          fn, shared_bytes, gemm::shared_bytes);
+  stream::check_shared(fn, shared_bytes, gemm::shared_bytes);
   gemm::Matmul matmul =
       op == gemm::Fused::none ? checked(fn, *call, call->m) : checked(fn, op, workspace, *call);
   if (workspace) matmul.links = workspace->links;

@@ -296,10 +296,7 @@ EXPORT void shmemx_moe_members_on_stream(shmemx_moe_t moe, uint64_t members,
 EXPORT void shmemx_moe_kernel_object(shmemx_moe_t moe, size_t bytes, void *object) {
   const char *const fn = "shmem::moe::kernel_object";
   const shmemx_moe &m = need(fn, moe);
-  if (bytes != sizeof m.device)
-    fatal("%s: compiled against another version of this library: the object has %zu bytes, the "
-          "library's %zu",
-          fn, bytes, sizeof m.device);
+  shmem::stream::check_shared(fn, bytes, sizeof m.device);
   memcpy(object, &m.device, bytes);
 }
 

@@ -35,6 +35,8 @@ LINES = {
     "ids": DISPATCH + "expert_ids = NULL",
     "n": DISPATCH + "n_tokens = 5: not one of 0 to 4",
     "expert": f"{DISPATCH}expert_ids: 5 at {HEX}: not one of -1 to 3; in block .* of a kernel",
+    "version": r"shmem::moe::kernel_object: compiled against another version of this library: what "
+               r"they share has 1 bytes, the library's \d+",
     "threads": "shmem::moe::dispatch_wg: threads = 192: not from 256 to 512; in block .*",
     "tokens of a kernel": "shmem::moe::dispatch_wg: n_tokens = 5: not from 0 to 4; in block .*",
     "late": f"{DISPATCH}moe = {HEX}: waited longer than SHMEM_WAIT_LIMIT for a value >= 1 .* last "

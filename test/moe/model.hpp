@@ -9,6 +9,7 @@
 
 #include <hip/hip_runtime.h>
 
+#include "../../device/moe/moe.hpp"
 #include "../../device/number.hpp"
 #include "../objects.hpp"
 #include "../stream.hpp"

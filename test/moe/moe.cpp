@@ -277,6 +277,7 @@ int mistake(const char *what) {
   if (is("view")) shmemx_moe_view(moe, &view);
   if (is("members")) shmemx_moe_members_on_stream(moe, 8, on_stream());
   if (is("heap")) shmemx_moe_combine_on_stream(moe, device, device, on_stream());
+  if (is("version")) shmemx_moe_kernel_object(moe, 1, device);
   if (is("threads") || is("tokens of a kernel"))
     dispatch_by_workgroups(moe, device + 1024, nullptr, ids, nullptr, is("threads") ? 4 : 5, stream,
                            is("threads") ? 192 : 256);
