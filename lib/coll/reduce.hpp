@@ -29,11 +29,15 @@ inline constexpr bool gpu_combines =
 // ns, 8 KiB in parts 446).
 inline constexpr size_t staged_bytes = 1024;
 
-// Integers of a size share the loop, so long long may be combined as long.
-template <class Op, class T> [[gnu::noinline]] void combine(void *acc, const void *in, size_t n) {
+// Integers of a size share the loop, so long long may be combined as long. The compiler believes
+// the qualifier of a parameter, not of a local variable (gcc 12). By four vectors a round one PE
+// scans 64 KiB in 3.7 us, by one in 4.1 (least of four runs, 2026-11-28).
+template <class Op, class T>
+[[gnu::noinline]] void combine(void *__restrict acc, const void *__restrict in, size_t n) {
   typedef T Any __attribute__((may_alias));
-  auto *__restrict a = static_cast<Any *>(acc);
-  const auto *__restrict b = static_cast<const Any *>(in);
+  auto *a = static_cast<Any *>(acc);
+  const auto *b = static_cast<const Any *>(in);
+#pragma GCC unroll 4
   for (size_t i = 0; i < n; i++) a[i] = Op::template op<T>(a[i], b[i]);
 }
 
