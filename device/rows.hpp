@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An all-reduce of whole rows, whose sums go through a finish before they are stored, on a stream.
 // There are three ways:
-//   lines   each member sends all rows, and finishes all
+//   lines   each member sends all rows, and finishes all; several workgroups share a row
 //   direct  each member loads all rows of all members, and finishes all
 //   phases  each member loads a part of the rows of all members and finishes these. Then it stores
 //           the results at the others; or, where all get the sums too, the sums alone, which the
@@ -20,9 +20,46 @@ namespace shmem::rows {
 
 using device::Channel, device::Lanes, device::Pack, device::Stored, pattern::Extent, pattern::part;
 
+// A row is added up by pieces: first the packs of a piece whose numbers are equal modulo 32, then
+// these 32, at last the pieces. In the memory of a workgroup: the numbers of all three steps.
+// A thread reads 32 of them in a row; with four words between, threads read other banks.
 template <int K> struct Exchange {
-  float one[K][device::max_threads];
-  alignas(16) float two[32];
+  static constexpr unsigned packs = K * device::max_threads, pieces = packs / piece_packs;
+  float one[packs];
+  alignas(16) float two[pieces][32 + 4];
+  alignas(16) float three[most_pieces];
+};
+
+// Of a row that several workgroups share, a workgroup has one piece. Each tells the others its
+// number of a sum in a word of theirs, beside the epoch. No workgroup is two sums ahead of another,
+// so there are two words for each, and the epoch's highest bit changes with every second sum.
+struct Piece {
+  unsigned index = 0, count = 1;
+  uint64_t *words = nullptr;
+  uint32_t epoch = 0;
+  mutable unsigned sums = 0; // of all rows until now
+
+  SHMEM_D_ void tell(float mine) const {
+    arch::store<Order::relaxed, Range::device>(words + (sums & 1) * count + index,
+                                               uint64_t(tag()) << 32 | number::float_bits(mine));
+  }
+  SHMEM_D_ float hear(unsigned other) const {
+    const uint64_t *const word = words + (sums & 1) * count + other;
+    uint64_t seen;
+    device::poll_until(
+        [&] {
+          seen = arch::load<Order::relaxed, Range::device>(word);
+          return uint32_t(seen >> 32) == tag();
+        },
+        [&] {
+          device::fail(device::Report::wait_limit, rows_name, "team", word, sizeof *word,
+                       alignof(uint64_t), device::state.me, SHMEM_CMP_EQ, tag(), seen >> 32);
+        });
+    return number::bits_float(uint32_t(seen));
+  }
+
+private:
+  SHMEM_D_ uint32_t tag() const { return epoch ^ (sums & 2) << 30; }
 };
 
 // A row as a finish has it: an object of
@@ -33,9 +70,11 @@ template <class T, int K> struct SummedRow {
   using Element = T;
   float v[K][lanes];
   unsigned columns; // of the row
+  Piece piece;
 
   SHMEM_D_ unsigned column(int k) const {
-    return (Workgroup{}.rank() + unsigned(k) * Workgroup{}.size()) * unsigned(lanes);
+    return (piece.index * piece_packs + Workgroup{}.rank() + unsigned(k) * Workgroup{}.size()) *
+           unsigned(lanes);
   }
   // Calls f(k, column, v[k]) for each of this thread's elements.
   template <class F> SHMEM_D_ void each(F f) {
@@ -46,49 +85,71 @@ template <class T, int K> struct SummedRow {
   // The sum over the row of what f(sum, v, column) adds to sum, with the same bits in all threads
   // and whatever the way and the number of rows.
   template <class F> SHMEM_D_ float sum(F f) const {
-    float mine = 0;
-    SHMEM_UNROLL_
-    for (int k = 0; k < K; k++)
-      if (column(k) < columns) {
-        SHMEM_UNROLL_
-        for (int e = 0; e < lanes; e++) mine = f(mine, v[k][e], column(k) + unsigned(e));
-      }
-    return across(mine, [](float a, float b) { return a + b; });
+    return across(
+        0, [](float a, float b) { return a + b; }, f);
   }
   // The largest f(v, column).
   template <class F> SHMEM_D_ float max(F f) const {
-    float mine = number::bits_float(0xff800000); // -infinity
-    SHMEM_UNROLL_
-    for (int k = 0; k < K; k++)
-      if (column(k) < columns) {
-        SHMEM_UNROLL_
-        for (int e = 0; e < lanes; e++) mine = larger(mine, f(v[k][e], column(k) + unsigned(e)));
-      }
-    return across(mine, larger);
+    return across(number::bits_float(0xff800000), larger, // -infinity
+                  [&](float most, float v, unsigned column) { return larger(most, f(v, column)); });
   }
 
   static SHMEM_D_ float larger(float a, float b) { return a < b ? b : a; }
-  // Combines the values of all threads: first of threads whose numbers are equal modulo 32, then
-  // the 32.
-  template <class F> static SHMEM_D_ float across(float mine, F f) {
+  // Combines the numbers of all packs, which are of(none, ...) over the elements of each.
+  template <class F, class Of> SHMEM_D_ float across(float none, F f, Of of) const {
     const Workgroup scope;
     auto &x = arch::workgroup_object<Exchange<K>>();
-    x.one[0][scope.rank()] = mine;
+    const bool shared = piece.count > 1;
+    const unsigned left = columns / unsigned(lanes) - piece.index * piece_packs,
+                   packs = shared && left > piece_packs ? piece_packs : left, own = pieces(packs);
+    SHMEM_UNROLL_
+    for (int k = 0; k < K; k++)
+      if (column(k) < columns) {
+        float mine = none;
+        SHMEM_UNROLL_
+        for (int e = 0; e < lanes; e++) mine = of(mine, v[k][e], column(k) + unsigned(e));
+        x.one[scope.rank() + unsigned(k) * scope.size()] = mine;
+      }
+    // Numbers that are not there are `none`, so that all loads of a step are on their way at once.
     scope.sync();
-    if (scope.rank() < 32) {
-      float all = x.one[0][scope.rank()];
-      for (unsigned i = 32 + scope.rank(); i < scope.size(); i += 32) all = f(all, x.one[0][i]);
-      x.two[scope.rank()] = all;
+    SHMEM_NO_UNROLL_
+    for (unsigned i = scope.rank(); i < 32 * own; i += scope.size()) {
+      const unsigned first = i / 32 * piece_packs + i % 32;
+      float w[piece_packs / 32];
+      SHMEM_UNROLL_
+      for (unsigned j = 0; j < piece_packs / 32; j++)
+        w[j] = first + 32 * j < packs ? x.one[first + 32 * j] : none;
+      x.two[i / 32][i % 32] = f(f(w[0], w[1]), f(w[2], w[3]));
     }
     scope.sync();
-    float w[32];
-    SHMEM_UNROLL_
-    for (int i = 0; i < 32; i++) w[i] = x.two[i];
-    SHMEM_UNROLL_
-    for (int half = 16; half; half /= 2) SHMEM_UNROLL_
-    for (int i = 0; i < 16; i++)
-      if (i < half) w[i] = f(w[i], w[i + half]);
-    return w[0];
+    SHMEM_NO_UNROLL_
+    for (unsigned i = scope.rank(); i < own; i += scope.size()) {
+      float w[32];
+      SHMEM_UNROLL_
+      for (unsigned j = 0; j < 32; j++) w[j] = x.two[i][j];
+      SHMEM_UNROLL_
+      for (int half = 16; half; half /= 2) SHMEM_UNROLL_
+      for (int j = 0; j < 16; j++)
+        if (j < half) w[j] = f(w[j], w[j + half]);
+      x.three[piece.index + i] = w[0];
+      if (shared) piece.tell(w[0]);
+    }
+    if (shared) {
+      const unsigned other = scope.rank();
+      if (other < piece.count && other != piece.index) x.three[other] = piece.hear(other);
+      piece.sums++;
+    }
+    scope.sync();
+    const unsigned count = shared ? piece.count : own;
+    float all = none;
+    SHMEM_NO_UNROLL_
+    for (unsigned i = 0; i < count; i += 4) {
+      float w[4];
+      SHMEM_UNROLL_
+      for (unsigned j = 0; j < 4; j++) w[j] = i + j < count ? x.three[i + j] : none;
+      all = f(all, f(f(w[0], w[1]), f(w[2], w[3])));
+    }
+    return all;
   }
 };
 
@@ -109,15 +170,17 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   const Finish &finish;
   Channel &c;
   Workgroup scope;
+  Piece piece;
 
+  SHMEM_D_ unsigned number_of(int k) const {
+    return piece.index * piece_packs + scope.rank() + unsigned(k) * scope.size();
+  }
   // Beyond the row's end a thread loads the last pack once more.
   SHMEM_D_ unsigned pack_of(int k) const {
-    const unsigned p = scope.rank() + unsigned(k) * scope.size(), n = call.columns / lanes;
+    const unsigned p = number_of(k), n = call.columns / lanes;
     return p < n ? p : n - 1;
   }
-  SHMEM_D_ bool has(int k) const {
-    return (scope.rank() + unsigned(k) * scope.size()) * lanes < call.columns;
-  }
+  SHMEM_D_ bool has(int k) const { return number_of(k) * lanes < call.columns; }
   static SHMEM_D_ const Pack *row_at(const Matrix &m, size_t row) {
     return reinterpret_cast<const Pack *>(m.at + row * m.pitch);
   }
@@ -171,31 +234,31 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       for (int k = 0; k < packs; k++) h[k0 + k] = rounded(acc[k], more[k]);
     }
   }
-  // The same of a row by lines: a round for each piece of it.
-  SHMEM_D_ void receive(size_t row, Pack (&h)[K]) const {
-    const unsigned all = call.columns / lanes, room = c.room / 16;
-    Pack more[K];
-    SHMEM_UNROLL_
-    for (int k = 0; k < K; k++) more[k] = residual_of(row, k);
-    for (unsigned from = 0; from < all; from += room) {
-      const unsigned to = all - from < room ? all : from + room;
-      device::begin_round(c, scope);
-      SHMEM_UNROLL_
-      for (int k = 0; k < K; k++) {
-        const unsigned p = pack_of(k);
-        if (!has(k) || p < from || p >= to) continue;
-        const Pack v = arch::load_global(row_at(call.input, row) + p);
-        for (int i = 1; i <= c.t.n; i++) device::send(c, c.peer(i), p - from, v);
-      }
-      SHMEM_UNROLL_
-      for (int k = 0; k < K; k++) {
-        const unsigned p = pack_of(k);
-        if (!has(k) || p < from || p >= to) continue;
-        Lanes<T> acc{};
-        device::receive_all(c, p - from, [&](int i, Pack v) { add(acc, v, i); });
-        h[k] = rounded(acc, more[k]);
-      }
-    }
+  // The same by lines, of a piece of a row.
+  SHMEM_D_ void receive(size_t row, Pack (&h)[K]) {
+    const Pack more = residual_of(row, 0),
+               v = arch::load_global(row_at(call.input, row) + pack_of(0));
+    device::begin_round(c, scope);
+    if (has(0))
+      for (int i = 1; i <= c.t.n; i++) device::send(c, c.peer(i), scope.rank(), v);
+    if (piece.count > 1 && !piece.words) find_words();
+    if (!has(0)) return;
+    Lanes<T> acc{};
+    device::receive_all(c, scope.rank(), [&](int i, Pack in) { add(acc, in, i); });
+    h[0] = rounded(acc, more);
+  }
+  // They are in the channel of the row's first workgroup: in the lines from this member to itself,
+  // behind those of a piece. Its next epoch is that of all. It stores a later one in the head at
+  // the kernel's end, when it has heard all others.
+  SHMEM_D_ void find_words() {
+    Channel first = c;
+    first.lines -= size_t(piece.index) * 4 * unsigned(device::state.n) * c.room;
+    const uintptr_t head =
+        c.head - piece.index * arch::load_anew(device::state.channels.head_bytes);
+    first.epoch = arch::load_anew(call.team.base) + 1 +
+                  arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(head));
+    piece.words = device::lines_of(first, c.t.me) + 4 * piece_packs;
+    piece.epoch = uint32_t(first.epoch);
   }
 
   SHMEM_D_ void store_small(size_t row, const SummedRow<T, K> &r, const float (&scale)[K]) const {
@@ -232,7 +295,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       scale[0] = scale_of(r.max(size_of));
       SHMEM_UNROLL_
       for (int k = 1; k < K; k++) scale[k] = scale[0];
-      if (scope.rank() == 0) arch::store_global(scales, scale[0]);
+      if (scope.rank() + piece.index == 0) arch::store_global(scales, scale[0]);
     } else {
       // A group's elements are in threads next to each other, whose number divides that of a wave.
       const unsigned each = call.group / lanes, first = scope.rank() / each * each;
@@ -246,13 +309,14 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
           for (unsigned e = 0; e < lanes; e++)
             mine = SummedRow<T, K>::larger(mine, size_of(r.v[k][e], 0));
         }
-        x.one[k][scope.rank()] = mine;
+        x.one[scope.rank() + unsigned(k) * scope.size()] = mine;
       }
       scope.sync();
       SHMEM_UNROLL_
       for (int k = 0; k < K; k++) {
         float all = 0;
-        for (unsigned i = 0; i < each; i++) all = SummedRow<T, K>::larger(all, x.one[k][first + i]);
+        for (unsigned i = 0; i < each; i++)
+          all = SummedRow<T, K>::larger(all, x.one[first + unsigned(k) * scope.size() + i]);
         scale[k] = scale_of(all);
         if (has(k) && scope.rank() == first)
           arch::store_global(scales + r.column(k) / call.group, scale[k]);
@@ -269,6 +333,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   SHMEM_D_ void end(size_t row, const Pack (&h)[K]) const {
     SummedRow<T, K> r;
     r.columns = call.columns;
+    if constexpr (lines) r.piece = piece;
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++) {
       const Lanes<T> wide = device::unpack<T>(h[k]);
@@ -288,6 +353,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       store(call.out, row, v);
     }
     if (call.quantized.at) quantize(row, r);
+    if constexpr (lines) piece.sums = r.piece.sums;
   }
 
   // Stores the rows of m, of `bytes` bytes, at the other members.
@@ -318,11 +384,24 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
   }
 
+  SHMEM_D_ void run_lines() {
+    piece.count = pieces(call.columns / lanes);
+    piece.index = arch::block().x % piece.count;
+    const Extent e =
+        even_part({0, call.rows}, arch::block().x / piece.count, arch::blocks().x / piece.count);
+    for (size_t row = e.from; row < e.to; row++) {
+      Pack h[K] = {};
+      receive(row, h);
+      arch::arrive(h);
+      if (call.sum.at) store(call.sum, row, h);
+      end(row, h);
+    }
+  }
   // The first turn is of the rows that this member sums; the others are of rows of which it gets
   // the sums.
   SHMEM_D_ void run() const {
     const bool meets = call.meets, sums = call.gathers();
-    if (!lines && meets) device::enter<Stored::by_stream>(c, scope);
+    if (meets) device::enter<Stored::by_stream>(c, scope);
     for (int turn = call.from; turn < call.to; turn++) {
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
@@ -332,8 +411,6 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         if (turn) {
           SHMEM_UNROLL_
           for (int k = 0; k < K; k++) h[k] = arch::load_global(row_at(call.sum, row) + pack_of(k));
-        } else if constexpr (lines) {
-          receive(row, h);
         } else {
           load(row, h);
         }
@@ -350,7 +427,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         scope.sync(); // the other members' rows are there
       }
     }
-    if (!lines && !split && meets) device::leave<Stored::nothing>(c, scope);
+    if (!split && meets) device::leave<Stored::nothing>(c, scope);
   }
 };
 
@@ -366,9 +443,13 @@ __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
   const RowsCall &a = arch::argument(call);
-  Channel c = device::open("an all-reduce by rows", a.id, a.team, a.meets ? arch::block().x : 0,
-                           a.input.at, a.input.at, scope);
-  Reducer<way, T, K, Finish>{a, finish, c, scope}.run();
+  Channel c = device::open(rows_name, a.id, a.team, a.meets ? arch::block().x : 0, a.input.at,
+                           a.input.at, scope);
+  Reducer<way, T, K, Finish> reducer{a, finish, c, scope, {}};
+  if constexpr (way == CollectiveAlgorithm::lines)
+    reducer.run_lines();
+  else
+    reducer.run();
   if (a.meets) device::close(c, arch::load_anew(a.team.base), scope);
 }
 
@@ -377,14 +458,16 @@ hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &f
   using Way = CollectiveAlgorithm;
   auto *kernel = call.algorithm == Way::phases ? all_reduce<Way::phases, T, K, Finish>
                                                : all_reduce<Way::direct, T, K, Finish>;
-  if constexpr (K <= int(most_deep_lines))
-    if (call.algorithm == Way::lines) kernel = all_reduce<Way::lines, T, K, Finish>;
-  return shmem::launch(kernel, dim3(call.blocks),
-                       dim3(threads(call.columns / unsigned(Lanes<T>::n))),
-                       arch::launch_bytes<Exchange<K>>, stream, call, finish);
+  unsigned width = threads(call.columns / unsigned(Lanes<T>::n));
+  if constexpr (K == 1)
+    if (call.algorithm == Way::lines)
+      kernel = all_reduce<Way::lines, T, 1, Finish>, width = piece_packs;
+  return shmem::launch(kernel, dim3(call.blocks), dim3(width), arch::launch_bytes<Exchange<K>>,
+                       stream, call, finish);
 }
 template <class T, class Finish>
 hipError_t launch(const RowsCall &call, hipStream_t stream, const Finish &finish) {
+  if (call.algorithm == CollectiveAlgorithm::lines) return launch_deep<1, T>(call, stream, finish);
   switch (deep(call.columns / unsigned(Lanes<T>::n))) {
   case 1:
     return launch_deep<1, T>(call, stream, finish);

@@ -159,14 +159,17 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   using Way = CollectiveAlgorithm;
   // Only the owner of a row has its residual then.
   call.algorithm = call.scattered ? Way::phases : choice.algorithm;
-  if (call.algorithm == Way::lines && rows::deep(unsigned(bytes / 16)) > rows::most_deep_lines)
-    call.algorithm = Way::direct;
+  // By lines each piece of a row has a workgroup.
+  const unsigned pieces = rows::pieces(unsigned(bytes / 16)), groups = tune::most_lines() / pieces;
+  if (call.algorithm == Way::lines && !groups) call.algorithm = Way::direct;
   const size_t own =
       call.algorithm == Way::phases ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
   call.meets = own <= resident.blocks || choice.blocks <= device::max_channels ||
                call.algorithm == Way::lines;
   if (call.meets) choice = resident;
-  call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
+  call.blocks = call.algorithm == Way::lines
+                    ? pieces * unsigned(std::min<size_t>(groups, call.rows))
+                    : unsigned(std::min<size_t>(choice.blocks, own));
   gpu::OnDevice on;
   const auto s = reinterpret_cast<hipStream_t>(stream);
   const auto start = [&](int from, int to) {

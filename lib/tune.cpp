@@ -134,6 +134,11 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
   add_built_in(&tuning.table);
 }
 
+unsigned most_lines() {
+  std::lock_guard guard(tuning.mutex);
+  return tuning.most_lines;
+}
+
 Choice choose(Collective what, int pes, size_t bytes, bool each_meets) {
   std::lock_guard guard(tuning.mutex);
   const Choice *const found = first(tuning.table.streams, what, pes, bytes);

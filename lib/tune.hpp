@@ -27,6 +27,9 @@ struct Between {
 // bytes: what the members of a node give or get together; of a broadcast, the size of the array.
 Between choose_between(Collective what, int nodes, size_t bytes);
 
+// Workgroups that meet and have lines.
+unsigned most_lines();
+
 // At init: reads SHMEM_TUNE_FILE and the built-in table, and keeps the rows between nodes and those
 // for this architecture. Choices of workgroups that meet are at most most_blocks, of which `lines`
 // have lines.

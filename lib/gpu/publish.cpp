@@ -103,8 +103,9 @@ device::Channels channels_of_job() {
   w.teams = std::min(std::max(self.env.coll_teams, 1), max_teams);
   w.count = device::max_channels;
   w.head_bytes = w.head_end(n);
-  // A byte of data takes two bytes of lines, once for even epochs and once for odd ones.
-  const size_t budget = std::max(self.env.coll_size, n * 4 * 1024) / (4 * n);
+  // A byte of data takes two bytes of lines, once for even epochs and once for odd ones. At least a
+  // piece of a row fits.
+  const size_t budget = std::max(self.env.coll_size, n * 4 * 2048) / (4 * n);
   w.room = unsigned(std::min<size_t>(8192, budget & ~size_t(device::cache_line - 1)));
   w.with_lines = int(std::min<size_t>(size_t(w.count), budget / w.room));
   w.team_bytes = size_t(w.count) * w.head_bytes + size_t(w.with_lines) * 4 * n * w.room;

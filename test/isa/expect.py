@@ -111,7 +111,7 @@ LEFT = (
     (r"7kernels12_GLOBAL__N_19alltoallvE", "gfx9", "sgpr_spill_count", 10, TUPLES),
     (r"7kernels12_GLOBAL__N_110alltoall2dE", "gfx9", "sgpr_spill_count", 19, TUPLES),
     # By clang 19; loops over outputs and members beside that over rows
-    (r"4rows10all_reduceILNS_19CollectiveAlgorithmE2E", "gfx9[45]", "sgpr_spill_count", 50, TUPLES),
+    (r"4rows10all_reduceILNS_19CollectiveAlgorithmE2E", "gfx9[45]", "sgpr_spill_count", 52, TUPLES),
     (r"4rows10all_reduceI", "gfx9[45]", "sgpr_spill_count", 10, TUPLES),
     (r"4gemm6reduceI", "gfx9", "sgpr_spill_count", 19, TUPLES), # 19 by clang 17, 16 by the others
     (r"4gemm8multiplyI.*7NothingE", "gfx9", "sgpr_spill_count", 28,

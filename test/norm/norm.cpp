@@ -102,7 +102,7 @@ void same_bits(void) {
   for (auto type : {SHMEMX_BF16, SHMEMX_F32}) {
     std::map<size_t, string> seen;
     for (const char *way : ways)
-      for (size_t rows : {1, 2, 7})
+      for (size_t rows : {1, 2, 7, 40}) // by lines a workgroup has several of 40
         for (size_t first : {0, 3, 5})
           for (bool scattered : {false, true}) {
             Case k;
