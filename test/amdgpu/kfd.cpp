@@ -33,7 +33,8 @@ struct Buffer {
   uint64_t va, bytes;
   Place place; // of no bytes: memory that the program has already, under the same address
   bool imported = false, exported = false;
-  int fd = -1; // of imported memory: of its file, which says that it is mapped here
+  int fd = -1;               // of imported memory: of its file, which says that it is mapped here
+  uint8_t *probed = nullptr; // see Range
 };
 auto &buffers = *new std::map<uint64_t, Buffer>;      // by handle
 auto &by_address = *new std::map<uint64_t, uint64_t>; // the handle of a GPU's address
@@ -50,8 +51,10 @@ int64_t grow(uint64_t bytes, uint64_t align = 4096) {
   return at;
 }
 
-uint64_t add(const Buffer &buffer) {
+uint64_t add(Buffer buffer) {
   const uint64_t handle = next_handle++;
+  const Place &p = buffer.place;
+  buffer.probed = map_probed(p.node, p.coarse, p.bytes, buffer.fd < 0 ? file : buffer.fd, p.at);
   version++;
   buffers[handle] = buffer;
   if (buffer.va) by_address[buffer.va] = handle;
@@ -59,8 +62,12 @@ uint64_t add(const Buffer &buffer) {
 }
 Range range(const Buffer &b) {
   const Place &p = b.place;
-  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes, p.node, p.coarse,
-          p.bytes ? name_of(p.pid, p.at) : name_of(getpid(), int64_t(b.va))};
+  return {reinterpret_cast<const uint8_t *>(b.va),
+          b.bytes,
+          p.node,
+          p.coarse,
+          p.bytes ? name_of(p.pid, p.at) : name_of(getpid(), int64_t(b.va)),
+          b.probed};
 }
 Buffer *find(uint64_t handle) {
   const auto at = buffers.find(handle);
@@ -91,10 +98,11 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
            (unsigned long long)a.va_addr, (unsigned long long)a.mmap_offset);
   } else if (!(a.flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)) {
     if (vram && used[node] + a.size > nodes().memory_mib << 20) return ENOMEM;
-    const int64_t at = grow(a.size);
+    const bool coarse = vram && !fine;
+    const int64_t at = grow(bytes_in_file(node, coarse, a.size));
     if (at < 0) return ENOMEM;
     if (vram) used[node] += a.size;
-    b.place = {getpid(), file, at, a.size, vram ? node : 0, vram && !fine};
+    b.place = {getpid(), file, at, a.size, vram ? node : 0, coarse};
     a.mmap_offset = uint64_t(at);
   }
   a.handle = add(b);
@@ -110,6 +118,7 @@ int free_memory(uint64_t handle) {
   if (node && !b->imported && !pinned) used[node] -= std::min(used[node], b->bytes);
   if (b->exported) mark(file, b->place.at, Mark::lives, false);
   if (b->fd >= 0) close(b->fd);
+  unmap_probed(b->probed, b->bytes);
   version++;
   if (const auto at = by_address.find(b->va); at != by_address.end() && at->second == handle)
     by_address.erase(at);
