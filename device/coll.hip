@@ -15,14 +15,18 @@ namespace {
 
 using device::Slice, device::Stored;
 
+using Way = CollectiveAlgorithm;
+
+// Each way is a kernel: one for both kept 11 to 13 scalars in lanes of a vector register, and 19 to
+// 23 where kernels reach other nodes (gfx942, clang 19, 2026-11-28).
 // each_meets: every workgroup, whatever their number.
-template <bool each_meets = false, class F>
+template <bool each_meets = false, Way way = Way::direct, class F>
 __device__ inline void run(const char *fn, const Call &call, F f) {
   const Workgroup scope;
   const bool meets = each_meets || gridDim.x <= device::max_channels;
   device::Channel c =
       device::open(fn, call.id, call.team, meets ? blockIdx.x : 0, call.dest, call.source, scope);
-  f(c, Slice{call.algorithm, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing});
+  f(c, Slice{way, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing});
   if (meets) device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
 }
 
@@ -40,8 +44,9 @@ __global__ void leave(device::Team team, unsigned id) {
       device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope), scope);
 }
 
+template <Way way>
 __global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int root) {
-  run("broadcast on a stream", call, [&](device::Channel &c, const Slice &s) {
+  run<false, way>("broadcast on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::broadcast(c, s, call.dest, call.source, call.n, root, Workgroup{});
   });
 }
@@ -50,13 +55,15 @@ __global__ void __launch_bounds__(device::max_threads) collect(Call call) {
     device::collect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) fcollect(Call call) {
-  run("fcollect on a stream", call, [&](device::Channel &c, const Slice &s) {
+template <Way way> __global__ void __launch_bounds__(device::max_threads) fcollect(Call call) {
+  run<false, way>("fcollect on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-__global__ void __launch_bounds__(device::max_threads) alltoall(Call call) {
-  run("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {
+// nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
+template <Way way>
+__global__ void __launch_bounds__(device::max_threads, arch::one_resident) alltoall(Call call) {
+  run<false, way>("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::alltoall(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
@@ -230,15 +237,16 @@ hipError_t alltoall2d(const Call &c, const Block2d &b) {
   return start(alltoall2d, c, b);
 }
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements) {
+  const bool lines = c.algorithm == Way::lines;
   switch (what) {
   case Collective::broadcast:
-    return start(broadcast, c, root);
+    return start(lines ? broadcast<Way::lines> : broadcast<Way::direct>, c, root);
   case Collective::collect:
     return start(collect, c);
   case Collective::fcollect:
-    return start(fcollect, c);
+    return start(lines ? fcollect<Way::lines> : fcollect<Way::direct>, c);
   case Collective::alltoall:
-    return start(alltoall, c);
+    return start(lines ? alltoall<Way::lines> : alltoall<Way::direct>, c);
   case Collective::alltoalls:
     return start(alltoalls, c, ptrdiff_t(elements.remote_stride / elements.bytes),
                  ptrdiff_t(elements.local_stride / elements.bytes), size_t(elements.bytes));

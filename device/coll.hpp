@@ -151,8 +151,11 @@ SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
                              b.rows, column, size_t(b.dest_row) / sizeof(W),
                              size_t(b.source_row) / sizeof(W));
 }
-template <class Scope>
-SHMEM_D_ void copy_rows(char *d, const char *s, const Block2d &b, Scope scope) {
+// The numbers of b are new here: before a loop over the members compilers would compute what each
+// kind of word makes of them, and keep all that in scalar registers.
+template <class Scope> SHMEM_D_ void copy_rows(char *d, const char *s, Block2d b, Scope scope) {
+  b.bytes = anew(scope, b.bytes), b.rows = anew(scope, b.rows);
+  b.dest_row = anew(scope, b.dest_row), b.source_row = anew(scope, b.source_row);
   const uintptr_t all = reinterpret_cast<uintptr_t>(d) | reinterpret_cast<uintptr_t>(s) | b.bytes |
                         uintptr_t(b.dest_row) | uintptr_t(b.source_row);
   if (all % 16 == 0)
@@ -184,14 +187,15 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
-    const char *const from = source + i * b.source_block;
-    if (is_remote(c.pe(i))) {
+    const char *const from = source + i * anew(scope, b.source_block);
+    const int pe = anew(scope, c).pe(i);
+    if (is_remote(pe)) {
       if (scope.rank() == 0 && b.bytes && b.rows)
-        ring::transfer(c.fn, Operation::put, dest, from, c.pe(i),
+        ring::transfer(c.fn, Operation::put, dest, from, pe,
                        {b.bytes, b.rows, uint64_t(b.dest_row), uint64_t(b.source_row)});
       continue;
     }
-    copy_rows(dest_at(c, dest, c.pe(i)), from, b, scope);
+    copy_rows(dest_at(c, dest, pe), from, b, scope);
   }
   leave<Stored::by_scope>(c, scope);
 }

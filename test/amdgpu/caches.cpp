@@ -3,6 +3,7 @@
 #include "driver.hpp"
 #include "memory.hpp"
 #include <algorithm>
+#include <sys/mman.h>
 
 namespace amdgpu {
 namespace {
@@ -58,7 +59,30 @@ uint8_t *memory_at(uint64_t address) {
   return reinterpret_cast<uint8_t *>(address);
 }
 
+// On gfx90a a GPU's own coarse-grained memory is cached, and probed when others write.
+bool is_probed(unsigned node, bool coarse) {
+  return strict_seed() && gfx90a() && node && coarse;
+}
+uint64_t probed_bytes(uint64_t bytes) {
+  return bytes + 4096;
+}
+
 } // namespace
+
+uint64_t bytes_in_file(unsigned node, bool coarse, uint64_t bytes) {
+  return bytes + (is_probed(node, coarse) ? probed_bytes(bytes) : 0);
+}
+uint8_t *map_probed(unsigned node, bool coarse, uint64_t bytes, int fd, int64_t place) {
+  if (!is_probed(node, coarse)) return nullptr;
+  void *p = mmap(nullptr, probed_bytes(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                 fd, place + int64_t(bytes));
+  if (p == MAP_FAILED)
+    stop(nullptr, "no address space for what probes say of %zu bytes", size_t(bytes));
+  return static_cast<uint8_t *>(p);
+}
+void unmap_probed(uint8_t *probed, uint64_t bytes) {
+  if (probed) munmap(probed, probed_bytes(bytes));
+}
 
 // By the driver's choice of the memory type (MTYPE): on gfx90a CC and UC for fine-grained memory,
 // RW for coarse-grained memory of this GPU and NC for others'; on gfx942 RW for this GPU's, NC for

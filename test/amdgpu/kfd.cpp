@@ -31,11 +31,10 @@ std::mutex &lock = *new std::mutex;
 
 struct Buffer {
   uint64_t va, bytes;
-  Place place;   // of no bytes: memory that the program has already, under the same address
-  unsigned node; // whose it is; 0 for the host's
-  bool imported, coarse;
-  bool exported = false;
-  int fd = -1; // of imported memory: of its file, which says that it is mapped here
+  Place place; // of no bytes: memory that the program has already, under the same address
+  bool imported = false, exported = false;
+  int fd = -1;               // of imported memory: of its file, which says that it is mapped here
+  uint8_t *probed = nullptr; // see Range
 };
 auto &buffers = *new std::map<uint64_t, Buffer>;      // by handle
 auto &by_address = *new std::map<uint64_t, uint64_t>; // the handle of a GPU's address
@@ -52,16 +51,23 @@ int64_t grow(uint64_t bytes, uint64_t align = 4096) {
   return at;
 }
 
-uint64_t add(const Buffer &buffer) {
+uint64_t add(Buffer buffer) {
   const uint64_t handle = next_handle++;
+  const Place &p = buffer.place;
+  buffer.probed = map_probed(p.node, p.coarse, p.bytes, buffer.fd < 0 ? file : buffer.fd, p.at);
   version++;
   buffers[handle] = buffer;
   if (buffer.va) by_address[buffer.va] = handle;
   return handle;
 }
 Range range(const Buffer &b) {
-  return {reinterpret_cast<const uint8_t *>(b.va), b.bytes, b.node, b.coarse,
-          b.place.bytes ? name_of(b.place.pid, b.place.at) : name_of(getpid(), int64_t(b.va))};
+  const Place &p = b.place;
+  return {reinterpret_cast<const uint8_t *>(b.va),
+          b.bytes,
+          p.node,
+          p.coarse,
+          p.bytes ? name_of(p.pid, p.at) : name_of(getpid(), int64_t(b.va)),
+          b.probed};
 }
 Buffer *find(uint64_t handle) {
   const auto at = buffers.find(handle);
@@ -85,17 +91,18 @@ int alloc(kfd_ioctl_alloc_memory_of_gpu_args &a) {
   const bool vram = a.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
   const bool fine = a.flags & (KFD_IOC_ALLOC_MEM_FLAGS_COHERENT | KFD_IOC_ALLOC_MEM_FLAGS_UNCACHED |
                                KFD_IOC_ALLOC_MEM_FLAGS_EXT_COHERENT);
-  Buffer b = {a.va_addr, a.size, {}, vram ? node : 0, false, vram && !fine};
+  Buffer b = {a.va_addr, a.size, {}};
   if (a.flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
     if (a.mmap_offset != a.va_addr)
       stop(nullptr, "memory of the program under another address: 0x%llx for 0x%llx",
            (unsigned long long)a.va_addr, (unsigned long long)a.mmap_offset);
   } else if (!(a.flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)) {
     if (vram && used[node] + a.size > nodes().memory_mib << 20) return ENOMEM;
-    const int64_t at = grow(a.size);
+    const bool coarse = vram && !fine;
+    const int64_t at = grow(bytes_in_file(node, coarse, a.size));
     if (at < 0) return ENOMEM;
     if (vram) used[node] += a.size;
-    b.place = {getpid(), file, at, a.size};
+    b.place = {getpid(), file, at, a.size, vram ? node : 0, coarse};
     a.mmap_offset = uint64_t(at);
   }
   a.handle = add(b);
@@ -107,9 +114,11 @@ int free_memory(uint64_t handle) {
   // Its place in the file stays: another process may have it mapped, and keeps it then, see
   // memory.cpp.
   const bool pinned = b->exported && (nodes().pins || marked(file, b->place.at, Mark::mapped));
-  if (b->node && !b->imported && !pinned) used[b->node] -= std::min(used[b->node], b->bytes);
+  const unsigned node = b->place.node;
+  if (node && !b->imported && !pinned) used[node] -= std::min(used[node], b->bytes);
   if (b->exported) mark(file, b->place.at, Mark::lives, false);
   if (b->fd >= 0) close(b->fd);
+  unmap_probed(b->probed, b->bytes);
   version++;
   if (const auto at = by_address.find(b->va); at != by_address.end() && at->second == handle)
     by_address.erase(at);
@@ -118,9 +127,9 @@ int free_memory(uint64_t handle) {
   return 0;
 }
 
-int import_place(uint64_t va, unsigned node, const Place &place, bool coarse, uint64_t &handle) {
-  if (!node || node > nodes().gpus) return EINVAL;
-  Buffer b = {va, place.bytes, place, node, true, coarse};
+int import_place(uint64_t va, unsigned on, const Place &place, uint64_t &handle) {
+  if (!on || on > nodes().gpus) return EINVAL;
+  Buffer b = {va, place.bytes, place, true};
   if (place.pid != getpid()) {
     b.fd = open_place(place);
     if (b.fd < 0 || !marked(b.fd, place.at, Mark::lives))
@@ -169,8 +178,12 @@ int ipc_export(ipc_export_args &a) {
   return 0;
 }
 int ipc_import(ipc_import_args &a) {
-  const Place place = {int(a.share[0] & 0x3fffff), int(a.share[0] >> 22),
-                       int64_t(a.share[2] * page), a.share[3] * page};
+  const Place place = {int(a.share[0] & 0x3fffff),
+                       int(a.share[0] >> 22),
+                       int64_t(a.share[2] * page),
+                       a.share[3] * page,
+                       a.gpu_id,
+                       (a.share[1] & coarse_grain) != 0};
   if (!nodes().ipc || place.pid == getpid()) return EINVAL;
   for (const auto &[_, b] : buffers) // nor is anything mapped twice
     if (b.imported && b.place.pid == place.pid && b.place.at == place.at) return EINVAL;
@@ -178,7 +191,7 @@ int ipc_import(ipc_import_args &a) {
   // The GPU's turn maps over the memory that is mapped at this offset. With 0 the thunk would think
   // that the memory has no owner.
   a.mmap_offset = page;
-  return import_place(a.va_addr, a.gpu_id, place, a.flags & coarse_grain, a.handle);
+  return import_place(a.va_addr, a.gpu_id, place, a.handle);
 }
 
 // Events
@@ -421,7 +434,7 @@ int device_call(unsigned long request, void *p) {
     Place place;
     uint64_t handle = 0;
     if (!place_in(int(a.dmabuf_fd), place)) return EINVAL;
-    const int status = import_place(a.va_addr, a.gpu_id, place, true, handle);
+    const int status = import_place(a.va_addr, a.gpu_id, place, handle);
     a.handle = handle;
     return status;
   }
@@ -436,8 +449,8 @@ int device_call(unsigned long request, void *p) {
     auto &a = as<kfd_ioctl_get_dmabuf_info_args>(p);
     Place place;
     if (!place_in(int(a.dmabuf_fd), place)) return EINVAL;
-    a.size = place.bytes, a.metadata_size = 0, a.gpu_id = 1;
-    a.flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
+    a.size = place.bytes, a.metadata_size = 0, a.gpu_id = std::max(place.node, 1u);
+    a.flags = place.node ? KFD_IOC_ALLOC_MEM_FLAGS_VRAM : KFD_IOC_ALLOC_MEM_FLAGS_GTT;
     return 0;
   }
   case _IOWR('K', 0x80, ipc_import_args):

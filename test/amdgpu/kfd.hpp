@@ -8,11 +8,14 @@
 
 namespace amdgpu {
 
-// A part of a process's file.
+// A part of a process's file, and which kind of memory it is: a driver keeps that with the memory,
+// for each process that imports it.
 struct Place {
   int pid = 0, fd = -1;
   int64_t at = 0;
   uint64_t bytes = 0;
+  unsigned node = 0; // whose it is; 0 for the host's
+  bool coarse = false;
 };
 int open_place(const Place &place);  // a descriptor of that file, or -1
 bool place_in(int fd, Place &place); // what such a descriptor says

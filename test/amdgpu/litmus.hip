@@ -144,6 +144,25 @@ __global__ void count(uint32_t *p, int rounds) {
     __hip_atomic_fetch_add(p, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 
+// A word that its own GPU has stored, and then another one, has the other's.
+__global__ void hand_over(Mail m, bool own, int rounds) {
+  for (int r = 1; r <= rounds; r++) {
+    if (!own) {
+      until(m.flag, uint32_t(r));
+      store(m.data, 2 * uint32_t(r));
+      release(write_back);
+      store_beyond(m.answer, uint32_t(r));
+      continue;
+    }
+    store(m.data, 1);
+    release(wait);
+    store_beyond(m.flag, uint32_t(r));
+    until(m.answer, uint32_t(r));
+    acquire(empty_l1);
+    if (load(m.data) != 2 * uint32_t(r)) *m.seen = uint32_t(r);
+  }
+}
+
 static int rounds = 60, failed;
 static hipStream_t streams[2];
 
@@ -205,6 +224,22 @@ static void atomics(const char *what, bool fine, bool wanted) {
   }
   judge(what, lost, wanted);
 }
+static void undone(const char *what, bool fine, bool wanted) {
+  HIP(hipSetDevice(0));
+  Mail m = {room(line, fine), room(3 * line, true), nullptr, nullptr};
+  m.answer = m.flag + line, m.seen = m.answer + line;
+  for (int d = 0; d < 2; d++) {
+    HIP(hipSetDevice(d));
+    hipLaunchKernelGGL(hand_over, dim3(1), dim3(1), 0, streams[d], m, d == 0, rounds);
+  }
+  finish();
+  uint32_t seen, last;
+  HIP(hipMemcpy(&seen, m.seen, 4, hipMemcpyDeviceToHost));
+  HIP(hipMemcpy(&last, m.data, 4, hipMemcpyDeviceToHost));
+  judge(what, seen || last != 2 * uint32_t(rounds), wanted);
+  HIP(hipFree(m.flag));
+  HIP(hipFree(m.data));
+}
 static void race(const char *what, bool four, int how, bool wanted) {
   const int rounds = (four ? 100 : 10) * ::rounds; // all at once is rare
   HIP(hipSetDevice(0));
@@ -265,6 +300,11 @@ int main(int argc, char **argv) {
   // Those of gfx90a are done in the L2 of the GPU that asks, where that keeps the line.
   atomics("fine-grained: atomics of two GPUs are lost", true, never);
   atomics("coarse-grained: atomics of two GPUs are lost", false, gfx90a ? seen : never);
+  // A gfx90a's L2 lets go of a line of its own GPU's memory that another GPU writes to.
+  if (gfx90a) {
+    undone("fine-grained: another GPU's store is undone", true, never);
+    undone("coarse-grained: another GPU's store is undone", false, never);
+  }
   // A barrier of the workgroup does not end what its other waves have stored.
   message("four waves: barrier, one releases", true, true, 4, no_release, released, acquired, seen);
   message("four waves: wait, barrier, one releases", true, true, 4, wait, released, acquired,

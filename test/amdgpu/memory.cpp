@@ -70,21 +70,8 @@ void *map(void *at, size_t bytes, int fd, int64_t place) {
   return done == MAP_FAILED ? nullptr : done;
 }
 
-// On gfx90a a GPU's own coarse-grained memory is cached, and probed when others write. Behind such
-// memory the file has the others' marks of writes.
-bool is_probed(HSAuint32 node, HsaMemFlags flags) {
-  return strict_seed() && nodes().name == "gfx90a" && node && flags.ui32.CoarseGrain &&
-         !flags.ui32.Scratch;
-}
-uint8_t *map_probed(HSAuint32 node, HsaMemFlags flags, size_t bytes, int fd, int64_t place) {
-  if (!is_probed(node, flags)) return nullptr;
-  void *p = mmap(nullptr, bytes + probed_more, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                 fd, place + int64_t(bytes));
-  if (p == MAP_FAILED) stop(nullptr, "no address space for what probes say of %zu bytes", bytes);
-  return static_cast<uint8_t *>(p);
-}
-void unmap_probed(const Memory &m) {
-  if (m.probed) munmap(m.probed, m.bytes + probed_more);
+bool is_coarse(HsaMemFlags flags) {
+  return flags.ui32.CoarseGrain && !flags.ui32.Scratch;
 }
 
 struct Handle { // in 32 bytes
@@ -130,7 +117,7 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
   const bool counts = node && !flags.ui32.Scratch;
   if (counts && used[node] + bytes > nodes().memory_mib << 20) return HSAKMT_STATUS_NO_MEMORY;
   const int64_t place = file_end;
-  const auto whole = int64_t(is_probed(node, flags) ? 2 * bytes + probed_more : bytes);
+  const auto whole = int64_t(bytes_in_file(node, is_coarse(flags), bytes));
   if (ftruncate(file, place + whole)) return HSAKMT_STATUS_NO_MEMORY;
   void *at = map(flags.ui32.FixedAddress ? *address : nullptr, bytes, file, place);
   if (!at) return HSAKMT_STATUS_NO_MEMORY;
@@ -139,7 +126,7 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
   version++;
   Memory &m = memory[uintptr_t(at)] = {
       HSA_POINTER_ALLOCATED, bytes, place, node, flags, false, nullptr, {}};
-  m.probed = map_probed(node, flags, bytes, file, place);
+  m.probed = map_probed(node, is_coarse(flags), bytes, file, place);
   *address = at;
   return HSAKMT_STATUS_SUCCESS;
 }
@@ -152,7 +139,7 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
     return HSAKMT_STATUS_INVALID_PARAMETER;
   const Memory &m = at->second;
   munmap(address, m.bytes);
-  unmap_probed(m);
+  unmap_probed(m.probed, m.bytes);
   // Another process that has it mapped keeps it, and uses it without a fault: the kernel's driver
   // counts the references to a buffer, and an import is one (amdgpu_amdkfd_gpuvm_import_dmabuf, and
   // kfd_ipc_obj of its handle).
@@ -161,7 +148,7 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64) {
     mark(file, m.place, Mark::lives, false);
   else
     fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, m.place,
-              int64_t(m.probed ? 2 * m.bytes + probed_more : m.bytes));
+              int64_t(bytes_in_file(m.node, is_coarse(m.flags), m.bytes)));
   if (m.node && !m.flags.ui32.Scratch && !pinned) used[m.node] -= m.bytes;
   memory.erase(at);
   version++;
@@ -186,7 +173,7 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *address) {
   if (at == memory.end()) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
   if (at->second.type == HSA_POINTER_REGISTERED_SHARED) {
     munmap(address, at->second.bytes);
-    unmap_probed(at->second);
+    unmap_probed(at->second.probed, at->second.bytes);
     close(at->second.fd);
   }
   if (at->second.type != HSA_POINTER_ALLOCATED) memory.erase(at);
@@ -238,7 +225,7 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
                            {},
                            h.pid,
                            fd,
-                           map_probed(h.node, flags, h.bytes, fd, h.place)};
+                           map_probed(h.node, is_coarse(flags), h.bytes, fd, h.place)};
   *address = at;
   *bytes = h.bytes;
   return HSAKMT_STATUS_SUCCESS;

@@ -19,9 +19,12 @@ struct Range {
   uint64_t name = 0;         // the same number in all processes that have it
   uint8_t *probed = nullptr; // of memory that others' writes probe, see below
 };
-// A byte for each, which every write of another GPU's changes, and a word, which is not 0 while
-// some L2 compares, or changes, both.
-inline constexpr size_t probed_more = 4096;
+// Probed memory has a byte for each of its bytes, which every write of another GPU's changes, and a
+// word, which is not 0 while some L2 compares, or changes, both. They lie behind the memory in its
+// file.
+uint64_t bytes_in_file(unsigned node, bool coarse, uint64_t bytes); // of an allocation
+uint8_t *map_probed(unsigned node, bool coarse, uint64_t bytes, int fd, int64_t place); // or NULL
+void unmap_probed(uint8_t *probed, uint64_t bytes);
 
 Range range_of(const void *address); // the allocation that holds it
 inline uint64_t name_of(int pid, int64_t place) {
