@@ -247,6 +247,29 @@ shmem.trace.start()
 shmem.all_reduce(x, stream=0)
 shmem.quiet(stream=0)
 """
+IN_TRITON = """import torch, triton, triton.language as tl
+import shmem, shmem.triton as st
+@triton.jit
+def blocks(x, y, size, me, pe, bases, context, n: tl.constexpr, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    st.store(y + at, st.load(x + at, me, pe, bases, mask=at < size), me, pe, bases, mask=at < size)
+    st.get(x + at, y + block + at, me, pe, bases)
+    st.copy(x + at, y + block + at, me, pe, me, bases)
+    st.atomic_cas(y + 1000, 0, 1, me, pe, bases)
+    st.atomic_add(y + 1001, 1, me, pe, bases, mask=size < 0)
+    if me == 0:
+        st.DeviceContext.initialize(context, 0, n).put(x + at, y + at, 1)
+@st.jit
+def signal(x, y, size, signal, pe):
+    st.put_signal(y, x, size, signal, 1, pe)
+    st.barrier()
+shmem.init()
+me, n = shmem.my_pe(), shmem.n_pes()
+x, y = shmem.zeros(1024, dtype=torch.int32), shmem.zeros(1024, dtype=torch.int32)
+flag, to = shmem.zeros(1, dtype=torch.int64), (me + 1) % n
+blocks[(2,)](x, y, 100, me, to, shmem.heap_bases(), st.context(), n, 64)
+signal[(1,)](x, y, 10, flag, to)
+"""
 BY_ID = """import shmem
 shmem.init(uid=shmem.get_unique_id(), rank=0, size=1)
 x = shmem.ones(4)
@@ -281,6 +304,32 @@ def case_python():
         assert "calls" in {g.getAttribute("id") for g in
                            xml.dom.minidom.parseString(text).getElementsByTagName("g")}
         assert "shmem_barrier_all" in text and "PE 1" in text and "stream 1" in text
+
+
+def case_triton():
+    """Triton's interpreter: a record for each call of a program, with the bytes of its mask."""
+    from run import python_with
+    python, n = python_with("torch", "triton"), 2
+    env = {"PYTHONPATH": os.environ["PACKAGE"], "PYTHONDONTWRITEBYTECODE": "1",
+           "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "SHMEM_DEVICE_SIZE": "64M"}
+    said = traced(n, python, "-c", IN_TRITON, **env)
+    assert not said, said
+    said = check()
+    for me in range(n):
+        mine = [e for e in events() if e["pid"] == me and e["ph"] == "X"]
+        to = (me + 1) % n
+        got = [(e["name"], e["args"]["block"], e["args"]["pe"], e["args"].get("bytes", 0))
+               for e in mine if e.get("cat") == "kernel"]
+        assert got == [("triton." + name, block, to, moved)
+                       for block, part in enumerate((256, 144))
+                       for name, moved in [("load", part), ("store", part), ("get", 256),
+                                           ("copy", 256), ("atomic_cas", 4), ("atomic_add", 0),
+                                           *[("put", 256)] * (me == 0)]], got
+        host = Counter(e["name"] for e in mine if "cat" not in e)
+        assert host["shmem_putmem_signal"] == 1, host # a call of the host
+        # What was loaded, and got, comes from the other PE.
+        row = next(line for line in said.splitlines() if line.startswith(f"PE {me} "))
+        assert f" {1872 + 512 * (me == 0)} B" in row, said
 
 
 def case_ends():
