@@ -249,7 +249,7 @@ shmem.quiet(stream=0)
 """
 IN_TRITON = """import torch, triton, triton.language as tl
 import shmem, shmem.triton as st
-@triton.jit
+@st.jit
 def blocks(x, y, size, me, pe, bases, context, n: tl.constexpr, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
     st.store(y + at, st.load(x + at, me, pe, bases, mask=at < size), me, pe, bases, mask=at < size)
@@ -307,26 +307,34 @@ def case_python():
 
 
 def case_triton():
-    """Triton's interpreter: a record for each call of a program, with the bytes of its mask."""
+    """Kernels of Triton: a record for each call of a program, with the bytes of its mask. In the
+    interpreter routines are calls of the host."""
     from run import python_with
-    python, n = python_with("torch", "triton"), 2
-    env = {"PYTHONPATH": os.environ["PACKAGE"], "PYTHONDONTWRITEBYTECODE": "1",
-           "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "SHMEM_DEVICE_SIZE": "64M"}
-    said = traced(n, python, "-c", IN_TRITON, **env)
+    python, n, gpu = python_with("torch", "triton"), 2, os.environ["TRITON_INTERPRET"] == "0"
+    if gpu and subprocess.run([python, "-c", "import torch\ntorch.ones(1, device='cuda')"],
+                              capture_output=True).returncode:
+        print("this PyTorch has no GPU")
+        sys.exit(77)
+    said = traced(n, python, "-c", IN_TRITON, PYTHONPATH=os.environ["PACKAGE"],
+                  PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M")
     assert not said, said
     said = check()
     for me in range(n):
         mine = [e for e in events() if e["pid"] == me and e["ph"] == "X"]
         to = (me + 1) % n
-        got = [(e["name"], e["args"]["block"], e["args"]["pe"], e["args"].get("bytes", 0))
-               for e in mine if e.get("cat") == "kernel"]
-        assert got == [("triton." + name, block, to, moved)
-                       for block, part in enumerate((256, 144))
-                       for name, moved in [("load", part), ("store", part), ("get", 256),
-                                           ("copy", 256), ("atomic_cas", 4), ("atomic_add", 0),
-                                           *[("put", 256)] * (me == 0)]], got
-        host = Counter(e["name"] for e in mine if "cat" not in e)
-        assert host["shmem_putmem_signal"] == 1, host # a call of the host
+        got = Counter((e["name"], e["args"]["block"], e["args"].get("pe"), e["args"].get("bytes"))
+                      for e in mine if e.get("cat") == "kernel")
+        wanted = Counter(("triton." + name, block, to, moved)
+                         for block, part in enumerate((256, 144))
+                         for name, moved in [("load", part), ("store", part), ("get", 256),
+                                             ("copy", 256), ("atomic_cas", 4), ("atomic_add", None),
+                                             *[("put", 256)] * (me == 0)])
+        host = Counter(e["name"] for e in mine if "cat" not in e)["shmem_putmem_signal"]
+        if gpu:
+            wanted += Counter([("shmemx_putmem_signal_wg", 0, to, 40),
+                               ("shmem_quiet", 0, None, None),
+                               ("shmemx_barrier_all_wg", 0, None, None)])
+        assert got == wanted and host == (not gpu), (got, wanted, host)
         # What was loaded, and got, comes from the other PE.
         row = next(line for line in said.splitlines() if line.startswith(f"PE {me} "))
         assert f" {1872 + 512 * (me == 0)} B" in row, said
