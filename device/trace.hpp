@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Records the calls of kernels for tools/shmem_trace, in sources that are compiled with
-// SHMEM_TRACE_KERNELS. Without it nothing of this is in a kernel.
+// SHMEM_TRACE_KERNELS. Without it nothing of this is in a kernel. Kernels that are linked with the
+// bitcode record what their compiler asks for: device/bitcode.hip.
 #pragma once
 #include <cstdint>
 #include <shmem/compiler.h>
@@ -46,8 +47,7 @@ struct Records {
 
 // A module of device code that records.
 struct Traced {
-  int (*show)(const Records *);                 // 0 or a hipError_t
-  int (*clock)(uint64_t *result, void *stream); // queues a kernel that stores the time there
+  int (*show)(const Records *); // 0 or a hipError_t
 };
 
 } // namespace shmem::trace
@@ -63,12 +63,19 @@ extern "C" void shmemx_traced_remove(shmem::trace::Traced *module);
 #define SHMEM_MARK_(id) ::shmem::trace::mark(id)
 #define SHMEM_TRACED_(scope, routine, bytes, pe)                                                   \
   const ::shmem::trace::TracedCall<scope> traced_(routine, bytes, pe);
+#endif
+
+#if defined SHMEM_TRACE_KERNELS || defined SHMEM_BITCODE_RECORDS_
 #include "scope.hpp"
 #include <hip/hip_runtime.h>
 
 namespace shmem::trace {
 
+#ifdef SHMEM_BITCODE_RECORDS_
+SHMEM_BITCODE_RECORDS_
+#else
 SHMEM_STATE_ Records records;
+#endif
 
 SHMEM_D_ void put(uint64_t at, uint64_t begin, uint64_t took, uint64_t bytes, int pe,
                   unsigned routine, bool again = false) {
@@ -83,6 +90,13 @@ SHMEM_D_ void put(uint64_t at, uint64_t begin, uint64_t took, uint64_t bytes, in
   arch::store_lines(to + 2, took | (uint64_t(unsigned(pe)) << 32 & low) | last,
                     block | uint64_t(wave) << 32 | uint64_t(again) << 55 | last);
 }
+
+} // namespace shmem::trace
+#endif
+
+#ifdef SHMEM_TRACE_KERNELS
+namespace shmem::trace {
+
 SHMEM_D_ void mark(unsigned id) {
   if (records.first) put(arch::take_alone(records.taken), arch::clock(), 0, id, -1, user_event);
 }
@@ -116,19 +130,12 @@ public:
 };
 
 namespace {
-__global__ void store_clock(uint64_t *result) {
-  arch::store(result, arch::clock());
-}
 struct TraceRegistrar {
   Traced module;
-  TraceRegistrar() : module{show, clock} { shmemx_traced_add(&module); }
+  TraceRegistrar() : module{show} { shmemx_traced_add(&module); }
   ~TraceRegistrar() { shmemx_traced_remove(&module); }
   static int show(const Records *r) {
     return int(hipMemcpyToSymbol(HIP_SYMBOL(records), r, sizeof *r, 0, hipMemcpyHostToDevice));
-  }
-  static int clock(uint64_t *result, void *stream) {
-    hipLaunchKernelGGL(store_clock, dim3(1), dim3(1), 0, static_cast<hipStream_t>(stream), result);
-    return int(hipGetLastError());
   }
 } registrar;
 } // namespace

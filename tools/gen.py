@@ -415,6 +415,12 @@ def traced_in_kernels(types, lines):
             yield from ((name, f) for name in [f.name, *(name for name, _ in cooperative(f))])
 
 
+# What functions of shmem.triton do by themselves, in the order of the numbers behind those.
+TRITON = ["triton." + name for name in (
+    "load", "store", "copy", "get", "put", "atomic_add", "atomic_sub", "atomic_cas", "atomic_xchg",
+    "atomic_xor", "atomic_and", "atomic_or", "atomic_min", "atomic_max")]
+
+
 def bitcode(types, lines):
     """Functions of kernels with C linkage. After an #undef of the macro of device_api.hpp clang
     keeps such a function apart from the host's function of the same name and linkage."""
@@ -496,7 +502,7 @@ def trace(types, lines):
         yield wrapper(f, "next_" + f.name, on_stream=f not in host)
     yield "}\n#pragma GCC visibility pop\n"
     yield f"const uint32_t trace::first_of_kernels = {len(names)};"
-    names += [name for name, _ in traced_in_kernels(types, lines)]
+    names += [name for name, _ in traced_in_kernels(types, lines)] + TRITON
     yield "const char *const trace::names[] = {" + ", ".join(f'"{n}"' for n in names) + "};"
 
 

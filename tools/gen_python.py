@@ -11,6 +11,7 @@ STRUCTS     name: the fields, each a name, a letter and a number of elements
 CONSTANTS   the numbers of macros and enumerations
 TYPES       the TYPENAMEs of a class of the table, with the letter of each
 INITIAL     name of a structure: the values of its initializer
+TRACED      the numbers by which kernels of Triton record their calls
 """
 import re
 import shutil
@@ -127,6 +128,10 @@ def interface(table, headers):
                                             if name in t.classes and letter(t.ctype)})
                                     for name in ("rma", "ext", "amo", "bit", "and", "sum")))
     yield from dictionary("INITIAL", initial(texts[-1], known))
+    names = [name for name, _ in gen.traced_in_kernels(*gen.parse(table))] + gen.TRITON
+    called = (*gen.TRITON, "shmem_fence", "shmem_quiet", "shmem_signal_wait_until",
+              "shmemx_barrier_all_wg", "shmemx_putmem_signal_wg")
+    yield from dictionary("TRACED", ((name, names.index(name)) for name in called))
 
 
 def main():

@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: MIT
 """amd.py OSHRUN N PACKAGE ARCH HIP: kernels of shmem.triton, compiled for ARCH by Triton's own back
 end for AMD, with the library's bitcode where they call it, are loaded by the module calls of HIP's
-library and run on N PEs."""
+library and run on N PEs. If TRACER is the path of libshmem_trace, all kernels record their calls,
+and the trace must have them."""
 import ctypes
+import json
 import os
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 from run import python_with
 
 WORDS, BLOCK, LAPS = 1021, 1024, 4
+TRACER = os.environ.get("TRACER")
 
 
 def kernels():
@@ -91,7 +95,8 @@ def compiled(arch, bitcode):
                                                   for k, v in constants.items()}),
                               target=GPUTarget("hip", arch, 64),
                               options={"num_warps": 4,
-                                       **({"extern_libs": {"shmem": bitcode}} if calls else {})})
+                                       **({"extern_libs": {"shmem": bitcode}}
+                                          if calls or TRACER else {})})
         text = made.asm["amdgcn"]
         assert f'amdgcn-amd-amdhsa--{arch}' in text and made.asm["hsaco"][:4] == b"\x7fELF"
         assert "s_swappc" not in text, f"{name}: a call" # of the bitcode: all is inlined
@@ -146,6 +151,8 @@ def work(path, files):
     import shmem
     from shmem._library import SHMEMX_MALLOC_DEVICE, lib
 
+    if TRACER: # as shmem.triton does
+        ctypes.CDLL(None).shmem_traced_begin()
     shmem.init()
     me, n = shmem.my_pe(), shmem.n_pes()
     to, left = (me + 1) % n, (me - 1) % n
@@ -162,7 +169,7 @@ def work(path, files):
     for name, (file, letters, lds) in files.items():
         with open(file, "rb") as code:
             module, function = gpu.load(code.read(), name)
-        if name in ("exchange", "meets"):
+        if name in ("exchange", "meets") or TRACER:
             lib.shmemx_module_init(module)
         loaded[name] = function, letters, lds
 
@@ -215,6 +222,24 @@ def work(path, files):
     shmem.finalize()
 
 
+def check_trace(path, n):
+    """Each PE's calls of kernels, with the bytes, in the order of their numbers."""
+    every = [e for e in json.loads(Path(path).read_text()) if e.get("cat") == "kernel"]
+    part, whole = 8 * WORDS, 8 * BLOCK
+    for me in range(n):
+        got = [(e["name"], e["args"].get("bytes", 0), e["args"].get("pe"), e["args"]["block"])
+               for e in sorted(every, key=lambda e: e["ts"]) if e["pid"] == me]
+        to = (me + 1) % n
+        lap = [(name, moved, to if moved else None, 0) for name, moved in (
+            *(("triton." + name, part) for name in ("load", "store", "put", "get")),
+            *[("triton.atomic_add", whole), ("triton.atomic_max", whole),
+              ("triton.atomic_xchg", whole), ("triton.atomic_cas", 8)] * 2,
+            ("shmemx_putmem_signal_wg", part), ("shmem_signal_wait_until", 0),
+            ("triton.store", part), ("triton.atomic_xchg", 8), ("triton.store", part),
+            *[("shmem_quiet", 0), ("shmemx_barrier_all_wg", 0)] * 2)]
+        assert got == lap * (LAPS - 1), (me, got)
+
+
 def main():
     if sys.argv[1] == "work":
         path, folder = sys.argv[2:]
@@ -230,6 +255,8 @@ def main():
     if os.path.abspath(sys.executable) != os.path.abspath(python):
         os.execv(python, [python, *sys.argv])
     sys.path.insert(0, package)
+    if TRACER: # as in a traced process
+        ctypes.CDLL(TRACER, mode=ctypes.RTLD_GLOBAL)
     from tempfile import TemporaryDirectory
 
     from shmem.triton import bitcode
@@ -240,12 +267,16 @@ def main():
         for name, code in compiled(arch, bitcode("hip", arch)).items():
             with open(os.path.join(folder, "code", f"{name}.co"), "wb") as file:
                 file.write(code)
+        trace = os.path.join(folder, "trace.json")
         done = subprocess.run(
             [oshrun, "-n", n, python, __file__, "work", hip, os.path.join(folder, "code")],
-            env={**os.environ, "PYTHONPATH": package}, capture_output=True, text=True)
+            env={**os.environ, "PYTHONPATH": package, **({"SHMEM_TRACE": trace} if TRACER else {})},
+            capture_output=True, text=True)
         if done.returncode or done.stdout.count("as on a GPU") != int(n):
             print(done.stdout, done.stderr, sep="\n")
             sys.exit(1)
+        if TRACER:
+            check_trace(trace, int(n))
 
 
 if __name__ == "__main__":

@@ -185,12 +185,55 @@ def spawned_exception(package, n):
     assert time.monotonic() - start < 60
 
 
+SUITE = """import torch
+import torch.distributed as dist
+import torch.distributed._symmetric_memory as symm_mem
+from torch.testing._internal.common_distributed import (MultiProcContinuousTest,
+                                                        requires_multicast_support)
+
+import shmem
+
+
+class Suite(MultiProcContinuousTest):
+    world_size = 2
+    backend_str = classmethod(lambda cls: "gloo")
+    device_type = classmethod(lambda cls: "cpu")
+
+    def test_neighbour(self):
+        x = symm_mem.empty(8, device="cpu")
+        assert shmem.my_pe() == self.rank and shmem.is_symmetric(x)
+        handle = symm_mem.rendezvous(x, dist.group.WORLD)
+        x.fill_(self.rank)
+        handle.barrier()
+        assert (handle.get_buffer(1 - self.rank, (8,), torch.float32) == 1 - self.rank).all()
+        handle.barrier()
+
+    @requires_multicast_support()
+    def test_multicast(self):
+        raise AssertionError
+"""
+
+
+def suite(package, n):
+    """torch_suite.py on a suite that is made as PyTorch's are."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "test_suite.py")
+        with open(file, "w") as out:
+            out.write(SUITE)
+        done = subprocess.run(
+            [sys.executable, os.path.join(os.path.dirname(__file__), "torch_suite.py"), file],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0 and "Ran 2 tests" in done.stderr and (
+        "OK (skipped=1)" in done.stderr), done.stderr
+
+
 def main():
     package, case, n = sys.argv[1:]
     if case.endswith("worker"):
         globals()[case](int(n))
         return
-    python = python_with("numpy", *(["torch"] if case in ("group", "workers") else []))
+    python = python_with("numpy", *(["torch"] if case in ("group", "workers", "suite") else []),
+                         *(["expecttest"] if case == "suite" else []))
     if os.path.abspath(sys.executable) != os.path.abspath(python) or (
             os.environ.get("PYTHONPATH") != package):
         os.environ.update(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1")

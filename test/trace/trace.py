@@ -247,6 +247,29 @@ shmem.trace.start()
 shmem.all_reduce(x, stream=0)
 shmem.quiet(stream=0)
 """
+IN_TRITON = """import torch, triton, triton.language as tl
+import shmem, shmem.triton as st
+@st.jit
+def blocks(x, y, size, me, pe, bases, context, n: tl.constexpr, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    st.store(y + at, st.load(x + at, me, pe, bases, mask=at < size), me, pe, bases, mask=at < size)
+    st.get(x + at, y + block + at, me, pe, bases)
+    st.copy(x + at, y + block + at, me, pe, me, bases)
+    st.atomic_cas(y + 1000, 0, 1, me, pe, bases)
+    st.atomic_add(y + 1001, 1, me, pe, bases, mask=size < 0)
+    if me == 0:
+        st.DeviceContext.initialize(context, 0, n).put(x + at, y + at, 1)
+@st.jit
+def signal(x, y, size, signal, pe):
+    st.put_signal(y, x, size, signal, 1, pe)
+    st.barrier()
+shmem.init()
+me, n = shmem.my_pe(), shmem.n_pes()
+x, y = shmem.zeros(1024, dtype=torch.int32), shmem.zeros(1024, dtype=torch.int32)
+flag, to = shmem.zeros(1, dtype=torch.int64), (me + 1) % n
+blocks[(2,)](x, y, 100, me, to, shmem.heap_bases(), st.context(), n, 64)
+signal[(1,)](x, y, 10, flag, to)
+"""
 BY_ID = """import shmem
 shmem.init(uid=shmem.get_unique_id(), rank=0, size=1)
 x = shmem.ones(4)
@@ -281,6 +304,40 @@ def case_python():
         assert "calls" in {g.getAttribute("id") for g in
                            xml.dom.minidom.parseString(text).getElementsByTagName("g")}
         assert "shmem_barrier_all" in text and "PE 1" in text and "stream 1" in text
+
+
+def case_triton():
+    """Kernels of Triton: a record for each call of a program, with the bytes of its mask. In the
+    interpreter routines are calls of the host."""
+    from run import python_with
+    python, n, gpu = python_with("torch", "triton"), 2, os.environ["TRITON_INTERPRET"] == "0"
+    if gpu and subprocess.run([python, "-c", "import torch\ntorch.ones(1, device='cuda')"],
+                              capture_output=True).returncode:
+        print("this PyTorch has no GPU")
+        sys.exit(77)
+    said = traced(n, python, "-c", IN_TRITON, PYTHONPATH=os.environ["PACKAGE"],
+                  PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M")
+    assert not said, said
+    said = check()
+    for me in range(n):
+        mine = [e for e in events() if e["pid"] == me and e["ph"] == "X"]
+        to = (me + 1) % n
+        got = Counter((e["name"], e["args"]["block"], e["args"].get("pe"), e["args"].get("bytes"))
+                      for e in mine if e.get("cat") == "kernel")
+        wanted = Counter(("triton." + name, block, to, moved)
+                         for block, part in enumerate((256, 144))
+                         for name, moved in [("load", part), ("store", part), ("get", 256),
+                                             ("copy", 256), ("atomic_cas", 4), ("atomic_add", None),
+                                             *[("put", 256)] * (me == 0)])
+        host = Counter(e["name"] for e in mine if "cat" not in e)["shmem_putmem_signal"]
+        if gpu:
+            wanted += Counter([("shmemx_putmem_signal_wg", 0, to, 40),
+                               ("shmem_quiet", 0, None, None),
+                               ("shmemx_barrier_all_wg", 0, None, None)])
+        assert got == wanted and host == (not gpu), (got, wanted, host)
+        # What was loaded, and got, comes from the other PE.
+        row = next(line for line in said.splitlines() if line.startswith(f"PE {me} "))
+        assert f" {1872 + 512 * (me == 0)} B" in row, said
 
 
 def case_ends():

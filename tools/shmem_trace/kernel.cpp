@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Records the calls of kernels that were compiled with SHMEM_TRACE_KERNELS. They write records to a
-// ring in device memory, which a thread reads while they run.
+// Records the calls of kernels that were compiled with SHMEM_TRACE_KERNELS, or by Triton for a
+// program that is traced. They write records to a ring in device memory, which a thread reads while
+// they run.
 #include "../../device/runtime.hpp"
 #include "../../device/trace.hpp"
 #include "trace.hpp"
@@ -92,10 +93,7 @@ class Kernels {
       }
       __atomic_store_n(&shared->clock, 0, __ATOMIC_RELAXED);
       const uint64_t before = now();
-      {
-        const std::lock_guard lock(modules_mutex); // one that is unloaded waits
-        if (modules.empty() || modules.front()->clock(clock_there, clocks)) break;
-      }
+      if (queue_clock(clock_there, clocks)) break;
       uint64_t ticks = 0, after = 0;
       do {
         ticks = __atomic_load_n(&shared->clock, __ATOMIC_RELAXED);
@@ -144,8 +142,11 @@ class Kernels {
     if (!copies && !open()) return false;
     if (!sample(&written, 16, 10000 * ms)) return tried(hipErrorLaunchFailure);
     const std::lock_guard lock(modules_mutex);
+    shown = true;
+    const std::vector<void *> waiting = std::exchange(loaded, {});
     return std::all_of(modules.begin(), modules.end(),
-                       [&](Traced *m) { return tried(hipError_t(m->show(&records))); });
+                       [&](Traced *m) { return tried(hipError_t(m->show(&records))); }) &&
+           std::all_of(waiting.begin(), waiting.end(), [&](void *to) { return show(to); });
   }
 
   bool look() {
@@ -295,6 +296,8 @@ class Kernels {
   // ROCr 6.4 counts the signals of streams that are there when a program ends, as leaked. Memory
   // that kernels write to stays: they may still run.
   void close() {
+    const std::lock_guard lock(modules_mutex);
+    shown = false;
     for (hipStream_t *stream : {&copies, &clocks})
       if (*stream) tried(hipStreamDestroy(std::exchange(*stream, nullptr)));
   }
@@ -316,10 +319,34 @@ class Kernels {
     }
   }
 
+  // The null stream would wait for kernels, which may wait for the one that is being loaded.
+  bool show(void *to) {
+    return tried(hipMemcpyAsync(to, &records, sizeof records, hipMemcpyHostToDevice, copies)) &&
+           tried(hipStreamSynchronize(copies));
+  }
+
 public:
-  std::mutex modules_mutex; // of modules, and of records while it is shown to one
+  std::mutex modules_mutex; // of what follows, and of records while they are shown to a module
   std::vector<Traced *> modules;
+  // Where modules that the program has loaded have their Records, until these are shown.
+  std::vector<void *> loaded;
+  bool expected = false; // such modules will come
+  bool shown = false;    // the records, to all modules that there are
   Records records = {};
+
+  void add(void *module) {
+    void *to = nullptr;
+    size_t bytes = 0;
+    if (shmem::runtime::module_global(&to, &bytes, module, "shmemx_module_records")) {
+      (void)hipGetLastError();
+      return;
+    }
+    const std::lock_guard lock(modules_mutex);
+    if (shown)
+      show(to);
+    else
+      loaded.push_back(to);
+  }
 
   void ask(Ask what) {
     std::unique_lock lock(mutex);
@@ -362,7 +389,7 @@ void begin_kernels() {
   Kernels &k = kernels();
   {
     const std::lock_guard lock(k.modules_mutex);
-    if (k.modules.empty() || !records_wanted()) return;
+    if ((k.modules.empty() && !k.expected) || !records_wanted()) return;
   }
   Kernels::ask_here(Ask::begin);
 }
@@ -372,6 +399,11 @@ void write_kernels() {
 uint64_t finish_kernels() {
   Kernels::ask_here(Ask::finish);
   return kernels().lost();
+}
+bool expect_kernels() {
+  Kernels &k = kernels();
+  const std::lock_guard lock(k.modules_mutex);
+  return !std::exchange(k.expected, true) && !k.shown;
 }
 
 } // namespace trace
@@ -388,5 +420,11 @@ extern "C" void shmemx_traced_remove(Traced *module) {
   trace::Kernels &k = trace::kernels();
   const std::lock_guard lock(k.modules_mutex);
   k.modules.erase(std::remove(k.modules.begin(), k.modules.end(), module), k.modules.end());
+}
+extern "C" void shmemx_module_init(void *module) {
+  static const auto next_init =
+      reinterpret_cast<decltype(&shmemx_module_init)>(trace::next("shmemx_module_init"));
+  next_init(module);
+  trace::kernels().add(module);
 }
 #pragma GCC visibility pop

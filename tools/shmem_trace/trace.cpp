@@ -368,6 +368,18 @@ void shmem_traced(const char *path, int records) {
   file().records = uint64_t(records);
 }
 
+// Python calls these two for kernels of Triton. This one: a GPU's kernels will record.
+void shmem_traced_begin() {
+  if (expect_kernels() && file().fd >= 0 && file().inits) begin_kernels();
+}
+// A call in Triton's interpreter, where the calling thread runs the kernel.
+void shmem_traced_call(uint32_t routine, uint64_t begin, uint64_t end, uint64_t bytes, int pe,
+                       int64_t block) {
+  if (file().fd < 0 || !records_wanted()) return;
+  thread_local const int track = new_track("interpreted kernels");
+  write_timed(track, {{{begin, end, bytes, pe, first_of_kernels + routine}, 0, block, 0}});
+}
+
 void shmem_init() {
   const uint64_t began = now();
   pshmem_init();

@@ -71,7 +71,9 @@ extern const uint32_t first_of_kernels; // in names, generated
 void begin_kernels();
 void write_kernels();
 uint64_t finish_kernels(); // gives how many were overwritten
-uint64_t records_wanted(); // that there is to be room for
+bool expect_kernels();     // in modules that come later; gives whether begin_kernels has to start
+int queue_clock(uint64_t *result, void *stream); // 0 or a hipError_t: clock.hip
+uint64_t records_wanted();                       // that there is to be room for
 
 // A track that no thread has, and what comes on it.
 struct Timed {

@@ -248,7 +248,8 @@ def _draw(trace: Trace, begin: float | None, end: float | None, colour: str,
         if e.peer is not None and e.peer != e.pe and e.bytes and e.kind != "stream":
             there = min((r for (pe, _), r in rows.items() if pe == e.peer), default=None)
             if there is not None:
-                away.append((left, row, right, there, "get" in e.name or e.name.endswith("_g")))
+                back = "get" in e.name or e.name.endswith(("_g", "load"))
+                away.append((left, row, right, there, back))
     axes.add_collection(PolyCollection(bars, facecolors=faces, linewidths=0, gid="calls"))
     if arrows and away:
         # Towards the PE that gets the bytes, which is the caller of a get.

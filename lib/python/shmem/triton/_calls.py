@@ -8,25 +8,29 @@ from __future__ import annotations
 from typing import Any
 
 import triton.language as tl
-from triton.language import core
 
 from .._library import Error, lib
+from .._routines import TRACED as NUMBERS
 from ._jit import INTERPRET, in_kernel
+from ._trace import begin, end, extern
 
 OPERATIONS = {"set": 0, "add": 1}                                        # SHMEM_SIGNAL_
 COMPARISONS = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}     # SHMEM_CMP_
 
 
-def call(name: str, types: str, args: list[Any], _semantic: Any) -> tl.tensor:
-    """`types`: the result's and each argument's, l or i. (Triton knows no result of type void.)"""
-    result, *kinds = ({"l": tl.int64, "i": tl.int32}[letter] for letter in types)
-    args = [_semantic.cast(_semantic.to_tensor(arg), kind) for arg, kind in zip(args, kinds)]
-    if INTERPRET:
-        host = name.replace("shmemx_", "shmem_").replace("_wg", "")
-        found = getattr(lib, host)(*(int(arg.handle.data.item()) for arg in args))
-        return _semantic.cast(_semantic.to_tensor(found or 0), result)
-    return core.extern_elementwise("", "", args, {tuple(kinds): (name, result)}, is_pure=False,
-                                   _semantic=_semantic)
+def call(name: str, types: str, args: list[Any], _semantic: Any, nbytes: Any = 0,
+         pe: Any = -1) -> tl.tensor:
+    """`types`: see extern. A trace has the routine, with the bytes for a PE; in the interpreter the
+    routine of the host records itself."""
+    if not INTERPRET:
+        begun = begin(_semantic) if name in NUMBERS else None
+        result = extern(name, types, args, _semantic)
+        end(name, begun, nbytes, pe, _semantic)
+        return result
+    host = name.replace("shmemx_", "shmem_").replace("_wg", "")
+    args = [_semantic.to_tensor(arg).handle.data.item() for arg in args]
+    found = getattr(lib, host)(*map(int, args))
+    return _semantic.cast(_semantic.to_tensor(found or 0), {"l": tl.int64, "i": tl.int32}[types[0]])
 
 
 def _word(words: dict[str, int], word: Any, routine: str) -> int:
@@ -57,7 +61,8 @@ def put_signal(dest, source, nelems, signal, value, pe, op="set", _semantic=None
     nbytes = _semantic.mul(_semantic.cast(_semantic.to_tensor(nelems), tl.int64), size, False)
     _semantic.debug_barrier()
     call("shmemx_putmem_signal_wg", "illlllii",
-          [dest, source, nbytes, signal, value, _word(OPERATIONS, op, "put_signal"), pe], _semantic)
+          [dest, source, nbytes, signal, value, _word(OPERATIONS, op, "put_signal"), pe], _semantic,
+          nbytes, pe)
 
 
 @in_kernel

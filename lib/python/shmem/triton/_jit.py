@@ -2,6 +2,7 @@
 """How a kernel is linked with the library's bitcode and loaded, or runs in Triton's interpreter."""
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ from .. import _job
 from .._library import Error, lib
 
 INTERPRET = knobs.runtime.interpret
+tracer = ctypes.CDLL(None) # has libshmem_trace if oshrun started the process for a trace
+TRACED = hasattr(tracer, "shmem_traced_call")
 
 if INTERPRET:
     from triton.runtime import interpreter
@@ -92,8 +95,9 @@ class Linked:
     @property
     def cache_key(self) -> str:
         # Triton's cache for AMD knows libraries by their paths only (3.6). A kernel that was linked
-        # with the bitcode of another version of the library would end the job.
-        return super().cache_key + self._linked
+        # with the bitcode of another version of the library would end the job. A kernel that
+        # records is not the kernel that does not.
+        return super().cache_key + self._linked + ("+traced" if TRACED else "")
 
 
 class _Kernel(Linked, JITFunction):
