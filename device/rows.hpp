@@ -33,7 +33,7 @@ template <int K> struct Exchange {
 // Of a row that several workgroups share, a workgroup has one piece. Each tells the others its
 // number of a sum in a word of theirs, beside the epoch. No workgroup is two sums ahead of another,
 // so there are two words for each, and the epoch's highest bit changes with every second sum.
-struct Piece {
+struct RowPiece {
   unsigned index = 0, count = 1;
   uint64_t *words = nullptr;
   uint32_t epoch = 0;
@@ -70,7 +70,7 @@ template <class T, int K> struct SummedRow {
   using Element = T;
   float v[K][lanes];
   unsigned columns; // of the row
-  Piece piece;
+  RowPiece piece;
 
   SHMEM_D_ unsigned column(int k) const {
     return (piece.index * piece_packs + Workgroup{}.rank() + unsigned(k) * Workgroup{}.size()) *
@@ -170,7 +170,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   const Finish &finish;
   Channel &c;
   Workgroup scope;
-  Piece piece;
+  RowPiece piece;
 
   SHMEM_D_ unsigned number_of(int k) const {
     return piece.index * piece_packs + scope.rank() + unsigned(k) * scope.size();

@@ -315,7 +315,9 @@ def case_triton():
                               capture_output=True).returncode:
         print("this PyTorch has no GPU")
         sys.exit(77)
-    said = traced(n, python, "-c", IN_TRITON, PYTHONPATH=os.environ["PACKAGE"],
+    program = TMP / "in_triton.py" # kernels for a GPU have to be in a file
+    program.write_text(IN_TRITON)
+    said = traced(n, python, program, PYTHONPATH=os.environ["PACKAGE"],
                   PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M")
     assert not said, said
     said = check()
