@@ -160,7 +160,7 @@ def marks():
 
 def case_ring():
     """The host reads records while a kernel runs that makes ten times as many as there is room for.
-    Where it makes them in one go, all are counted, and the last ones are there. What takes longer
+    Where it makes more in one go, all are counted, and the last ones are there. What takes longer
     than a lap round the ring has its record, too: here four calls, which begin half a lap after
     each other."""
     # Others: calls of a round beside its marks
@@ -178,14 +178,18 @@ def case_ring():
     calls = Counter(e["name"] for e in events() if e.get("cat") == "kernel")
     assert calls == {"shmem_signal_wait_until": rounds + long, "shmem_signal_set": rounds}, calls
     assert "had no room" not in check()
+    # Rounds of five laps: where a round was half a lap, a busy machine's kernel switched threads so
+    # often that the reader kept up (2026-11-28, under AddressSanitizer).
+    each = 5 * room
     said = traced(1, os.environ["RING"], rounds, each, 0, SHMEM_TRACE_RECORDS=str(room))
     seen = marks()
     calls = sum(e.get("cat") == "kernel" for e in events())
     lost = rounds * (each + others) - len(seen) - calls
     assert lost > 0 and said.count("\n") == 1 and f"no room for {lost} calls of kernels" in said, (
         lost, said)
-    assert len(set(seen)) == len(seen) and set(range((rounds - 2) * each,
-                                                     rounds * each)) <= set(seen), len(seen)
+    assert len(set(seen)) == len(seen), len(seen)
+    # The last lap is of the last round; of which threads depends on how they take turns.
+    assert seen[-(room - 2 * others)] >= (rounds - 1) * each, len(seen)
     assert f"{lost} calls of kernels had no room" in check()
 
 
