@@ -10,10 +10,6 @@ namespace {
 
 constexpr size_t l1_lines = 256; // 16 KiB of gfx90a, 32 KiB of gfx942
 
-bool gfx90a() {
-  static const bool is = nodes().name == "gfx90a";
-  return is;
-}
 size_t l1_line() {
   return gfx90a() ? 64 : 128;
 }

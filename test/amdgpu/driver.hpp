@@ -21,6 +21,10 @@ struct Nodes {
   std::string name, product;
 };
 const Nodes &nodes();
+inline bool gfx90a() {
+  static const bool is = nodes().name == "gfx90a";
+  return is;
+}
 // Of a GPU's node: bus, device and function, which the partitions of a GPU share (the kernel counts
 // these in the upper bits), and a number that no other has.
 inline uint32_t location(unsigned node) {

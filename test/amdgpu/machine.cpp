@@ -142,7 +142,7 @@ std::unique_ptr<Group> Machine::make(Kernel &k) {
       if (rsrc2 & (128u << d)) wave->s[s++] = group->id[d];
     if (rsrc2 & 1024) wave->s[s++] = 0;
     // Its own memory begins at 0 of the buffer. From gfx940 on the hardware knows where it is.
-    if (rsrc2 & 1 && nodes().name == "gfx90a") wave->s[s++] = 0;
+    if (rsrc2 & 1 && gfx90a()) wave->s[s++] = 0;
     for (uint32_t i = 0; i < count; i++) { // gfx90a packs the ids of a work-item into one register
       const uint32_t item = first + i, x = item % size[0], y = item / size[0] % size[1],
                      z = item / size[0] / size[1];

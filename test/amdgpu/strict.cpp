@@ -106,7 +106,7 @@ void Late::part(Act act, Space space, int lane, size_t bytes) {
 
 void Late::finish(Request &r) {
   while (r.left) cu.happen(r.line[std::countr_zero(r.left)], &r);
-  if (r.op.effect == Effect::write_back && (nodes().name == "gfx90a" || cu.l2.reaches(r.op.bits)))
+  if (r.op.effect == Effect::write_back && (gfx90a() || cu.l2.reaches(r.op.bits)))
     cu.l2.write_back();
 }
 // A wave's stores come before its write-back.
@@ -190,7 +190,7 @@ void Late::wait_states(const Op &op) {
   if (op.to_lds && new_m0_) stop(&wave, "m0 is read in the wait state after it was written");
   new_m0_ = op.effect == Effect::none && op.operands && op.operand[0].kind == Operand::scalar &&
             op.operand[0].reg == Wave::m0;
-  if (op.wide >= 0) stored_ = op.operand[op.wide], stored_for_ = nodes().name == "gfx90a" ? 1 : 2;
+  if (op.wide >= 0) stored_ = op.operand[op.wide], stored_for_ = gfx90a() ? 1 : 2;
 }
 
 void Late::before(const Op &op) {
