@@ -8,6 +8,7 @@
 #include "machine.hpp"
 #include "memory.hpp"
 #include <atomic>
+#include <bitset>
 #include <memory>
 
 namespace amdgpu {
@@ -158,6 +159,12 @@ private:
   const uint8_t *slept_ = nullptr; // and where it sleeps
   bool stored_ = false;            // since: it was not all that the wave did
   int since_poll_ = 0;
+  // Instructions since the last poll, and of the round before. What a round of polls repeats takes
+  // nothing from a unit, a cache or memory: the number of rounds is the host's matter.
+  static constexpr size_t places = 1024;
+  std::bitset<places> round_, last_round_;
+  size_t place() const { return reinterpret_cast<uint64_t>(wave_.at) / 4 % places; }
+  bool repeats() const { return polls && last_round_[place()] && !round_[place()]; }
 };
 
 // Of packets: the time that a copy of so many bytes ends which begins then.

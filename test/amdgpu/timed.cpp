@@ -83,6 +83,7 @@ Ps Timed::Queue::left(unsigned n) const {
 }
 
 Ps Timed::issue(Ps &part, double cycles) {
+  if (repeats()) return now;
   const Ps start = std::max(now, part);
   part = start + Ps(cycles * 1e6 / timed()->clock_mhz);
   return start;
@@ -96,8 +97,7 @@ Ps Timed::lines(const Op &op, const uint64_t *at, uint64_t mask, size_t bytes, P
   const bool store = op.kind == Kind::store, atomic = op.kind == Kind::atomic;
   const bool past_l1 = store || atomic || op.bits & (mi200 ? 1 : 2);
   const bool system = mi200 ? past_l1 : (op.bits & 3) == 3;
-  // A flag that is polled for by one lane weighs nothing: how often it is, is the host's matter.
-  const bool poll = polls && !store && !atomic && !(mask & (mask - 1));
+  const bool poll = repeats() && !store && !atomic;
   double to_l2 = 0, to_mall = 0, to_memory = 0;  // bytes of own memory, by what has them
   double data[most_nodes], segments[most_nodes]; // of the others'
   uint32_t others = 0;
@@ -157,7 +157,7 @@ Ps Timed::lines(const Op &op, const uint64_t *at, uint64_t mask, size_t bytes, P
   }
   Ps start = from;
   if (to_l2 > 0) {
-    start = l2_.channel.take(from, to_l2, r.l2_bytes * r.clock_mhz / 1e3);
+    if (!poll) start = l2_.channel.take(from, to_l2, r.l2_bytes * r.clock_mhz / 1e3);
     done = std::max(done, start);
   }
   // A word that is read before it was stored is read again: by the next poll, as a rule.
@@ -256,13 +256,14 @@ void Timed::access(const Op &op, Space space, const uint64_t *at, uint64_t mask,
     auto &[there, next] = unit_.flight[op.kind == Kind::store];
     const size_t room = there.size();
     // A store that has to wait for room does not keep other waves' loads from their way.
+    const bool poll = repeats();
     const Ps start = issue(unit_.path, cycles),
-             free = there[(next + std::min(segments, room) - 1) % room],
-             from = std::max(unit_.path, free);
+             free = poll ? 0 : there[(next + std::min(segments, room) - 1) % room],
+             from = poll ? now : std::max(unit_.path, free);
     now = std::max(start, free);
     spent.memory += now - before;
     const Ps done = space == Space::scratch ? from + ps(r.l1_ns) : lines(op, at, mask, bytes, from);
-    for (size_t k = 0; k < segments; k++) there[next++ % room] = done;
+    for (size_t k = 0; k < segments && !poll; k++) there[next++ % room] = done;
     vm_.add(done);
     if (op.effect == Effect::flat) lgkm_.add(done);
   }
@@ -327,13 +328,14 @@ void Timed::after(const Op &op) {
   default:
     break;
   }
+  round_.set(place());
   // Polls take no time until one of them sees what it looks for: that gets the time of the store.
   if (wave_.yields) {
     if (polls && !stored_ && wave_.at == slept_)
-      now = polled_;
+      now = polled_, last_round_ = round_;
     else
-      polled_ = now, polls = true, slept_ = wave_.at;
-    since_poll_ = 0, stored_ = false;
+      polled_ = now, polls = true, slept_ = wave_.at, last_round_.reset();
+    since_poll_ = 0, stored_ = false, round_.reset();
   } else if (polls && ++since_poll_ > poll_apart) {
     polls = false;
   }
