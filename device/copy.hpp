@@ -149,13 +149,13 @@ SHMEM_D_ void copy(void *dest, const void *source, size_t bytes, Scope scope) {
 template <class W, class Scope, class Dest>
 SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests, Scope scope,
                            Dest dest) {
-  const unsigned rank = scope.rank(), size = anew(scope, unsigned(scope.size()));
+  const unsigned rank = scope.rank(), size = scope.size();
+  const W *s = reinterpret_cast<const W *>(source + from);
   in_rounds<4, by_waves<Scope>>(rank, (to - from) / sizeof(W), size, [&](auto round) {
     constexpr int n = decltype(round)::value;
     W v[n];
     SHMEM_UNROLL_
-    for (int j = 0; j < n; j++)
-      v[j] = arch::load_global(reinterpret_cast<const W *>(source + from) + (rank + j * size));
+    for (int j = 0; j < n; j++) v[j] = arch::load_global(s + j * size_t(size) + rank);
     arch::arrive(v);
     for (int k = 1; k <= dests; k++)
       if (char *d = dest(k)) {
@@ -167,6 +167,7 @@ SHMEM_D_ void spread_words(const char *source, size_t from, size_t to, int dests
           else
             arch::store_remote(to + rank + j * size_t(size), v[j]);
       }
+    s += n * size_t(size);
     from += n * size_t(size) * sizeof(W);
   });
 }
