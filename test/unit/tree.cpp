@@ -203,7 +203,7 @@ void any_order(void **) {
 // A process that makes an id and forks its PEs, while those that are there connect.
 void forks_of_the_root(void **) {
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-  for (int round = 0; round < 5; round++) {
+  for (int round = 0; round < 10; round++) {
     memset(ends, 0, most * sizeof *ends);
     Job job{{}, 40};
     start([&] {
