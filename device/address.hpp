@@ -106,9 +106,10 @@ struct Found {
   uintptr_t there;
 };
 SHMEM_D_ Found find(uintptr_t at, int pe) {
-  const char *entry = reinterpret_cast<const char *>(state.buffers & ~uintptr_t(15));
-  const size_t bytes = sizeof(Buffer) + unsigned(state.n) * sizeof(uintptr_t);
-  for (unsigned step = 1u << (state.buffers & 15) >> 1; step; step /= 2) {
+  const uintptr_t buffers = arch::load_anew(state.buffers);
+  const char *entry = reinterpret_cast<const char *>(buffers & ~uintptr_t(15));
+  const size_t bytes = sizeof(Buffer) + unsigned(arch::load_anew(state.n)) * sizeof(uintptr_t);
+  for (unsigned step = 1u << (buffers & 15) >> 1; step; step /= 2) {
     const char *const middle = entry + step * bytes;
     if (arch::load_constant(&reinterpret_cast<const Buffer *>(middle)->base) <= at) entry = middle;
   }
@@ -120,7 +121,7 @@ SHMEM_D_ Found find(uintptr_t at, int pe) {
 }
 // The row of the buffer that p lies in, or else the heap's.
 SHMEM_D_ unsigned row_of(const void *p) {
-  if (!state.buffers || on_heap(p)) return heap_row;
+  if (!arch::load_anew(state.buffers) || on_heap(p)) return heap_row;
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
   if (const unsigned row = near_row(at); row != heap_row) return row;
   const Found found = find(at, 0);

@@ -19,8 +19,8 @@
 //   arrive(v)                     waits for the loads of v, before its first store
 //   load_global(p)                plain, of memory that no thread writes
 //   load_constant(p)              of memory that does not change while a kernel knows it
-//   load_anew(v)                  v, of this module's State or the kernel's arguments, which
-//                                 compilers would keep in registers
+//   load_anew(v)                  a reference to v, of this module's State or the kernel's
+//                                 arguments, which compilers would keep in registers
 //   load_one_of(a, b, first, row, i)  if first, a[row + i], in constant memory; else b[row + i], as
 //                                 load_constant does. row is the same for a wave
 //   store_global(p, v)            plain
@@ -169,7 +169,7 @@ template <class T> SHMEM_D_ bool is_known(T) {
 template <class T> SHMEM_D_ T anew(T v) {
   return v;
 }
-template <class T> SHMEM_D_ T load_anew(const T &v) {
+template <class T> SHMEM_D_ const T &load_anew(const T &v) {
   return v;
 }
 template <class T> SHMEM_D_ T *in_memory(T *p) {

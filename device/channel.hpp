@@ -24,7 +24,7 @@ struct Channel {
   SHMEM_D_ uint64_t *entered(int member) const {
     return reinterpret_cast<uint64_t *>(head + cache_line) + member;
   }
-  SHMEM_D_ uint64_t *done(int member) const { return entered(state.n + member); }
+  SHMEM_D_ uint64_t *done(int member) const { return entered(arch::load_anew(state.n) + member); }
 };
 
 template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
@@ -87,7 +87,8 @@ SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
   if (int(scope.rank()) >= c.t.n) return;
   if (stored == Stored::by_scope) arch::fence_release();
   if (stored == Stored::by_stream) arch::fence_stream();
-  if constexpr (ring_built && stored != Stored::nothing) ring::fence(c.fn);
+  if constexpr (ring_built && stored != Stored::nothing)
+    if (c.t.has_remote) ring::fence(c.fn);
   set_flags(c.fn, c.t, mine, c.epoch, scope);
 }
 // Waits until all members have come: then their sources are ready, and their dests may be written.
@@ -219,20 +220,19 @@ SHMEM_D_ void go(const Channel &c, const Slice &s, Scope scope) {
 }
 
 // One round for each piece of room bytes, which is at `at`. give(i, at): its data to send to member
-// i, or null. take(p, at, left): takes pack p of the data that has come; `left` bytes are left
-// there.
+// i; the last `without` peers, of which the very last is the member itself, get none. take(p, at,
+// left): takes pack p of the data that has come; `left` bytes are left there.
 template <class Scope, class Give, class Take>
-SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Give give, Take take) {
+SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, int without, Give give, Take take) {
   for (size_t at = e.from; at < e.to; at += c.room) {
     const unsigned bytes = e.to - at < c.room ? unsigned(e.to - at) : c.room,
                    packs = (bytes + 15) / 16;
     begin_round(c, scope);
     for (unsigned p = scope.rank(); p < packs; p += scope.size()) {
       const Channel to = anew(scope, c);
-      for (int k = 1; k <= to.t.n; k++) {
+      for (int k = 1; k <= to.t.n - without; k++) {
         const int i = to.peer(k);
-        if (const char *from = give(i, at))
-          send(to, i, p, load_pack(from + 16 * p, bytes - 16 * p));
+        send(to, i, p, load_pack(give(i, at) + 16 * p, bytes - 16 * p));
       }
     }
     for (unsigned p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);

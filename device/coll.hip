@@ -60,7 +60,7 @@ template <Way way> __global__ void __launch_bounds__(device::max_threads) fcolle
     device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-// nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
+// Here and below nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
 template <Way way>
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident) alltoall(Call call) {
   run<false, way>("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {
@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(device::max_threads)
   });
 }
 
-__global__ void __launch_bounds__(device::max_threads) alltoallv(Call call, Uneven u) {
+__global__ void __launch_bounds__(device::max_threads, arch::one_resident)
+    alltoallv(Call call, Uneven u) {
   run<true>("alltoallv on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
   });

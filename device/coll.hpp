@@ -14,7 +14,7 @@ namespace shmem::device {
 // By lines: member i's data goes to block i of dest; a block has `bytes` bytes.
 template <class Scope, class Give>
 SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
-  pass(c, scope, e, give, [&](size_t p, size_t at, size_t left) {
+  pass(c, scope, e, 0, give, [&](size_t p, size_t at, size_t left) {
     receive_all(
         c, p, [&](int i, Pack v) { store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v); });
   });
@@ -38,10 +38,8 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
   const bool sends = c.t.me == root;
   if (s.algorithm == CollectiveAlgorithm::lines) {
     pass(
-        c, scope, part(bytes, cache_line, s.index, s.count),
-        [&](int i, size_t at) {
-          return sends && (i != root || dest != source) ? source + at : nullptr;
-        },
+        c, scope, part(bytes, cache_line, s.index, s.count), sends ? dest == source : c.t.n,
+        [&](int, size_t at) { return source + at; },
         [&](size_t p, size_t at, size_t left) {
           if (sends && dest == source) return;
           Pack v[1];
@@ -217,8 +215,9 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
   }
   // The first round's lines are still there in the second one: the next round after it begins when
   // all have left this collective.
-  Channel told = c;
   begin_round(c, scope);
+  Channel told = c;
+  told.epoch--;
   int mine = int(scope.rank());
   receive_all(told, 0, [&](int i, Pack v) {
     const uint64_t at = place(i, word_of(v), i == mine);

@@ -138,9 +138,11 @@ SHMEM_D_ int reduce(const char *fn, shmem_team_t team, T *dest, const T *source,
   return collective(fn, team, dest, source, n * sizeof(T), scope, [&](Channel &c, const Slice &s) {
     const size_t blocks = shape == Shape::scatter ? unsigned(c.t.n) : 1;
     check_both(fn, dest, n * sizeof(T), source, blocks * n * sizeof(T), alignof(T));
-    const Reduction<E> r{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,
-                         shape};
-    reduce(c, s, r, Fixed<Op>{}, scope);
+    const auto arguments = [&] {
+      return Reduction<E>{reinterpret_cast<E *>(dest), reinterpret_cast<const E *>(source), n,
+                          anew(scope, shape)};
+    };
+    reduce(c, s, arguments, Fixed<Op>{}, scope);
   });
 }
 #define SHMEM_REDUCE_(name, op, shape)                                                             \

@@ -41,7 +41,7 @@ SHMEM_D_ void take(uint64_t taken) {
 // count: a read of host memory takes a microsecond.
 SHMEM_D_ void look() {
   if constexpr (ring_built) {
-    Tickets *const t = state.ring.tickets;
+    Tickets *const t = arch::load_anew(state.ring.tickets);
     if (!t) return;
     const uint64_t taken = arch::load<Order::relaxed, Range::device>(&t->taken);
     if (__builtin_expect(int64_t(arch::poll(&t->offered) - taken) > 0, 0)) take(taken);

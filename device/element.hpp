@@ -90,22 +90,29 @@ template <class T> SHMEM_D_ void store_element(T *p, T v) {
   for (int k = 0; k < n; k++) arch::store_remote(reinterpret_cast<WordIn<T> *>(p) + k, w[k]);
 }
 
+// How many of the bytes that are left are in a pack. The compiler does not know the number: a loop
+// around would keep up to 16 comparisons with it, each in two scalar registers.
+SHMEM_D_ uint32_t in_pack(size_t left) {
+  uint32_t n[] = {left < 16 ? uint32_t(left) : 16};
+  arch::arrive(n);
+  return n[0];
+}
+
 // Loads a pack of private memory, or of memory that was acquired, by plain accesses of the width
 // that the address allows; only the first `left` bytes, if these are less than 16.
 SHMEM_D_ Pack load_pack(const char *p, size_t left) {
+  const uint32_t n = in_pack(left);
   uint32_t w[4] = {0, 0, 0, 0};
-  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && n == 16) {
     const Pack v = arch::load_global(reinterpret_cast<const Pack *>(p));
     __builtin_memcpy(w, &v, 16);
-  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
-             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+  } else if ((reinterpret_cast<uintptr_t>(p) | n) % 4 == 0) {
     SHMEM_UNROLL_
-    for (int i = 0; i < 4; i++)
-      if (size_t(4 * i) < left) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
+    for (unsigned i = 0; i < 4; i++)
+      if (4 * i < n) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
   } else {
     // Beyond the end the last byte is loaded again: a condition for each byte would cost a branch
     // or a pair of registers each.
-    const unsigned n = left < 16 ? unsigned(left) : 16;
     SHMEM_UNROLL_
     for (unsigned i = 0; i < 16; i++)
       w[i / 4] |= uint32_t(uint8_t(p[i < n ? i : n - 1])) << i % 4 * 8;
@@ -120,19 +127,19 @@ SHMEM_D_ Pack load_pack(const char *p, size_t left) {
   return v;
 }
 SHMEM_D_ void store_pack(char *p, size_t left, Pack v) {
+  const uint32_t n = in_pack(left);
   uint32_t w[4];
   __builtin_memcpy(w, &v, 16);
-  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && left >= 16) {
+  if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && n == 16) {
     __builtin_memcpy(__builtin_assume_aligned(p, 16), w, 16);
-  } else if ((reinterpret_cast<uintptr_t>(p) | left) % 4 == 0 ||
-             (left >= 16 && reinterpret_cast<uintptr_t>(p) % 4 == 0)) {
+  } else if ((reinterpret_cast<uintptr_t>(p) | n) % 4 == 0) {
     SHMEM_UNROLL_
-    for (int i = 0; i < 4; i++)
-      if (size_t(4 * i) < left) __builtin_memcpy(__builtin_assume_aligned(p + 4 * i, 4), &w[i], 4);
+    for (unsigned i = 0; i < 4; i++)
+      if (4 * i < n) __builtin_memcpy(__builtin_assume_aligned(p + 4 * i, 4), &w[i], 4);
   } else {
     SHMEM_UNROLL_
-    for (int i = 0; i < 16; i++)
-      if (size_t(i) < left) p[i] = char(w[i / 4] >> i % 4 * 8);
+    for (unsigned i = 0; i < 16; i++)
+      if (i < n) p[i] = char(w[i / 4] >> i % 4 * 8);
   }
 }
 

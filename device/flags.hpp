@@ -12,6 +12,14 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe_of(t, member)]);
 }
 
+// Whether some members are not mapped, as far as compilers may know it.
+SHMEM_D_ bool may_be_remote(const Team &t) {
+  return t.has_remote;
+}
+template <class Members> SHMEM_D_ bool may_be_remote(const Members &) {
+  return true;
+}
+
 // The threads of a scope store this member's flag, which is at `mine` here, at each of the others.
 // The caller has released what the flag stands for.
 template <class Members, class Scope>
@@ -21,7 +29,7 @@ SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members,
   for (int i = int(scope.rank()); i < members.n; i += size) {
     if (i == members.me) continue;
     if constexpr (ring_built)
-      if (is_remote(pe_of(members, i))) {
+      if (may_be_remote(members) && is_remote(pe_of(members, i))) {
         if constexpr (std::is_same_v<Members, Team>) {
           ring::set_flags(fn, mine, {epoch}, pe_of(members, i));
         } else { // a product's are on the heap, and no fence comes before them

@@ -49,7 +49,8 @@ struct Call {
   hipStream_t stream;
   char *dest;
   const char *source;
-  size_t n; // bytes, of alltoalls and reductions elements
+  size_t n;    // bytes, of alltoalls and reductions elements
+  Shape shape; // of a reduction
   bool meets() const { return blocks <= device::max_channels; }
 };
 hipError_t enter_on_stream(const device::Team &team, unsigned id, hipStream_t stream);
@@ -68,7 +69,7 @@ hipError_t move(Collective what, const Call &c, int root, const Blocks &elements
 hipError_t alltoallv(const Call &c, const Uneven &u);
 hipError_t alltoall2d(const Call &c, const Block2d &b);
 // and_, or_ and xor_ are of unsigned types; scans are sums.
-hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c);
+hipError_t reduce(Operator op, ElementType type, const Call &c);
 // The most workgroups of threads that the device holds at once of any of these kernels.
 hipError_t residents(int device, unsigned threads, unsigned *blocks);
 

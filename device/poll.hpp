@@ -10,10 +10,10 @@ struct Patience {
   uint64_t end = 0;
   uint32_t polls = 0;
   SHMEM_D_ bool over() {
-    if (!state.wait_limit || ++polls % 256) return false;
-    const uint64_t now = arch::clock();
-    if (!end) end = now + state.wait_limit;
-    return now >= end;
+    if (++polls % 256) return false;
+    const uint64_t limit = arch::load_anew(state.wait_limit), now = arch::clock();
+    if (!end) end = now + limit;
+    return limit && now >= end;
   }
 };
 // Polls until done(); late() reports and does not return.

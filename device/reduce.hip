@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The library's reductions and scans on streams: a kernel for each type, which has the operator as
-// an argument, and one more for sums of floating-point types, where the time of additions counts.
+// an argument, and one more for sums of floating-point types, where the time of additions counts;
+// each of them twice, by lines and by the two other ways. By lines go all teams that have a member
+// that is not mapped.
 #include "kernels.hpp"
 #include <hip/hip_runtime.h>
 
@@ -14,55 +16,66 @@ namespace {
 
 using device::Chosen, device::Fixed;
 
-template <class T, class Op>
-__global__ void __launch_bounds__(device::max_threads) reduce(Call call, Shape shape, Op op) {
+// nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
+template <bool lines, class T, class Op>
+__global__ void __launch_bounds__(device::max_threads, arch::one_resident)
+    reduce(Call call, Op op) {
   const Workgroup scope;
   const bool meets = gridDim.x <= device::max_channels;
   device::Channel c = device::open("a reduction on a stream", call.id, call.team,
                                    meets ? blockIdx.x : 0, call.dest, call.source, scope);
-  const device::Slice s{call.algorithm, blockIdx.x, gridDim.x,
+  if (!lines) c.t.has_remote = false;
+  using Way = CollectiveAlgorithm;
+  const Way way = lines ? Way::lines : call.algorithm == Way::phases ? Way::phases : Way::direct;
+  const device::Slice s{way, blockIdx.x, gridDim.x,
                         meets ? device::Stored::by_stream : device::Stored::nothing};
-  const device::Reduction<T> r{reinterpret_cast<T *>(call.dest),
-                               reinterpret_cast<const T *>(call.source), call.n, shape};
-  device::reduce(c, s, r, op, scope);
+  const auto arguments = [&] {
+    const Call &a = arch::load_anew(arch::argument(call));
+    return device::Reduction<T>{reinterpret_cast<T *>(a.dest),
+                                reinterpret_cast<const T *>(a.source), a.n, a.shape};
+  };
+  device::reduce(c, s, arguments, op, scope);
   if (gridDim.x <= device::max_channels)
     device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
 }
 
 // Calls f with the kernel.
-template <class F> hipError_t with_kernel(Operator op, ElementType type, F f) {
+template <bool lines, class F> hipError_t with_kernel(Operator op, ElementType type, F f) {
   return with_type(type, [&](auto element) {
     using T = decltype(element);
     // Additions of integers cost nothing beside the loads, and sums of complex numbers are rare.
     if constexpr (std::is_floating_point_v<device::SumOf<T>>)
-      if (op == Operator::sum) return f(reduce<T, Fixed<Sum>>, Fixed<Sum>{});
-    return f(reduce<T, Chosen>, Chosen{op});
+      if (op == Operator::sum) return f(reduce<lines, T, Fixed<Sum>>, Fixed<Sum>{});
+    return f(reduce<lines, T, Chosen>, Chosen{op});
   });
 }
 
 } // namespace
 
-hipError_t reduce(Operator op, ElementType type, Shape shape, const Call &c) {
-  return with_kernel(op, type, [&](auto *kernel, auto how) {
+hipError_t reduce(Operator op, ElementType type, const Call &c) {
+  const auto start = [&](auto *kernel, auto how) {
     return with_meetings(c, [&] {
-      return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, shape, how);
+      return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, how);
     });
-  });
+  };
+  return c.algorithm == CollectiveAlgorithm::lines ? with_kernel<true>(op, type, start)
+                                                   : with_kernel<false>(op, type, start);
 }
 
 hipError_t residents(int device, unsigned threads, unsigned *blocks) {
   int units = 0;
   hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
   int least = 1 << 30;
+  const auto look = [&](auto *kernel, auto) {
+    int each = 0;
+    const hipError_t e =
+        hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
+    least = each < least ? each : least;
+    return e;
+  };
   for (ElementType type : types) {
-    if (error) break;
-    error = with_kernel(Operator::sum, type, [&](auto *kernel, auto) {
-      int each = 0;
-      const hipError_t e =
-          hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
-      least = each < least ? each : least;
-      return e;
-    });
+    if (!error) error = with_kernel<true>(Operator::sum, type, look);
+    if (!error) error = with_kernel<false>(Operator::sum, type, look);
   }
   *blocks = unsigned(units) * unsigned(least);
   return error;

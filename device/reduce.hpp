@@ -21,7 +21,8 @@ template <class T, class Op> struct Combiner {
   Op op;
 
   // Without this, compilers keep facts about these in registers, through all loops, for many cases
-  // and members.
+  // and members: multiples of the team's stride, and comparisons with its size (17 scalars in lanes
+  // of a vector register, gfx942, 2026-11-28).
   template <class Scope> SHMEM_D_ Combiner anew(Scope scope) const {
     Combiner k = *this;
     k.c = device::anew(scope, c);
@@ -34,26 +35,26 @@ template <class T, class Op> struct Combiner {
   // bytes, which makes 4 MiB for 64 workgroups of 512. On 8 H200s (2026-11) all eight members at
   // once took an all-reduce of 2 MiB, where a thread has a single pack, from 22.2 to 20.7 us, and
   // one of 128 MiB, where it has many, from 718 to 728.
-  template <int u> SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step) const {
+  template <int u, class Scope>
+  SHMEM_D_ void packs(T *d, const T *s, size_t i, size_t step, Scope scope) const {
     constexpr int members = 8 / u;
     Lanes<T> acc[u] = {};
     for (int first = 0; first < c.t.n; first += members) {
       Pack v[members][u] = {};
+      Combiner k = anew(scope);
       SHMEM_UNROLL_
-      for (int k = 0; k < members; k++)
-        if (first + k < c.t.n) {
-          const Pack *from = reinterpret_cast<const Pack *>(source_at(c, s, c.pe(first + k)));
+      for (int j = 0; j < members; j++)
+        if (first + j < k.c.t.n) k.load(v[j], s, i, step, first + j);
+      SHMEM_UNROLL_
+      for (int j = 0; j < members; j++) arch::arrive(v[j]); // scans store between the members
+      k = anew(scope);
+      const int at = device::anew(scope, first);
+      SHMEM_UNROLL_
+      for (int j = 0; j < members; j++)
+        if (at + j < k.c.t.n) {
           SHMEM_UNROLL_
-          for (int j = 0; j < u; j++) v[k][j] = arch::load_global(from + i + j * step);
-        }
-      SHMEM_UNROLL_
-      for (int k = 0; k < members; k++) arch::arrive(v[k]); // scans store between the members
-      SHMEM_UNROLL_
-      for (int k = 0; k < members; k++)
-        if (first + k < c.t.n) {
-          SHMEM_UNROLL_
-          for (int j = 0; j < u; j++)
-            add(acc[j], v[k][j], first + k, reinterpret_cast<Pack *>(d) + i + j * step);
+          for (int m = 0; m < u; m++)
+            k.add(acc[m], v[j][m], at + j, reinterpret_cast<Pack *>(d) + i + m * step);
         }
     }
     if (shape == Shape::all || shape == Shape::scatter) {
@@ -61,6 +62,12 @@ template <class T, class Op> struct Combiner {
       for (int j = 0; j < u; j++)
         put_result(pack<T>(acc[j]), reinterpret_cast<Pack *>(d) + i + j * step);
     }
+  }
+  template <int u>
+  SHMEM_D_ void load(Pack (&v)[u], const T *s, size_t i, size_t step, int member) const {
+    const Pack *from = reinterpret_cast<const Pack *>(source_at(c, s, c.pe(member)));
+    SHMEM_UNROLL_
+    for (int j = 0; j < u; j++) v[j] = arch::load_global(from + i + j * step);
   }
   // dest of a scan may be its source: a pack is loaded before it is overwritten.
   SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
@@ -112,24 +119,28 @@ template <class T, class Op> struct Combiner {
         off % sizeof(T) == 0)
       head = (16 - off) % 16 / sizeof(T);
     if (head > n) head = n;
-    const size_t packs_n = (n - head) / size_t(Lanes<T>::n),
-                 end = head + packs_n * size_t(Lanes<T>::n);
-    T *pd = d + head;
-    const T *ps = s + head;
+    const size_t packs_n = (n - head) / size_t(Lanes<T>::n);
+    d += head, s += head;
     size_t i = scope.rank();
     if constexpr (Op::deep == 2)
-      for (; i + size < packs_n; i += 2 * size) anew(scope).template packs<2>(pd, ps, i, size);
-    for (; i < packs_n; i += size) anew(scope).template packs<1>(pd, ps, i, size);
-    for (size_t k = scope.rank(); k < head; k += size) anew(scope).one(d + k, s + k);
-    for (size_t k = end + scope.rank(); k < n; k += size) anew(scope).one(d + k, s + k);
+      for (; i + size < packs_n; i += 2 * size) anew(scope).template packs<2>(d, s, i, size, scope);
+    for (; i < packs_n; i += size) anew(scope).template packs<1>(d, s, i, size, scope);
+    const size_t ones = n - packs_n * size_t(Lanes<T>::n);
+    for (size_t k = scope.rank(); k < ones; k += size) {
+      const ptrdiff_t at = ptrdiff_t(k < head ? k : k + (n - ones)) - ptrdiff_t(head);
+      anew(scope).one(d + at, s + at);
+    }
   }
 };
 
-template <class T, class Op, class Scope>
-SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, Scope scope) {
+// arguments() gives the Reduction, and is called again where a number of it is used again: else
+// compilers keep the numbers in scalar registers.
+template <class Arguments, class Op, class Scope>
+SHMEM_D_ void reduce(Channel &c, const Slice &s, Arguments arguments, Op op, Scope scope) {
+  const auto r = arguments();
+  using T = std::remove_pointer_t<decltype(r.dest)>;
   const size_t unit = cache_line / sizeof(T);
-  // Asked anew each time, or a pair of scalar registers holds each answer until the end.
-  const auto scatter = [&] { return anew(scope, r.shape) == Shape::scatter; };
+  const auto scatter = [&] { return arguments().shape == Shape::scatter; };
   // Sources that are not mapped cannot be read.
   if (s.algorithm == CollectiveAlgorithm::lines || (ring_built && c.t.has_remote)) {
     const Extent e = part(r.n, unit, s.index, s.count);
@@ -137,7 +148,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
     char *dest = reinterpret_cast<char *>(r.dest);
     const size_t block = scatter() ? r.n * sizeof(T) : 0;
     pass(
-        c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)},
+        c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)}, 0,
         [&](int i, size_t at) { return source + size_t(i) * block + at; },
         [&](size_t p, size_t at, size_t left) {
           Lanes<T> acc{};
@@ -163,7 +174,7 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   // 605 in two phases (2026-11).
   const auto phases = [&] {
     return anew(scope, s.algorithm) == CollectiveAlgorithm::phases &&
-           anew(scope, r.shape) == Shape::all;
+           arguments().shape == Shape::all;
   };
   const Combiner<T, Op> combiner{c, phases() ? Shape::scatter : r.shape, op};
   const Extent mine = scatter() ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),
@@ -173,7 +184,8 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, const Reduction<T> &r, Op op, S
   if (scatter()) return go<Stored::nothing>(c, s, scope);
   if (phases()) {
     scope.sync(); // the others' sums are there
-    char *const dest = reinterpret_cast<char *>(r.dest);
+    c = anew(scope, c);
+    char *const dest = reinterpret_cast<char *>(arguments().dest);
     const Extent bytes{anew(scope, e.from) * sizeof(T), e.to * sizeof(T)};
     spread(dest, dest, bytes, c.t.n, scope, [&](int k) {
       const int i = c.peer(k);

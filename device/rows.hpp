@@ -162,15 +162,26 @@ SHMEM_D_ Extent even_part(Extent of, unsigned i, unsigned n) {
 
 // A workgroup's part of a call. Each way is a kernel: one for all of them took 40 scalars more than
 // a gfx942 has, and on an H100 128 registers and a stack (2026-11-27).
+template <class Finish> struct Arguments {
+  RowsCall call;
+  Finish finish;
+};
 template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer {
   static constexpr bool lines = way == CollectiveAlgorithm::lines,
                         split = way == CollectiveAlgorithm::phases;
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
-  const RowsCall &call;
-  const Finish &finish;
-  Channel &c;
+  const Arguments<Finish> &arguments;
+  Channel c;
   Workgroup scope;
   RowPiece piece;
+  const RowsCall &call = arguments.call;
+
+  // Compilers would keep what a row makes of the arguments for the rows to come.
+  SHMEM_D_ Reducer anew() const {
+    Reducer r{arch::load_anew(arguments), c, scope, piece};
+    r.c.t = r.arguments.call.team;
+    return r;
+  }
 
   SHMEM_D_ unsigned number_of(int k) const {
     return piece.index * piece_packs + scope.rank() + unsigned(k) * scope.size();
@@ -340,7 +351,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       SHMEM_UNROLL_
       for (unsigned e = 0; e < lanes; e++) r.v[k][e] = wide.v[e];
     }
-    finish(row, r);
+    arguments.finish(row, r);
     if (call.out.at) {
       Pack v[K];
       SHMEM_UNROLL_
@@ -369,19 +380,29 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       });
     }
   }
-  SHMEM_D_ void share_all(Extent e, bool sums) const {
+  SHMEM_D_ void share_all(Extent e) const {
     const unsigned bytes = call.columns * unsigned(sizeof(T)),
                    scales = call.group ? (call.columns + call.group - 1) / call.group : 1;
     SHMEM_NO_UNROLL_
     for (int i = 0; i < 4; i++) {
-      if (sums != (i == 3)) continue;
-      Matrix m = call.sum;
-      unsigned row = bytes;
-      if (i == 0) m = call.out;
-      if (i == 1) m = call.quantized, row = call.columns;
-      if (i == 2) m = call.scales, row = scales * unsigned(sizeof(float));
-      share(m, row, e);
+      const RowsCall &a = arch::load_anew(call);
+      if (a.gathers() != (i == 3)) continue;
+      const Matrix &m = i == 0 ? a.out : i == 1 ? a.quantized : i == 2 ? a.scales : a.sum;
+      share(m, i == 1 ? a.columns : i == 2 ? scales * unsigned(sizeof(float)) : bytes, e);
     }
+  }
+
+  SHMEM_D_ void do_row(int turn, size_t row) const {
+    Pack h[K] = {};
+    if (turn) {
+      SHMEM_UNROLL_
+      for (int k = 0; k < K; k++) h[k] = arch::load_global(row_at(call.sum, row) + pack_of(k));
+    } else {
+      load(row, h);
+    }
+    arch::arrive(h);
+    if (!turn && call.sum.at) store(call.sum, row, h);
+    end(row, h);
   }
 
   SHMEM_D_ void run_lines() {
@@ -399,30 +420,21 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   }
   // The first turn is of the rows that this member sums; the others are of rows of which it gets
   // the sums.
-  SHMEM_D_ void run() const {
-    const bool meets = call.meets, sums = call.gathers();
+  SHMEM_D_ void run() {
+    const bool meets = call.meets;
     if (meets) device::enter<Stored::by_stream>(c, scope);
     for (int turn = call.from; turn < call.to; turn++) {
+      c.t = arch::load_anew(call).team;
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
-      for (size_t row = e.from; row < e.to; row++) {
-        Pack h[K] = {};
-        if (turn) {
-          SHMEM_UNROLL_
-          for (int k = 0; k < K; k++) h[k] = arch::load_global(row_at(call.sum, row) + pack_of(k));
-        } else {
-          load(row, h);
-        }
-        arch::arrive(h);
-        if (!turn && call.sum.at) store(call.sum, row, h);
-        end(row, h);
-      }
+      for (size_t row = e.from; row < e.to; row++) anew().do_row(turn, row);
       if constexpr (split) {
         if (turn) continue;
         scope.sync(); // the other threads' rows are there
-        share_all(e, sums);
+        anew().share_all(e);
         if (!meets) continue;
+        c.t = arch::load_anew(call).team;
         device::leave<Stored::by_scope>(c, scope);
         scope.sync(); // the other members' rows are there
       }
@@ -439,18 +451,19 @@ inline constexpr unsigned bound =
 
 template <CollectiveAlgorithm way, class T, int K, class Finish>
 __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
-    all_reduce(RowsCall call, Finish finish) {
+    all_reduce(Arguments<Finish> argument) {
   const Workgroup scope;
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
-  const RowsCall &a = arch::argument(call);
+  const Arguments<Finish> &arguments = arch::argument(argument);
+  const RowsCall &a = arguments.call;
   Channel c = device::open(rows_name, a.id, a.team, a.meets ? arch::block().x : 0, a.input.at,
                            a.input.at, scope);
-  Reducer<way, T, K, Finish> reducer{a, finish, c, scope, {}};
+  Reducer<way, T, K, Finish> reducer{arguments, c, scope, {}};
   if constexpr (way == CollectiveAlgorithm::lines)
     reducer.run_lines();
   else
     reducer.run();
-  if (a.meets) device::close(c, arch::load_anew(a.team.base), scope);
+  if (a.meets) device::close(reducer.c, arch::load_anew(a.team.base), scope);
 }
 
 template <int K, class T, class Finish>
@@ -463,7 +476,7 @@ hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &f
     if (call.algorithm == Way::lines)
       kernel = all_reduce<Way::lines, T, 1, Finish>, width = piece_packs;
   return shmem::launch(kernel, dim3(call.blocks), dim3(width), arch::launch_bytes<Exchange<K>>,
-                       stream, call, finish);
+                       stream, Arguments<Finish>{call, finish});
 }
 template <class T, class Finish>
 hipError_t launch(const RowsCall &call, hipStream_t stream, const Finish &finish) {

@@ -264,7 +264,7 @@ template <class T, class F> __global__ void __launch_bounds__(threads, 2) move(W
   SHMEM_NO_UNROLL_
   for (unsigned k = 0; k < phases; k++) {
     const unsigned phase = call.meets ? k : (k + index) % phases;
-    Mover<T, F>{call}.run(
+    Mover<T, F>{arch::load_anew(call)}.run(
         WirePhase(phase),
         pattern::part(pattern::Extent{call.from[phase], call.to[phase]}, 1, index, count));
     if (!call.meets) continue;

@@ -344,8 +344,9 @@ int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_tea
         : shape == Shape::scatter ? Collective::reduce_scatter
                                   : Collective::scan,
         n * unit);
+  c.shape = shape;
   OnDevice on;
-  MUST(kernels::reduce(op, type, shape, c), "%s: %zu elements", fn, n);
+  MUST(kernels::reduce(op, type, c), "%s: %zu elements", fn, n);
   return 0;
 }
 

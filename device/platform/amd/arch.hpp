@@ -105,7 +105,7 @@ template <class T> SHMEM_D_ T load_constant(const T *p) {
 // the kernel's end. Rare code loads its values itself instead: alltoall on a stream, with kernels
 // that reach other nodes, keeps 18 scalars fewer in lanes of a vector register (clang 19,
 // 2026-11-24).
-template <class T> SHMEM_D_ T load_anew(const T &v) {
+template <class T> SHMEM_D_ const T &load_anew(const T &v) {
   auto *p = (const __attribute__((address_space(4))) T *)(&v);
   asm volatile("" : "+s"(p));
   return *(const T *)(p); // a load of constant memory, as inference of address spaces has it
