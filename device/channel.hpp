@@ -140,17 +140,24 @@ SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // that member's mes
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
   return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * c.room);
 }
-SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
+SHMEM_D_ void send_mapped(const Channel &c, int member, size_t p, Pack v) {
   uint32_t w[4];
   __builtin_memcpy(w, &v, 16);
   const uint64_t flag = c.epoch << 32;
-  if constexpr (ring_built)
-    if (is_remote(c.pe(member)))
-      return ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p,
-                             {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
   uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
   arch::store_lines(to, w[0] | flag, w[1] | flag);
   arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
+}
+SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
+  if constexpr (ring_built)
+    if (is_remote(c.pe(member))) {
+      uint32_t w[4];
+      __builtin_memcpy(w, &v, 16);
+      const uint64_t flag = c.epoch << 32;
+      return ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p,
+                             {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
+    }
+  send_mapped(c, member, p, v);
 }
 // Receives the same pack of n members, from `first` on; their loads are in flight at once.
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
@@ -219,20 +226,53 @@ SHMEM_D_ void go(const Channel &c, const Slice &s, Scope scope) {
   if (s.stored != Stored::nothing) leave<stored>(c, scope);
 }
 
-// One round for each piece of room bytes, which is at `at`. give(i, at): its data to send to member
-// i; the last `without` peers, of which the very last is the member itself, get none. take(p, at,
-// left): takes pack p of the data that has come; `left` bytes are left there.
-template <class Scope, class Give, class Take>
-SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, int without, Give give, Take take) {
+// What a member sends: member i gets the bytes at source + i * block; if block is 0, all get the
+// same. The last `without` peers, of which the very last is the member itself, get none.
+struct Sent {
+  const char *source;
+  size_t block;
+  int without;
+};
+// One round for each piece of room bytes, which is at `at`. take(p, at, left): takes pack p of the
+// data that has come; `left` bytes are left there.
+template <class Scope, class Data, class Take>
+SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Data data, Take take) {
   for (size_t at = e.from; at < e.to; at += c.room) {
     const unsigned bytes = e.to - at < c.room ? unsigned(e.to - at) : c.room,
                    packs = (bytes + 15) / 16;
     begin_round(c, scope);
     for (unsigned p = scope.rank(); p < packs; p += scope.size()) {
       const Channel to = anew(scope, c);
-      for (int k = 1; k <= to.t.n - without; k++) {
-        const int i = to.peer(k);
-        send(to, i, p, load_pack(give(i, at) + 16 * p, bytes - 16 * p));
+      const Sent sent = data();
+      const char *const from = sent.source + at + 16 * p;
+      const int n = to.t.n - sent.without;
+      const size_t block = sent.block;
+      const uint32_t left = in_pack(bytes - 16 * p);
+      // Loads come before stores: on CDNA a wait for a load is one for each store before it.
+      if (block && !(ring_built && to.t.has_remote) &&
+          (reinterpret_cast<uintptr_t>(from) | block | left) % 4 == 0) {
+        for (int k = 1; k <= n; k += 4) {
+          Pack v[4];
+          SHMEM_UNROLL_
+          for (int j = 0; j < 4; j++)
+            v[j] = load_words(from + size_t(to.peer(k + j < n ? k + j : n)) * block, left);
+          arch::arrive(v);
+          SHMEM_UNROLL_
+          for (int j = 0; j < 4; j++)
+            if (k + j <= n) send_mapped(to, to.peer(k + j), p, v[j]);
+        }
+      } else if (n > 0) {
+        Pack v[1];
+        const auto load = [&](int k) {
+          v[0] = load_pack(from + size_t(to.peer(k)) * block, left);
+          arch::arrive(v); // here, and not before each store
+        };
+        load(1);
+        SHMEM_NO_UNROLL_
+        for (int k = 1; k <= n; k++) {
+          send(to, to.peer(k), p, v[0]);
+          if (block && k < n) load(k + 1);
+        }
       }
     }
     for (unsigned p = scope.rank(); p < packs; p += scope.size()) take(p, at, bytes - 16 * p);

@@ -44,8 +44,11 @@ __global__ void leave(device::Team team, unsigned id) {
       device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope), scope);
 }
 
+// Of some kernels nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
 template <Way way>
-__global__ void __launch_bounds__(device::max_threads) broadcast(Call call, int root) {
+__global__ void __launch_bounds__(device::max_threads,
+                                  way == Way::lines ? arch::one_resident : arch::two_resident)
+    broadcast(Call call, int root) {
   run<false, way>("broadcast on a stream", call, [&](device::Channel &c, const Slice &s) {
     device::broadcast(c, s, call.dest, call.source, call.n, root, Workgroup{});
   });
@@ -60,7 +63,6 @@ template <Way way> __global__ void __launch_bounds__(device::max_threads) fcolle
     device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
   });
 }
-// Here and below nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
 template <Way way>
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident) alltoall(Call call) {
   run<false, way>("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {

@@ -11,13 +11,17 @@
 
 namespace shmem::device {
 
-// By lines: member i's data goes to block i of dest; a block has `bytes` bytes.
-template <class Scope, class Give>
-SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e, Give give) {
-  pass(c, scope, e, 0, give, [&](size_t p, size_t at, size_t left) {
-    receive_all(
-        c, p, [&](int i, Pack v) { store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v); });
-  });
+// By lines: what member i sends goes to block i of dest; a block has `bytes` bytes.
+template <class Scope>
+SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e,
+                          const Sent &sent) {
+  pass(
+      c, scope, e, [&] { return sent; },
+      [&](size_t p, size_t at, size_t left) {
+        receive_all(c, p, [&](int i, Pack v) {
+          store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
+        });
+      });
 }
 
 // Stores the bytes of e of this member's source into dest at all members.
@@ -37,9 +41,9 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
                         int root, Scope scope) {
   const bool sends = c.t.me == root;
   if (s.algorithm == CollectiveAlgorithm::lines) {
+    const Sent sent{source, 0, sends ? dest == source : c.t.n};
     pass(
-        c, scope, part(bytes, cache_line, s.index, s.count), sends ? dest == source : c.t.n,
-        [&](int, size_t at) { return source + at; },
+        c, scope, part(bytes, cache_line, s.index, s.count), [&] { return sent; },
         [&](size_t p, size_t at, size_t left) {
           if (sends && dest == source) return;
           Pack v[1];
@@ -74,7 +78,7 @@ SHMEM_D_ void fcollect(Channel &c, const Slice &s, char *dest, const char *sourc
                        Scope scope) {
   const Extent e = part(bytes, cache_line, s.index, s.count);
   if (s.algorithm == CollectiveAlgorithm::lines)
-    return pass_blocks(c, scope, dest, bytes, e, [&](int, size_t at) { return source + at; });
+    return pass_blocks(c, scope, dest, bytes, e, {source, 0, 0});
   come(c, s, scope);
   give_all(c, dest + size_t(c.t.me) * bytes, source, e, scope);
   go<Stored::by_scope>(c, s, scope);
@@ -109,8 +113,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
                        Scope scope) {
   const Extent e = part(bytes, cache_line, s.index, s.count);
   if (s.algorithm == CollectiveAlgorithm::lines)
-    return pass_blocks(c, scope, dest, bytes, e,
-                       [&](int i, size_t at) { return source + size_t(i) * bytes + at; });
+    return pass_blocks(c, scope, dest, bytes, e, {source, bytes, 0});
   come(c, s, scope);
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {

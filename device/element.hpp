@@ -98,29 +98,36 @@ SHMEM_D_ uint32_t in_pack(size_t left) {
   return n[0];
 }
 
-// Loads a pack of private memory, or of memory that was acquired, by plain accesses of the width
-// that the address allows; only the first `left` bytes, if these are less than 16.
-SHMEM_D_ Pack load_pack(const char *p, size_t left) {
-  const uint32_t n = in_pack(left);
+// Loads the first n bytes of a pack, 16 at most, of private memory, or of memory that was acquired,
+// and zeros behind them. p and n are multiples of 4.
+SHMEM_D_ Pack load_words(const char *p, uint32_t n) {
   uint32_t w[4] = {0, 0, 0, 0};
   if (reinterpret_cast<uintptr_t>(p) % 16 == 0 && n == 16) {
     const Pack v = arch::load_global(reinterpret_cast<const Pack *>(p));
     __builtin_memcpy(w, &v, 16);
-  } else if ((reinterpret_cast<uintptr_t>(p) | n) % 4 == 0) {
+  } else {
     SHMEM_UNROLL_
     for (unsigned i = 0; i < 4; i++)
       if (4 * i < n) __builtin_memcpy(&w[i], __builtin_assume_aligned(p + 4 * i, 4), 4);
-  } else {
-    // Beyond the end the last byte is loaded again: a condition for each byte would cost a branch
-    // or a pair of registers each.
-    SHMEM_UNROLL_
-    for (unsigned i = 0; i < 16; i++)
-      w[i / 4] |= uint32_t(uint8_t(p[i < n ? i : n - 1])) << i % 4 * 8;
-    SHMEM_UNROLL_
-    for (unsigned i = 0; i < 4; i++) {
-      const unsigned whole = n < 4 * i ? 0 : n - 4 * i < 4 ? n - 4 * i : 4;
-      w[i] &= uint32_t((uint64_t(1) << 8 * whole) - 1);
-    }
+  }
+  Pack v;
+  __builtin_memcpy(&v, w, 16);
+  return v;
+}
+// The same for any alignment and any number of bytes that are left.
+SHMEM_D_ Pack load_pack(const char *p, size_t left) {
+  const uint32_t n = in_pack(left);
+  if ((reinterpret_cast<uintptr_t>(p) | n) % 4 == 0) return load_words(p, n);
+  uint32_t w[4] = {0, 0, 0, 0};
+  // Beyond the end the last byte is loaded again: a condition for each byte would cost a branch
+  // or a pair of registers each.
+  SHMEM_UNROLL_
+  for (unsigned i = 0; i < 16; i++)
+    w[i / 4] |= uint32_t(uint8_t(p[i < n ? i : n - 1])) << i % 4 * 8;
+  SHMEM_UNROLL_
+  for (unsigned i = 0; i < 4; i++) {
+    const unsigned whole = n < 4 * i ? 0 : n - 4 * i < 4 ? n - 4 * i : 4;
+    w[i] &= uint32_t((uint64_t(1) << 8 * whole) - 1);
   }
   Pack v;
   __builtin_memcpy(&v, w, 16);

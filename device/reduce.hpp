@@ -144,29 +144,30 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, Arguments arguments, Op op, Sco
   // Sources that are not mapped cannot be read.
   if (s.algorithm == CollectiveAlgorithm::lines || (ring_built && c.t.has_remote)) {
     const Extent e = part(r.n, unit, s.index, s.count);
-    const char *source = reinterpret_cast<const char *>(r.source);
-    char *dest = reinterpret_cast<char *>(r.dest);
-    const size_t block = scatter() ? r.n * sizeof(T) : 0;
-    pass(
-        c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)}, 0,
-        [&](int i, size_t at) { return source + size_t(i) * block + at; },
-        [&](size_t p, size_t at, size_t left) {
-          Lanes<T> acc{};
-          bool any = false;
-          receive_all(c, p, [&](int i, Pack v) {
-            // A scan receives what the later members send, too, so that nothing arrives after the
-            // team's end.
-            if (r.shape == Shape::inscan && i > c.t.me) return;
-            if (r.shape == Shape::exscan && i >= c.t.me) return;
-            const Lanes<T> in = unpack<T>(v);
-            if (any)
-              combine(acc, in, op);
-            else
-              acc = in;
-            any = true;
-          });
-          store_pack(dest + at + 16 * p, left, any ? pack<T>(acc) : Pack{});
-        });
+    const auto sent = [&] {
+      const auto a = arguments();
+      return Sent{reinterpret_cast<const char *>(a.source),
+                  a.shape == Shape::scatter ? a.n * sizeof(T) : 0, 0};
+    };
+    pass(c, scope, Extent{e.from * sizeof(T), e.to * sizeof(T)}, sent,
+         [&](size_t p, size_t at, size_t left) {
+           Lanes<T> acc{};
+           bool any = false;
+           receive_all(c, p, [&](int i, Pack v) {
+             // A scan receives what the later members send, too, so that nothing arrives after the
+             // team's end.
+             if (r.shape == Shape::inscan && i > c.t.me) return;
+             if (r.shape == Shape::exscan && i >= c.t.me) return;
+             const Lanes<T> in = unpack<T>(v);
+             if (any)
+               combine(acc, in, op);
+             else
+               acc = in;
+             any = true;
+           });
+           store_pack(reinterpret_cast<char *>(arguments().dest) + at + 16 * p, left,
+                      any ? pack<T>(acc) : Pack{});
+         });
     return;
   }
   come(c, s, scope);

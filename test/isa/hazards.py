@@ -190,7 +190,8 @@ def look(arch, where, functions, facts, ours, ring=False):
                               if FROM_PEER.search(name) else ()),
                              ("a store waits for another of its round", flight.waits(code)
                               if moves(where, name) else ()),
-                             ("too little is on the way", flight.too_little(arch, name, code)
+                             ("too little is on the way",
+                              flight.too_little(arch, name + " with ring" * ring, code)
                               if moves(where, name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")]
