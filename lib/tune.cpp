@@ -156,9 +156,11 @@ Choice choose(Collective what, int pes, size_t bytes, bool each_meets) {
   const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
   c.blocks = std::max(needed, 1u);
   limit();
-  if (each < size_t(c.threads) * 16)
-    c.threads = std::min(c.threads,
-                         unsigned(std::max<size_t>(device::full_waves(packs), device::max_wave)));
+  if (each < size_t(c.threads) * 16) { // of an alltoall, of all blocks, which go out side by side
+    const size_t all = what == Collective::alltoall ? packs * unsigned(pes) : packs;
+    c.threads =
+        std::min(c.threads, unsigned(std::max<size_t>(device::full_waves(all), device::max_wave)));
+  }
   return c;
 }
 
