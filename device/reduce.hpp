@@ -89,22 +89,29 @@ template <class T, class Op> struct Combiner {
   // The first of a pack's lanes is the element.
   SHMEM_D_ void one(T *d, const T *s) const {
     Lanes<T> acc{};
-    Loaded<T> next; // on its way while the one before is stored
-    next.load(source_at(c, s, c.pe(0)));
-    for (int i = 0; i < c.t.n; i++) {
-      Lanes<T> in{};
-      in.v[0] = widen(next.value());
-      if (i + 1 < c.t.n) next.load(source_at(c, s, c.pe(i + 1)));
-      const Lanes<T> before = acc;
-      if (i)
-        combine(acc, in, op);
-      else
-        acc = in;
-      if (scans())
-        store_element(dest_at(c, d, c.pe(i)),
-                      narrow<T>(shape == Shape::exscan ? before.v[0] : acc.v[0]));
+    for (int first = 0; first < c.t.n; first += 4) { // whose loads are in flight at once
+      Loaded<T> next[4] = {};
+      SHMEM_UNROLL_
+      for (int j = 0; j < 4; j++)
+        if (first + j < c.t.n) next[j].load(source_at(c, s, c.pe(first + j)));
+      SHMEM_UNROLL_
+      for (int j = 0; j < 4; j++) arch::arrive(next[j].w); // scans store between the members
+      SHMEM_UNROLL_
+      for (int j = 0; j < 4; j++) {
+        const int i = first + j;
+        if (i >= c.t.n) break;
+        Lanes<T> in{};
+        in.v[0] = widen(next[j].value());
+        const Lanes<T> before = acc;
+        if (i)
+          combine(acc, in, op);
+        else
+          acc = in;
+        if (scans())
+          store_element(dest_at(c, d, c.pe(i)),
+                        narrow<T>(shape == Shape::exscan ? before.v[0] : acc.v[0]));
+      }
     }
-    arch::arrive(next.w);
     if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
     if (shape == Shape::all)
       for (int k = 1; k <= c.t.n; k++)
