@@ -233,8 +233,9 @@ struct Sent {
   size_t block;
   int without;
 };
-// One round for each piece of room bytes, which is at `at`. take(p, at, left): takes pack p of the
-// data that has come; `left` bytes are left there.
+// One round for each piece of room bytes, which is at `at`. data(): the Sent, anew for each pack,
+// so that compilers keep none of it in registers. take(p, at, left): takes pack p of the data that
+// has come; `left` bytes are left there.
 template <class Scope, class Data, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Data data, Take take) {
   for (size_t at = e.from; at < e.to; at += c.room) {
