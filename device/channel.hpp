@@ -87,8 +87,7 @@ SHMEM_D_ void tell(const Channel &c, Scope scope, uint64_t *mine) {
   if (int(scope.rank()) >= c.t.n) return;
   if (stored == Stored::by_scope) arch::fence_release();
   if (stored == Stored::by_stream) arch::fence_stream();
-  if constexpr (ring_built && stored != Stored::nothing)
-    if (c.t.has_remote) ring::fence(c.fn);
+  if (stored != Stored::nothing && may_be_remote(c.t)) ring::fence(c.fn);
   set_flags(c.fn, c.t, mine, c.epoch, scope);
 }
 // Waits until all members have come: then their sources are ready, and their dests may be written.
@@ -105,8 +104,7 @@ template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered
   tell<stored>(c, scope, c.done(c.t.me));
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   // The others' flags say nothing of this one's puts, whose source may change from here on.
-  if constexpr (ring_built)
-    if (c.t.has_remote) ring::quiet(c.fn);
+  if (may_be_remote(c.t)) ring::quiet(c.fn);
   arch::polled(); // what they stored in dest
 }
 
@@ -140,24 +138,25 @@ SHMEM_D_ uint64_t *lines_of(const Channel &c, int member) { // that member's mes
   const size_t slot = (c.epoch & 1) * unsigned(state.n) + unsigned(member);
   return reinterpret_cast<uint64_t *>(c.lines + slot * 2 * c.room);
 }
-SHMEM_D_ void send_mapped(const Channel &c, int member, size_t p, Pack v) {
+// Each word has 4 bytes of a pack, and the epoch.
+struct Line {
+  uint64_t words[4];
+};
+SHMEM_D_ Line line_of(const Channel &c, Pack v) {
   uint32_t w[4];
   __builtin_memcpy(w, &v, 16);
   const uint64_t flag = c.epoch << 32;
+  return {{w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}};
+}
+SHMEM_D_ void send_mapped(const Channel &c, int member, size_t p, Pack v) {
+  const Line line = line_of(c, v);
   uint64_t *to = flag_at(c.t, lines_of(c, c.t.me), member) + 4 * p;
-  arch::store_lines(to, w[0] | flag, w[1] | flag);
-  arch::store_lines(to + 2, w[2] | flag, w[3] | flag);
+  arch::store_lines(to, line.words[0], line.words[1]);
+  arch::store_lines(to + 2, line.words[2], line.words[3]);
 }
 SHMEM_D_ void send(const Channel &c, int member, size_t p, Pack v) {
-  if constexpr (ring_built)
-    if (is_remote(c.pe(member))) {
-      uint32_t w[4];
-      __builtin_memcpy(w, &v, 16);
-      const uint64_t flag = c.epoch << 32;
-      return ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p,
-                             {w[0] | flag, w[1] | flag, w[2] | flag, w[3] | flag}, c.pe(member));
-    }
-  send_mapped(c, member, p, v);
+  if (!is_remote(c.pe(member))) return send_mapped(c, member, p, v);
+  ring::set_flags(c.fn, lines_of(c, c.t.me) + 4 * p, line_of(c, v).words, c.pe(member));
 }
 // Receives the same pack of n members, from `first` on; their loads are in flight at once.
 template <int n> SHMEM_D_ void receive(const Channel &c, int first, size_t p, Pack (&v)[n]) {
@@ -232,10 +231,11 @@ struct Sent {
   const char *source;
   size_t block;
   int without;
+  SHMEM_D_ const Sent &operator()() const { return *this; } // where pass() takes a function
 };
-// One round for each piece of room bytes, which is at `at`. data(): the Sent, anew for each pack,
-// so that compilers keep none of it in registers. take(p, at, left): takes pack p of the data that
-// has come; `left` bytes are left there.
+// One round for each piece of room bytes, which is at `at`. data() gives the Sent. It is called for
+// each pack, so that a reduction makes its own anew and keeps none of it in registers. take(p, at,
+// left) takes pack p of the data that has come; `left` bytes are left there.
 template <class Scope, class Data, class Take>
 SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Data data, Take take) {
   for (size_t at = e.from; at < e.to; at += c.room) {
@@ -250,7 +250,7 @@ SHMEM_D_ void pass(Channel &c, Scope scope, Extent e, Data data, Take take) {
       const size_t block = sent.block;
       const uint32_t left = in_pack(bytes - 16 * p);
       // Loads come before stores: on CDNA a wait for a load is one for each store before it.
-      if (block && !(ring_built && to.t.has_remote) &&
+      if (block && !may_be_remote(to.t) &&
           (reinterpret_cast<uintptr_t>(from) | block | left) % 4 == 0) {
         for (int k = 1; k <= n; k += 4) {
           Pack v[4];

@@ -15,13 +15,10 @@ namespace shmem::device {
 template <class Scope>
 SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Extent e,
                           const Sent &sent) {
-  pass(
-      c, scope, e, [&] { return sent; },
-      [&](size_t p, size_t at, size_t left) {
-        receive_all(c, p, [&](int i, Pack v) {
-          store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v);
-        });
-      });
+  pass(c, scope, e, sent, [&](size_t p, size_t at, size_t left) {
+    receive_all(
+        c, p, [&](int i, Pack v) { store_pack(dest + size_t(i) * bytes + at + 16 * p, left, v); });
+  });
 }
 
 // Stores the bytes of e of this member's source into dest at all members.
@@ -31,9 +28,8 @@ SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent 
     const int pe = c.pe(c.peer(k));
     return is_remote(pe) ? nullptr : dest_at(c, dest, pe);
   });
-  if constexpr (ring_built)
-    for (int i = int(scope.rank()); c.t.has_remote && i < c.t.n; i += int(scope.size()))
-      if (is_remote(c.pe(i))) put_remote(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
+  for (int i = int(scope.rank()); may_be_remote(c.t) && i < c.t.n; i += int(scope.size()))
+    if (is_remote(c.pe(i))) put_remote(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
 }
 
 template <class Scope>
@@ -42,18 +38,17 @@ SHMEM_D_ void broadcast(Channel &c, const Slice &s, char *dest, const char *sour
   const bool sends = c.t.me == root;
   if (s.algorithm == CollectiveAlgorithm::lines) {
     const Sent sent{source, 0, sends ? dest == source : c.t.n};
-    pass(
-        c, scope, part(bytes, cache_line, s.index, s.count), [&] { return sent; },
-        [&](size_t p, size_t at, size_t left) {
-          if (sends && dest == source) return;
-          Pack v[1];
-          receive(c, root, p, v);
-          store_pack(dest + at + 16 * p, left, v[0]);
-        });
+    pass(c, scope, part(bytes, cache_line, s.index, s.count), sent,
+         [&](size_t p, size_t at, size_t left) {
+           if (sends && dest == source) return;
+           Pack v[1];
+           receive(c, root, p, v);
+           store_pack(dest + at + 16 * p, left, v[0]);
+         });
     return;
   }
   come(c, s, scope);
-  if (ring_built && c.t.has_remote) {
+  if (may_be_remote(c.t)) {
     const Extent e = part(bytes, cache_line, s.index, s.count);
     if (sends) give_all(c, dest, source, e, scope);
   } else if (sends || c.t.n == 1) {
@@ -130,7 +125,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   // before it has the load of the next (CDNA). Computed for 8 MI250X (2026-11-28), us side by side
   // and one after the other: 4 KiB 16.9 and 22.7, 256 KiB 20.8 and 23.5, 2 MiB 28.6 and 24.3.
   const unsigned each = scope.size() / unsigned(c.t.n);
-  if (!(ring_built && c.t.has_remote) && each && bytes <= size_t(512) * each &&
+  if (!may_be_remote(c.t) && each && bytes <= size_t(512) * each &&
       e.to - e.from <= size_t(128) * each) {
     const unsigned k = scope.rank() / each;
     if (k < unsigned(c.t.n)) give(c.peer(int(k)), Threads{scope.rank() - k * each, each});

@@ -12,12 +12,23 @@ template <class T> SHMEM_D_ T *flag_at(const Team &t, T *p, int member) {
   return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) + state.flag_delta[pe_of(t, member)]);
 }
 
-// Whether some members are not mapped, as far as compilers may know it.
+// Whether some members may not be mapped. Without the ring, compilers know that all are.
 SHMEM_D_ bool may_be_remote(const Team &t) {
-  return t.has_remote;
+  return ring_built && t.has_remote;
 }
 template <class Members> SHMEM_D_ bool may_be_remote(const Members &) {
-  return true;
+  return ring_built;
+}
+// A team whose members are all mapped, which the host has checked: compilers leave out the code for
+// others. Without the ring this is the team itself, since a copy costs scalar registers (clang 19).
+SHMEM_D_ decltype(auto) mapped(const Team &t) {
+  if constexpr (ring_built) {
+    [[maybe_unused]] Team all = t;
+    all.has_remote = false;
+    return all;
+  } else {
+    return (t);
+  }
 }
 
 // The threads of a scope store this member's flag, which is at `mine` here, at each of the others.
@@ -28,16 +39,15 @@ SHMEM_D_ void set_flags([[maybe_unused]] const char *fn, const Members &members,
   const int size = int(anew(scope, scope.size()));
   for (int i = int(scope.rank()); i < members.n; i += size) {
     if (i == members.me) continue;
-    if constexpr (ring_built)
-      if (may_be_remote(members) && is_remote(pe_of(members, i))) {
-        if constexpr (std::is_same_v<Members, Team>) {
-          ring::set_flags(fn, mine, {epoch}, pe_of(members, i));
-        } else { // a product's are on the heap, and no fence comes before them
-          ring::quiet(fn);
-          ring::update(fn, Amo::set, mine, pe_of(members, i), epoch);
-        }
-        continue;
+    if (may_be_remote(members) && is_remote(pe_of(members, i))) {
+      if constexpr (std::is_same_v<Members, Team>) {
+        ring::set_flags(fn, mine, {epoch}, pe_of(members, i));
+      } else { // a product's are on the heap, and no fence comes before them
+        ring::quiet(fn);
+        ring::update(fn, Amo::set, mine, pe_of(members, i), epoch);
       }
+      continue;
+    }
     arch::store(flag_at(members, mine, i), epoch);
   }
 }

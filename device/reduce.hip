@@ -22,9 +22,9 @@ __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
     reduce(Call call, Op op) {
   const Workgroup scope;
   const bool meets = gridDim.x <= device::max_channels;
-  device::Channel c = device::open("a reduction on a stream", call.id, call.team,
+  device::Channel c = device::open("a reduction on a stream", call.id,
+                                   lines ? call.team : device::mapped(call.team),
                                    meets ? blockIdx.x : 0, call.dest, call.source, scope);
-  if (!lines) c.t.has_remote = false;
   using Way = CollectiveAlgorithm;
   const Way way = lines ? Way::lines : call.algorithm == Way::phases ? Way::phases : Way::direct;
   const device::Slice s{way, blockIdx.x, gridDim.x,
