@@ -28,7 +28,7 @@ struct Channel {
 };
 
 template <class Scope> SHMEM_D_ Channel anew(Scope scope, Channel c) {
-  c.t.me = anew(scope, c.t.me), c.t.n = anew(scope, c.t.n);
+  c.head = anew(scope, c.head), c.t.me = anew(scope, c.t.me), c.t.n = anew(scope, c.t.n);
   c.t.start = anew(scope, c.t.start), c.t.stride = anew(scope, c.t.stride);
   return c;
 }

@@ -24,7 +24,9 @@ struct RowsCall {
   Matrix input, residual, sum, out, quantized, scales; // a matrix without an address is left out
   shmemx_type_t type;
   bool fnuz, scattered; // each member has the residual and the sum of its own rows only
-  bool meets;           // the members meet in the workgroups, and not in kernels before and behind
+  // 1: the members meet in the workgroups, and not in kernels before and behind. An int, because
+  // gfx9 has no scalar load of a byte, and a vector load waits for the stores before it.
+  int meets;
   // By phases all members get the sums, and finish all rows.
   SHMEM_HD_ bool gathers() const {
     return algorithm == CollectiveAlgorithm::phases && sum.at && !scattered;

@@ -179,7 +179,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   // Compilers would keep what a row makes of the arguments for the rows to come.
   SHMEM_D_ Reducer anew() const {
     Reducer r{arch::load_anew(arguments), c, scope, piece};
-    r.c.t = r.arguments.call.team;
+    r.c.t = device::mapped(r.arguments.call.team);
     return r;
   }
 
@@ -251,7 +251,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
                v = arch::load_global(row_at(call.input, row) + pack_of(0));
     device::begin_round(c, scope);
     if (has(0))
-      for (int i = 1; i <= c.t.n; i++) device::send(c, c.peer(i), scope.rank(), v);
+      for (int i = 1; i <= c.t.n; i++) device::send_mapped(c, c.peer(i), scope.rank(), v);
     if (piece.count > 1 && !piece.words) find_words();
     if (!has(0)) return;
     Lanes<T> acc{};
@@ -421,10 +421,9 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   // The first turn is of the rows that this member sums; the others are of rows of which it gets
   // the sums.
   SHMEM_D_ void run() {
-    const bool meets = call.meets;
-    if (meets) device::enter<Stored::by_stream>(c, scope);
+    if (call.meets) device::enter<Stored::by_stream>(c, scope);
     for (int turn = call.from; turn < call.to; turn++) {
-      c.t = arch::load_anew(call).team;
+      c.t = device::mapped(arch::load_anew(call).team);
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
@@ -433,13 +432,13 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         if (turn) continue;
         scope.sync(); // the other threads' rows are there
         anew().share_all(e);
-        if (!meets) continue;
-        c.t = arch::load_anew(call).team;
+        if (!arch::load_anew(call).meets) continue;
+        c.t = device::mapped(arch::load_anew(call).team);
         device::leave<Stored::by_scope>(c, scope);
         scope.sync(); // the other members' rows are there
       }
     }
-    if (!split && meets) device::leave<Stored::nothing>(c, scope);
+    if (!split && arch::load_anew(call).meets) device::leave<Stored::nothing>(c, scope);
   }
 };
 
@@ -456,14 +455,14 @@ __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
   // Loaded where it is used: kept in registers from the beginning it took more than there are.
   const Arguments<Finish> &arguments = arch::argument(argument);
   const RowsCall &a = arguments.call;
-  Channel c = device::open(rows_name, a.id, a.team, a.meets ? arch::block().x : 0, a.input.at,
-                           a.input.at, scope);
+  Channel c = device::open(rows_name, a.id, device::mapped(a.team), a.meets ? arch::block().x : 0,
+                           a.input.at, a.input.at, scope);
   Reducer<way, T, K, Finish> reducer{arguments, c, scope, {}};
   if constexpr (way == CollectiveAlgorithm::lines)
     reducer.run_lines();
   else
     reducer.run();
-  if (a.meets) device::close(reducer.c, arch::load_anew(a.team.base), scope);
+  if (arch::load_anew(a).meets) device::close(reducer.c, arch::load_anew(a.team.base), scope);
 }
 
 template <int K, class T, class Finish>

@@ -251,8 +251,8 @@ template <class T, class F> struct Mover {
 };
 
 SHMEM_D_ Channel open(const WireCall &call, unsigned index) {
-  return device::open("a wire on a stream", call.id, call.team, index, nullptr, nullptr,
-                      Workgroup{});
+  return device::open("a wire on a stream", call.id, device::mapped(call.team), index, nullptr,
+                      nullptr, Workgroup{});
 }
 
 // Workgroups begin with different phases, so that the links are at work all the time; unless they
