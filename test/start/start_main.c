@@ -63,6 +63,7 @@ static struct Shared {
   pthread_barrier_t barrier;
   shmemx_uniqueid_t next;
   char bytes[64][8192];
+  int leaves[64]; // by rank, from the call of shmem_finalize on
 } * shared;
 static int my_rank, context;
 static int all_wait(void *c) {
@@ -181,6 +182,7 @@ static void run(int rank) {
     for (;;) pause();
   }
   shmem_barrier_all();
+  shared->leaves[rank] = 1;
   shmem_finalize();
   if (is("then_init")) shmem_init();
 }
@@ -230,8 +232,9 @@ static void run_as_program(char **argv, int rank, int memory) {
 }
 
 // Kills a PE at its system call of this number, counted from the beginning of run, and says how
-// many it made. The status of its end: a PE that makes fewer calls comes to its own.
-static int kill_at(pid_t pid, int call) {
+// many it made, and whether it had begun to leave. The status of its end: a PE that makes fewer
+// calls comes to its own.
+static int kill_at(pid_t pid, int rank, int call) {
   int status, stops = 0, signal = 0;
   waitpid(pid, &status, 0); // its own SIGSTOP
   for (;;) {
@@ -242,7 +245,7 @@ static int kill_at(pid_t pid, int call) {
     signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
     stops += !signal; // one before a call, and one after it
   }
-  dprintf(1, "%d calls\n", stops / 2);
+  dprintf(1, "%d calls%s\n", stops / 2, shared->leaves[rank] ? ", leaves" : "");
   return status;
 }
 
@@ -277,7 +280,7 @@ int main(int argc, char **argv) {
     run(rank);
     exit(0);
   }
-  if (is("killed")) statuses[killed] = kill_at(pids[killed], call), pids[killed] = 0;
+  if (is("killed")) statuses[killed] = kill_at(pids[killed], killed, call), pids[killed] = 0;
   if (is("driver_death")) {
     sleep(1);
     raise(SIGKILL);
