@@ -274,6 +274,10 @@ flag, to = shmem.zeros(1, dtype=torch.int64), (me + 1) % n
 blocks[(2,)](x, y, 100, me, to, shmem.heap_bases(), st.context(), n, 64)
 signal[(1,)](x, y, 10, flag, to)
 """
+HAS_BITCODE = """import shmem.triton, triton
+target = triton.runtime.driver.active.get_current_target()
+shmem.triton.bitcode(target.backend, target.arch)
+"""
 BY_ID = """import shmem
 shmem.init(uid=shmem.get_unique_id(), rank=0, size=1)
 x = shmem.ones(4)
@@ -315,14 +319,14 @@ def case_triton():
     interpreter routines are calls of the host."""
     from run import python_with
     python, n, gpu = python_with("torch", "triton"), 2, os.environ["TRITON_INTERPRET"] == "0"
-    if gpu and subprocess.run([python, "-c", "import torch\ntorch.ones(1, device='cuda')"],
+    package = {"PYTHONPATH": os.environ["PACKAGE"], "PYTHONDONTWRITEBYTECODE": "1"}
+    if gpu and subprocess.run([python, "-c", HAS_BITCODE], env={**os.environ, **package},
                               capture_output=True).returncode:
-        print("this PyTorch has no GPU")
+        print("no GPU for Triton, or no clang 19 that made the bitcode for it")
         sys.exit(77)
     program = TMP / "in_triton.py" # kernels for a GPU have to be in a file
     program.write_text(IN_TRITON)
-    said = traced(n, python, program, PYTHONPATH=os.environ["PACKAGE"],
-                  PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M")
+    said = traced(n, python, program, OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M", **package)
     assert not said, said
     said = check()
     for me in range(n):
