@@ -34,6 +34,8 @@ def case_perf_gemm():
     assert not run(OSHRUN, "-n", 2, perf, "--gemm", "--json", "--shape", "64k,64k,1",
                    SHMEM_DEVICE_SIZE="64m")
     run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,64", status=2)
+    assert run(OSHRUN, "-n", 2, perf, "--gemm", "--shape", "64,32,16", "--calls", 3)
+    run(OSHRUN, "-n", 2, perf, "--gemm", "--calls", 0, status=2)
 
 
 def case_perf_engine():

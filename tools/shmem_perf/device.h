@@ -13,6 +13,7 @@ struct device_options {
   int workgroups;                 // at most
   int runs;                       // timed runs of each row
   int count;                      // calls in a kernel that measures a latency
+  int calls;                      // in a row on a stream; 0: as many as usual
   bool scopes;                    // bandwidth of waves and threads, too
   bool buffers;                   // objects are registered memory, not the heap's
   bool json;
@@ -21,11 +22,13 @@ struct device_options {
 struct gemm_options {
   size_t m, n, k; // the only shape, or 0: those of a table
   int runs;       // timed runs of each row
+  int calls;      // in a row; 0: as many as usual
   bool json;
 };
 
 struct engine_options {
-  int runs; // timed runs of each row
+  int runs;  // timed runs of each row
+  int calls; // in a graph; 0: as many as usual
   bool json;
 };
 

@@ -87,7 +87,7 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    calls = shmem::runtime::hardware ? 20 : 1;
+    calls = o.calls ? o.calls : shmem::runtime::hardware ? 20 : 1;
     if (shmem::runtime::hardware) vendor.find(stream);
   }
   ~Bench() {
@@ -107,7 +107,7 @@ struct Bench {
     shmemx_matmul_shard(s.m, npes, 0, &first, &rows);
     shmemx_matmul_shard(s.m, npes, me, &first, &own);
     const size_t bytes = 2 * (s.m * s.k + s.k * s.n + s.m * s.n);
-    sets = std::min(size_t(8), 2 + size_t(prop.l2CacheSize) / bytes);
+    sets = std::min({size_t(8), size_t(calls), 2 + size_t(prop.l2CacheSize) / bytes});
     // The workspaces as well, which would end the job: three times the sum, twice, and the rows of
     // A.
     const size_t all_rows = rows * size_t(npes),
@@ -263,7 +263,8 @@ struct Bench {
     return double(ms) * 1e3 / calls;
   }
   void measure() {
-    constexpr int each = 5, kinds = each * ops, warm_ups = 2;
+    constexpr int each = 5, kinds = each * ops;
+    const int warm_ups = std::min(2, o.runs);
     std::vector<double> us[kinds];
     static double median[kinds], slowest[kinds]; // symmetric
     const auto kind = [](int i) {

@@ -42,6 +42,9 @@ static const char help[] =
     "                     and RMSNorm, tokens to experts and back (--repetitions, at most 21)\n"
     "  --shape M,N,K      with --gemm: C is M x N, of K products each; instead of a table of "
     "shapes\n"
+    "  --calls N          with --stream, --gemm and --engine: calls in a row, timed together (20, "
+    "or 100\n"
+    "                     short ones on a stream)\n"
 #endif
     "  --bind             pin PE i to the i-th processor that the launcher allows, if there are\n"
     "                     as many as PEs; for one node\n"
@@ -118,12 +121,13 @@ static size_t part(const char *what, const char **text, char end_with) {
 
 // clang-format off
 enum { HELP = 'h', JSON = 256, BIND, LIST, GROUPS, TESTS, SIZES, COLL_MAX, STEP, TIME, REPETITIONS,
-       SHAPE, PLOT, DEVICE, MACHINE, STREAM, SCOPES, BUFFERS, GEMM, ENGINE };
+       SHAPE, CALLS, PLOT, DEVICE, MACHINE, STREAM, SCOPES, BUFFERS, GEMM, ENGINE };
 static const struct option long_options[] = {
     {"help", 0, 0, HELP}, {"json", 0, 0, JSON}, {"bind", 0, 0, BIND}, {"list", 0, 0, LIST},
     {"groups", 1, 0, GROUPS}, {"tests", 1, 0, TESTS}, {"sizes", 1, 0, SIZES},
     {"coll-max", 1, 0, COLL_MAX}, {"step", 1, 0, STEP}, {"time", 1, 0, TIME},
-    {"repetitions", 1, 0, REPETITIONS}, {"shape", 1, 0, SHAPE}, {"plot", 1, 0, PLOT},
+    {"repetitions", 1, 0, REPETITIONS}, {"shape", 1, 0, SHAPE}, {"calls", 1, 0, CALLS},
+    {"plot", 1, 0, PLOT},
 #ifdef HAVE_DEVICE
     {"device", 0, 0, DEVICE}, {"machine", 0, 0, MACHINE}, {"stream", 0, 0, STREAM},
     {"scopes", 0, 0, SCOPES}, {"buffers", 0, 0, BUFFERS}, {"gemm", 0, 0, GEMM},
@@ -163,6 +167,7 @@ static void set(struct options *o, int option, const char *value) {
   if (option == STEP) o->step = part("--step", &value, '\0');
   if (option == TIME) o->budget = parse_seconds(value);
   if (option == REPETITIONS) o->repetitions = (int)least(1001, part("--repetitions", &value, '\0'));
+  if (option == CALLS) o->calls = (int)least(1000, part("--calls", &value, '\0'));
   if (option == SIZES) {
     o->smallest = part("--sizes", &value, ':');
     o->largest = part("--sizes", &value, '\0');
@@ -334,6 +339,7 @@ int main(int argc, char **argv) {
                                      .workgroups = 128,
                                      .runs = (int)least((size_t)o.repetitions, 21),
                                      .count = 2000,
+                                     .calls = o.calls,
                                      .scopes = o.scopes,
                                      .buffers = o.buffers,
                                      .json = o.json};
@@ -347,12 +353,14 @@ int main(int argc, char **argv) {
                                    .n = o.shape[1],
                                    .k = o.shape[2],
                                    .runs = (int)least((size_t)o.repetitions, 9),
+                                   .calls = o.calls,
                                    .json = o.json};
     gemm_perf(&g);
     end(0);
   }
   if (o.engine) {
-    const struct engine_options e = {.runs = (int)least((size_t)o.repetitions, 21), .json = o.json};
+    const struct engine_options e = {
+        .runs = (int)least((size_t)o.repetitions, 21), .calls = o.calls, .json = o.json};
     engine_perf(&e);
     end(0);
   }

@@ -83,6 +83,7 @@ struct options {
   size_t smallest, largest, step;
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
+  int calls;       // in a row, of --stream, --gemm and --engine; 0: as many as usual
   bool json, list, bind;
   bool device, machine, scopes, buffers, stream, gemm, engine;
   size_t shape[3]; // of --gemm
