@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """clock.py OSHRUN SHMEM_PERF CLOCK GPU: a program on the machine that has a clock measures
 the figures of its table: latencies of loads that wait for each other, a flag's way to another GPU,
-rates of stores that go on and that wait for each other. A second run says the same."""
+rates of stores that go on and that wait for each other. A second run says the same. Products of two
+GPUs end, in a plausible time."""
 import json
 import os
 import subprocess
@@ -13,17 +14,22 @@ column = next(words for words in rows if words[0] == "name").index(gpu)
 has = {words[0]: float(words[column]) for words in rows if words[0] != "name"}
 
 
-def run(**environment):
-    return subprocess.run([oshrun, "-n", "2", perf, "--machine", "--json", "--sizes", "8:1m",
-                           "--repetitions", "3"], capture_output=True,
+MACHINE = "--machine", "--sizes", "8:1m", "--repetitions", "3"
+
+
+def run(words, **environment):
+    return subprocess.run([oshrun, "-n", "2", perf, "--json", *words], capture_output=True,
                           text=True, timeout=100, env={**os.environ, **environment})
 
 
-def measure():
-    done = run(AMDGPU_TIME="1")
+def rows_of(*words):
+    done = run(words, AMDGPU_TIME="1")
     assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {(line["test"], line["bytes"]): line["value"] for line in lines}
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def measure():
+    return {(row["test"], row["bytes"]): row["value"] for row in rows_of(*MACHINE)}
 
 
 seen = measure()
@@ -58,9 +64,21 @@ SLICES = 200
 differ = [key for key in seen if abs(seen[key] / again[key] - 1) > 0.05
           and not (key[1] >= 65536 and abs(key[1] / seen[key] - key[1] / again[key]) < SLICES)]
 wrong += [f"{key}: {seen[key]}, and then {again[key]}" for key in differ]
-refused = run(AMDGPU_TIME="1", AMDGPU_STRICT="1")
+# A product of two GPUs takes no less than the product alone, nor than its data on a link. It takes
+# no longer than both and a few kernels of 5 to 10 us each: 20 to 36 us on gfx90a (2026-11-29).
+M, N, K, KERNELS = 512, 256, 64, 50
+products = {row["test"]: row["us"]
+            for row in rows_of("--gemm", "--shape", f"{M},{N},{K}", "--calls", "1",
+                               "--repetitions", "1") if row["algorithm"] == "best"}
+for name, size in {"matmul_reduce_scatter": M * N, "matmul_all_reduce": 2 * M * N,
+                   "matmul_all_gather": M * N, "all_gather_matmul": M * K}.items():
+    sent = size / link / 1e3  # half of so many elements, each of 2 bytes
+    alone = products["matmul of a shard" if name == "matmul_all_gather" else "matmul"]
+    if not max(alone, sent) <= products[name] <= alone + sent + KERNELS:
+        wrong.append(f"{name}: {products[name]} us; alone {alone}, on a link {sent:.4g}")
+refused = run(MACHINE, AMDGPU_TIME="1", AMDGPU_STRICT="1")
 no_clock = "the strict machine (AMDGPU_STRICT) has no clock"
 if refused.returncode == 0 or no_clock not in refused.stderr:
     wrong.append(f"AMDGPU_TIME and AMDGPU_STRICT together: {refused.stderr}")
-print("\n".join(f"{key}: {value}" for key, value in seen.items()))
+print("\n".join(f"{key}: {value}" for key, value in [*seen.items(), *products.items()]))
 sys.exit("\n".join(wrong) or 0)
