@@ -5,7 +5,6 @@
 #pragma once
 #include "../device/op.hpp"
 #include "address.hpp"
-#include <complex>
 #include <cstring>
 #include <shmemx.h>
 
