@@ -16,6 +16,8 @@ import shmem
 import shmem.torch as st
 
 shmem.is_initialized() or shmem.init()
+# Before any test: PyTorch changes its back end no more once memory is from it, as in test_bench.py.
+st.register_backend()
 ME, N = shmem.my_pe(), shmem.n_pes()
 DEVICE = "cpu" if shmem.platform() == "cpu" else f"cuda:{torch.cuda.current_device()}"
 
@@ -27,7 +29,6 @@ def world():
     name = st.broadcast(name, 0).tolist()
     path = os.path.join(tempfile.gettempdir(), f"shmem-{name[0]}-{name[1]}")
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=ME, world_size=N)
-    st.register_backend()
     yield dist.group.WORLD
     dist.destroy_process_group()
     if ME == 0 and os.path.exists(path):
@@ -204,3 +205,15 @@ def test_bad_input(world):
         with pytest.raises(RuntimeError, match="has not signalled for 20 ms"):
             handle.wait_signal((ME + 1) % N, 3, 20)
     wait()
+
+
+def test_in_use(monkeypatch):
+    """On a GPU PyTorch refuses another back end once memory is from the one before."""
+    def refuses(name):
+        raise RuntimeError("Backend can not be changed after use.")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(symm_mem, "set_backend", refuses)
+    monkeypatch.delenv("SHMEM_DEVICE", raising=False)
+    with pytest.raises(shmem.Error, match="in use already in this process: Backend"):
+        st.register_backend()

@@ -68,4 +68,8 @@ def register_backend(verbose: bool = False) -> None:
             raise shmem.Error(line("torch.register_backend", f"no extension: {cause}")) from error
         _module.install(_allocate, ranks_of, _stream, _on_device)
     if torch.cuda.is_available() and os.environ.get("SHMEM_DEVICE") != "none":
-        torch.distributed._symmetric_memory.set_backend("SHMEM")
+        try:
+            torch.distributed._symmetric_memory.set_backend("SHMEM")
+        except RuntimeError as error:
+            raise shmem.Error(line("torch.register_backend", "PyTorch's symmetric memory is in use "
+                                   f"already in this process: {error}")) from error
