@@ -69,19 +69,16 @@ template <class T, class Op> struct Combiner {
     SHMEM_UNROLL_
     for (int j = 0; j < u; j++) v[j] = arch::load_global(from + i + j * step);
   }
-  // Combines the next member's lanes into acc. Returns what a scan stores at that member.
-  SHMEM_D_ Lanes<T> take(Lanes<T> &acc, const Lanes<T> &in, int member) const {
-    const Lanes<T> before = acc;
+  // dest of a scan may be its source: a pack is loaded before it is overwritten.
+  SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
+    const Lanes<T> in = unpack<T>(v), before = acc;
     if (member)
       combine(acc, in, op);
     else
       acc = in;
-    return shape == Shape::exscan ? before : acc;
-  }
-  // dest of a scan may be its source: a pack is loaded before it is overwritten.
-  SHMEM_D_ void add(Lanes<T> &acc, Pack v, int member, Pack *d) const {
-    const Lanes<T> scanned = take(acc, unpack<T>(v), member);
-    if (scans()) arch::store_remote(dest_at(c, d, c.pe(member)), pack<T>(scanned));
+    if (scans())
+      arch::store_remote(dest_at(c, d, c.pe(member)),
+                         shape == Shape::exscan ? pack<T>(before) : pack<T>(acc));
   }
   SHMEM_D_ bool scans() const { return shape == Shape::inscan || shape == Shape::exscan; }
   SHMEM_D_ void put_result(Pack v, Pack *d) const {
@@ -105,8 +102,14 @@ template <class T, class Op> struct Combiner {
         if (i >= c.t.n) break;
         Lanes<T> in{};
         in.v[0] = widen(next[j].value());
-        const Lanes<T> scanned = take(acc, in, i);
-        if (scans()) store_element(dest_at(c, d, c.pe(i)), narrow<T>(scanned.v[0]));
+        const Lanes<T> before = acc;
+        if (i)
+          combine(acc, in, op);
+        else
+          acc = in;
+        if (scans())
+          store_element(dest_at(c, d, c.pe(i)),
+                        narrow<T>(shape == Shape::exscan ? before.v[0] : acc.v[0]));
       }
     }
     if (shape == Shape::scatter) store_element(d, narrow<T>(acc.v[0]));
