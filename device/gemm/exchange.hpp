@@ -70,7 +70,8 @@ inline hipError_t launch_meet(const Members &members, hipStream_t stream, const 
                        over, c);
 }
 
-// Rows here, and the address here of their place at the others.
+// Rows here, and the address here of their place at the others. Workgroups take rows and members in
+// turn, so that all links carry at the same time.
 struct Rows {
   const char *from;
   size_t ld, bytes, n; // bytes: of a row
@@ -79,11 +80,13 @@ struct Rows {
 };
 template <int = 0>
 __global__ void __launch_bounds__(device::max_threads) send_rows(Members members, Rows rows) {
-  for (size_t r = arch::block().x; r < rows.n; r += arch::blocks().x)
-    for (int k = 0; k < members.n; k++)
-      device::copy<Remote::dest, 1>(
-          at(members, rows.to + r * rows.pitch, pattern::peer(members.me, k, members.n)),
-          rows.from + r * rows.ld, rows.bytes, Workgroup{});
+  const size_t n = size_t(members.n);
+  for (size_t i = arch::block().x; i < rows.n * n; i += arch::blocks().x) {
+    const size_t r = i / n;
+    const int to = pattern::peer(members.me, int(i % n), members.n);
+    device::copy<Remote::dest, 1>(at(members, rows.to + r * rows.pitch, to),
+                                  rows.from + r * rows.ld, rows.bytes, Workgroup{});
+  }
 }
 // To a member that is not mapped, from the heap.
 template <bool> __global__ void put_rows(Rows rows, int pe) {

@@ -287,8 +287,12 @@ template <class T, class Finish> struct FusedCall {
       all.rows = rows;
       all.shards = unsigned(n) - 1;
     } else {
-      error = shmem::launch(send_rows<>, dim3(units * 2), dim3(device::max_threads), 0, stream,
-                            members, mine);
+      // A thread for each 16 bytes of a row, and as many workgroups as fit beside each other.
+      unsigned threads = device::max_wave;
+      while (threads < device::max_threads && threads * device::pack_bytes < mine.bytes)
+        threads *= 2;
+      error = shmem::launch(send_rows<>, dim3(units * 2 * (device::max_threads / threads)),
+                            dim3(threads), 0, stream, members, mine);
       if (error) return error;
     }
     error = launch_meet(members, stream, all_arrived);
