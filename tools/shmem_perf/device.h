@@ -47,6 +47,11 @@ void engine_perf(const struct engine_options *options);
 #include <algorithm>
 #include <shmemx.h>
 
+// The calls that are timed together: as many as were asked for, or as usual.
+inline int calls_in_a_row(int asked, int usual = shmem::runtime::hardware ? 20 : 1) {
+  return asked ? asked : usual;
+}
+
 // A symmetric object in device memory, as long as it is there; NULL if there is no room.
 class Object {
   shmemx_buffer_t buffer = 0;

@@ -58,7 +58,7 @@ struct Engine {
   // Of one call of each kind in us: calls(i) of a kind in a graph, medians of runs that take turns,
   // on the slowest PE. start enqueues call `i` of kind k.
   std::vector<double> time(int kinds, const std::function<void(int k, int i)> &start) const {
-    const int calls = o.calls ? o.calls : shmem::runtime::hardware ? 20 : 1;
+    const int calls = calls_in_a_row(o.calls);
     std::vector<hipGraphExec_t> graphs(size_t(kinds), nullptr);
     for (int k = 0; k < kinds; k++) {
       hipGraph_t graph;

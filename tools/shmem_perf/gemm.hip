@@ -87,7 +87,7 @@ struct Bench {
     HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
-    calls = o.calls ? o.calls : shmem::runtime::hardware ? 20 : 1;
+    calls = calls_in_a_row(o.calls);
     if (shmem::runtime::hardware) vendor.find(stream);
   }
   ~Bench() {

@@ -178,7 +178,7 @@ struct Bench {
   template <class F> double time(size_t bytes, bool graph, F f) {
     const size_t each = (bytes + 255) / 256 * 256,
                  slots = std::max(std::min(room / each, size_t(64)), size_t(1));
-    const int calls = o.calls ? o.calls : bytes <= size_t(1) << 20 ? 100 : 20;
+    const int calls = calls_in_a_row(o.calls, bytes <= size_t(1) << 20 ? 100 : 20);
     auto all = [&] {
       for (int k = 0; k < calls; k++) f(size_t(k) % slots * each);
     };
