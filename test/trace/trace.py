@@ -274,7 +274,7 @@ flag, to = shmem.zeros(1, dtype=torch.int64), (me + 1) % n
 blocks[(2,)](x, y, 100, me, to, shmem.heap_bases(), st.context(), n, 64)
 signal[(1,)](x, y, 10, flag, to)
 """
-HAS_BITCODE = """import shmem.triton, triton
+BITCODE = """import shmem.triton, triton
 target = triton.runtime.driver.active.get_current_target()
 shmem.triton.bitcode(target.backend, target.arch)
 """
@@ -320,10 +320,13 @@ def case_triton():
     from run import python_with
     python, n, gpu = python_with("torch", "triton"), 2, os.environ["TRITON_INTERPRET"] == "0"
     package = {"PYTHONPATH": os.environ["PACKAGE"], "PYTHONDONTWRITEBYTECODE": "1"}
-    if gpu and subprocess.run([python, "-c", HAS_BITCODE], env={**os.environ, **package},
-                              capture_output=True).returncode:
-        print("no GPU for Triton, or no clang 19 that made the bitcode for it")
-        sys.exit(77)
+    if gpu:
+        asked = subprocess.run([python, "-c", BITCODE], env={**os.environ, **package},
+                               capture_output=True, text=True)
+        if "no clang 19 was there to make the file" in asked.stderr:
+            print("no bitcode for this GPU")
+            sys.exit(77)
+        assert asked.returncode == 0, asked.stderr
     program = TMP / "in_triton.py" # kernels for a GPU have to be in a file
     program.write_text(IN_TRITON)
     said = traced(n, python, program, OMP_NUM_THREADS="1", SHMEM_DEVICE_SIZE="64M", **package)
