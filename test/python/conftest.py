@@ -11,7 +11,8 @@ if TORCH:
     import torch
 
     torch.set_num_threads(1)
-collect_ignore_glob = [] if TORCH else ["test_torch*", "test_triton*", "test_iris*", "test_compat*"]
+collect_ignore_glob = [] if TORCH else ["test_cupy*", "test_torch*", "test_triton*", "test_iris*",
+                                      "test_compat*"]
 
 import shmem  # noqa: E402
 
