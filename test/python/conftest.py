@@ -12,7 +12,7 @@ if TORCH:
 
     torch.set_num_threads(1)
 collect_ignore_glob = [] if TORCH else ["test_cupy*", "test_torch*", "test_triton*", "test_iris*",
-                                      "test_compat*"]
+                                       "test_compat*"]
 
 import shmem  # noqa: E402
 
