@@ -140,6 +140,21 @@ def test_offset(world):
     wait()
 
 
+def test_rendezvous_again(world):
+    """An operator's rendezvous in each call is the first one, until the name is another group's."""
+    t = symm_mem.empty(4, device=DEVICE)
+    c10d = torch._C._distributed_c10d
+    groups = [dist.new_group([0]), dist.new_group(list(range(N)))]
+    for group, size in zip(groups, (1, N)):
+        if ME < size:
+            c10d._register_process_group("again", group)
+            once, twice = (symm_mem.rendezvous(t, "again") for _ in range(2))
+            c10d._unregister_process_group("again")
+            assert once.world_size == size
+            assert once.buffer_ptrs_dev == twice.buffer_ptrs_dev
+    wait()
+
+
 def test_memory_comes_back(world):
     from shmem import _memory
 
@@ -184,6 +199,23 @@ def test_operators_of_pytorch(world, name):
     y = getattr(torch.ops.symm_mem, name)(t, "sum", world.group_name)
     assert (y == N * (N + 1) / 2).all()
     wait()
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="graphs of CUDA or HIP")
+def test_graph(world):
+    t = symm_mem.empty(1 << 12, dtype=torch.bfloat16, device=DEVICE)
+    symm_mem.rendezvous(t, world)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(2):
+            torch.ops.symm_mem.two_shot_all_reduce_(t, "sum", world.group_name)
+    for lap in range(1, 4):
+        t.fill_(lap + ME)
+        wait()
+        graph.replay()
+        wait()
+        assert (t == N * (lap * N + N * (N - 1) / 2)).all()
+        wait()
 
 
 def test_bad_input(world):

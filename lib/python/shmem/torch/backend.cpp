@@ -2,6 +2,7 @@
 // PyTorch's symmetric memory on the symmetric heap: what torch.distributed._symmetric_memory and
 // torch.ops.symm_mem take from an allocator. _backend.py builds it, and gives it four functions:
 // memory comes from shmem.empty, so that its lifetime is that of any array of the package.
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
 #include <torch/extension.h>
 
@@ -73,12 +74,17 @@ public:
       direct = direct && buffers.back();
     }
     if (me < 0) fail("rendezvous: group: this PE is not a member");
+    if (block.device.is_cpu()) return;
+    // Here, since a call that is captured in a graph may not copy from the host.
+    buffers_dev = on_device(buffers);
+    pads_dev = on_device(pads);
+    ranks_dev = on_device(this->pes).to(at::kInt);
   }
 
   std::vector<void *> get_buffer_ptrs() override { return buffers; }
   std::vector<void *> get_signal_pad_ptrs() override { return pads; }
-  void **get_buffer_ptrs_dev() override { return on_device(buffers_dev, buffers); }
-  void **get_signal_pad_ptrs_dev() override { return on_device(pads_dev, pads); }
+  void **get_buffer_ptrs_dev() override { return of(buffers, buffers_dev); }
+  void **get_signal_pad_ptrs_dev() override { return of(pads, pads_dev); }
   size_t get_buffer_size() override { return block.bytes; }
   size_t get_offset() override { return offset; }
   bool has_multicast_support() override { return false; }
@@ -89,11 +95,7 @@ public:
   const std::vector<int> &get_rank_to_global_rank() override { return pes; }
   bool world_within_direct_access() override { return direct; }
 
-  int *get_rank_to_global_rank_dev() override {
-    if (block.device.is_cpu()) return pes.data();
-    if (!ranks_dev.defined()) ranks_dev = tensor({pes.begin(), pes.end()}).to(at::kInt);
-    return ranks_dev.data_ptr<int>();
-  }
+  int *get_rank_to_global_rank_dev() override { return of(pes, ranks_dev); }
 
   void put_signal(int dst, int channel, size_t) override {
     uint64_t *const counter = counter_of("put_signal", "dst_rank", dst, channel, me);
@@ -124,19 +126,16 @@ private:
   bool direct = true;
   at::Tensor buffers_dev, pads_dev, ranks_dev;
 
-  at::Tensor tensor(const std::vector<int64_t> &numbers) {
-    py::gil_scoped_acquire gil;
-    return python->on_device(numbers, block.device.str()).cast<at::Tensor>();
+  template <class T> at::Tensor on_device(const std::vector<T> &values) {
+    std::vector<int64_t> numbers;
+    for (T value : values) numbers.push_back(int64_t(value));
+    const py::gil_scoped_acquire gil;
+    return python->on_device(numbers, block.device.str()).template cast<at::Tensor>();
   }
 
-  void **on_device(at::Tensor &kept, std::vector<void *> &pointers) {
-    if (block.device.is_cpu()) return pointers.data();
-    if (!kept.defined()) {
-      std::vector<int64_t> numbers;
-      for (void *p : pointers) numbers.push_back(reinterpret_cast<int64_t>(p));
-      kept = tensor(numbers);
-    }
-    return reinterpret_cast<void **>(kept.data_ptr());
+  // The address of the values for code on the block's device.
+  template <class T> T *of(std::vector<T> &values, const at::Tensor &copy) {
+    return block.device.is_cpu() ? values.data() : static_cast<T *>(copy.data_ptr());
   }
 
   uint64_t *counter_of(const char *fn, const char *arg, int peer, int channel, int from) {
@@ -203,31 +202,49 @@ public:
         python->allocate(bytes, zeros, c10::DeviceTypeName(type, true)).cast<at::Tensor>();
     block.start = static_cast<char *>(block.memory.data_ptr());
     const std::lock_guard<std::mutex> lock(mutex);
-    blocks.insert_or_assign(block.start, block);
+    blocks.insert_or_assign(block.start, SharedBlock{block, {}});
     return block.start;
   }
 
   void free(void *ptr) override {
     if (symm::is_finalizing() || !Py_IsInitialized()) return;
-    py::gil_scoped_acquire gil; // before the lock: the tensor below is an object of Python's
+    py::gil_scoped_acquire gil; // before the lock: the tensors below are objects of Python's
     std::unique_lock<std::mutex> lock(mutex);
     auto gone = blocks.extract(static_cast<char *>(ptr));
     lock.unlock();
   }
 
-  size_t get_alloc_size(void *ptr) override { return find("get_alloc_size", ptr).bytes; }
+  size_t get_alloc_size(void *ptr) override {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return find("get_alloc_size", ptr).block.bytes;
+  }
 
+  // An operator of PyTorch asks in each call.
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
-    const SymmetricBlock block = find("rendezvous", ptr);
+    std::unique_lock<std::mutex> lock(mutex);
+    const SharedBlock &shared = find("rendezvous", ptr);
+    const SymmetricBlock block = shared.block;
     const Group &name = group ? group : block.group;
     if (!name) fail("rendezvous: group: neither here nor where the tensor was made");
+    const auto resolved = c10d::resolve_process_group(*name);
+    const size_t offset = size_t(static_cast<char *>(ptr) - block.start);
+    const auto kept = shared.handles.find({*name, offset});
+    if (kept != shared.handles.end() && kept->second.group.lock() == resolved)
+      return kept->second.memory;
+    lock.unlock();
     std::vector<int> pes;
     {
       py::gil_scoped_acquire gil;
       pes = python->members(*name).cast<std::vector<int>>();
     }
-    return c10::make_intrusive<Memory>(block, size_t(static_cast<char *>(ptr) - block.start),
-                                       std::move(pes));
+    auto memory = c10::make_intrusive<Memory>(block, offset, std::move(pes));
+    lock.lock();
+    auto &handles = find("rendezvous", ptr).handles;
+    const auto gone = handles.extract({*name, offset});
+    handles.emplace(std::pair(*name, offset),
+                    MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
+    lock.unlock(); // before `gone` ends, whose tensors are objects of Python's
+    return memory;
   }
 
   bool has_multicast_support(int) override { return false; }
@@ -235,15 +252,25 @@ public:
   std::string name() override { return "SHMEM"; }
 
 private:
+  // A name may be another group's later.
+  struct MemoryOfGroup {
+    c10::weak_intrusive_ptr<c10d::ProcessGroup> group;
+    c10::intrusive_ptr<Memory> memory;
+  };
+  struct SharedBlock {
+    SymmetricBlock block;
+    std::map<std::pair<std::string, size_t>, MemoryOfGroup> handles; // by group and offset
+  };
   c10::DeviceType type;
   std::mutex mutex;
-  std::map<char *, SymmetricBlock> blocks; // by start
+  std::map<char *, SharedBlock> blocks; // by start
 
-  SymmetricBlock find(const char *fn, void *ptr) {
-    const std::lock_guard<std::mutex> lock(mutex);
+  // With the lock held.
+  SharedBlock &find(const char *fn, void *ptr) {
     char *const at = static_cast<char *>(ptr);
     auto it = blocks.upper_bound(at);
-    const bool found = it != blocks.begin() && at - (--it)->first <= ptrdiff_t(it->second.bytes);
+    const bool found =
+        it != blocks.begin() && at - (--it)->first <= ptrdiff_t(it->second.block.bytes);
     if (!found)
       fail(std::string(fn) + ": address " + to_string(uintptr_t(ptr)) +
            ": not of torch.distributed._symmetric_memory.empty");
@@ -257,8 +284,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("install", [](py::function allocate, py::function members, py::function stream,
                       py::function on_device) {
     python = new Python{allocate, members, stream, on_device};
-    symm::register_allocator(c10::DeviceType::CPU,
-                             c10::make_intrusive<Allocator>(c10::DeviceType::CPU));
-    symm::register_availability("SHMEM", c10::make_intrusive<Allocator>(c10::DeviceType::CUDA));
+    // An Allocator is never destroyed: PyTorch would do so after the end of its own allocator on
+    // the GPU, which has a handle's tables.
+    const auto make = [](c10::DeviceType type) {
+      return *new c10::intrusive_ptr<Allocator>(c10::make_intrusive<Allocator>(type));
+    };
+    symm::register_allocator(c10::DeviceType::CPU, make(c10::DeviceType::CPU));
+    symm::register_availability("SHMEM", make(c10::DeviceType::CUDA));
   });
 }
