@@ -123,6 +123,7 @@ bool chooses_mapping(std::string_view option, const std::string &value) {
 
 // The command line is read only as far as the program. An option not known here counts as one
 // without a value; a wrong guess merely ends the reading early, the launcher sees every word.
+// getopt_long refuses an option that it does not know, and reads -np as two options.
 Line read_line(char **word) {
   Line line;
   while (*word) {
