@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <vector>
 
 namespace shmem::net {
@@ -126,11 +127,15 @@ ucp_ep_h endpoint(int pe) {
       self.env.p2p == Env::network ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   p.err_handler = {lost, &peer};
   const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
-  if (status != UCS_OK)
+  if (status != UCS_OK) {
+    // Of a PE that has died the memory is gone, too. Then its death is the cause, and the watch,
+    // which hears of it, ends this process with a line that says so.
+    sleep(1);
     fatal("%s, cannot be reached from %s: %s: both need a transport and a network in common; here "
           "%s, and shmem_info shows what there is",
           with_host(pe).text, bootstrap::host_of(self.me).name, ucs_status_string(status),
           ways().text);
+  }
   peer.by_card = has_lane(peer.ep, " rma#");
   return peer.ep;
 }
