@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What most files of the library include, parsed once. Each file still includes what it uses,
-// because -Db_pch=false builds without this header, and clang-tidy reads the files so.
+// The compiler parses these headers once for all files of the library. Each file still includes the
+// headers that it uses: a build with -Db_pch=false, whose commands clang-tidy reads, has no such
+// header.
 #include "../state.hpp"
 #include <algorithm>
 #include <cstdio>

@@ -128,8 +128,8 @@ ucp_ep_h endpoint(int pe) {
   p.err_handler = {lost, &peer};
   const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
   if (status != UCS_OK) {
-    // Of a PE that has died the memory is gone, too. Then its death is the cause, and the watch,
-    // which hears of it, ends this process with a line that says so.
+    // The other PE may have died, and its memory is gone. The watch's thread hears of a death
+    // within a second, and ends this process with a line that names the dead PE.
     sleep(1);
     fatal("%s, cannot be reached from %s: %s: both need a transport and a network in common; here "
           "%s, and shmem_info shows what there is",

@@ -75,7 +75,7 @@ public:
     }
     if (me < 0) fail("rendezvous: group: this PE is not a member");
     if (block.device.is_cpu()) return;
-    // Here, since a call that is captured in a graph may not copy from the host.
+    // The constructor copies the tables: a call that a graph captures may not copy from the host.
     buffers_dev = on_device(buffers);
     pads_dev = on_device(pads);
     ranks_dev = on_device(this->pes).to(at::kInt);
@@ -219,7 +219,7 @@ public:
     return find("get_alloc_size", ptr).block.bytes;
   }
 
-  // An operator of PyTorch asks in each call.
+  // Operators of PyTorch call this function in each call of theirs.
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
     std::unique_lock<std::mutex> lock(mutex);
     const SharedBlock &shared = find("rendezvous", ptr);
@@ -243,7 +243,7 @@ public:
     const auto gone = handles.extract({*name, offset});
     handles.emplace(std::pair(*name, offset),
                     MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
-    lock.unlock(); // before `gone` ends, whose tensors are objects of Python's
+    lock.unlock(); // `gone` ends after this line: its tensors are objects of Python's
     return memory;
   }
 
@@ -252,7 +252,7 @@ public:
   std::string name() override { return "SHMEM"; }
 
 private:
-  // A name may be another group's later.
+  // Another group may have the same name later.
   struct MemoryOfGroup {
     c10::weak_intrusive_ptr<c10d::ProcessGroup> group;
     c10::intrusive_ptr<Memory> memory;
@@ -284,8 +284,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("install", [](py::function allocate, py::function members, py::function stream,
                       py::function on_device) {
     python = new Python{allocate, members, stream, on_device};
-    // An Allocator is never destroyed: PyTorch would do so after the end of its own allocator on
-    // the GPU, which has a handle's tables.
+    // PyTorch destroys the allocators that it knows at the process's end, after its allocator of
+    // GPU memory. The tables of handles are GPU memory, so one reference stays for ever.
     const auto make = [](c10::DeviceType type) {
       return *new c10::intrusive_ptr<Allocator>(c10::make_intrusive<Allocator>(type));
     };
