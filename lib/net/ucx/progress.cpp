@@ -11,11 +11,9 @@ namespace shmem::net {
 
 namespace {
 
-// Ends the job because a PE is lost, unless it ends already: the PE that ends it is about to tell
-// this node.
+// Ends the job because a PE is lost.
 void report_loss(int pe, const char *what) {
-  for (int tries = 0; tries < 30 && !over(); tries++) usleep(10000);
-  if (over()) return;
+  if (ends_meanwhile() || over()) return;
   last_word("%s: %s: the job ends", with_host(pe).text, what);
   end_job(1);
 }

@@ -22,8 +22,22 @@ std::atomic<bool> leaving;
 std::atomic<int> unsent;
 Begun begun;
 
+static bool job_ends() {
+  return watched.ends || self.exiting || self.job->exit || self.job->dead;
+}
 bool over() {
-  return leaving || watched.ends || self.exiting || self.job->exit || self.job->dead;
+  return leaving || job_ends();
+}
+bool ends_meanwhile() {
+  for (int tries = 0; tries < 100 && !job_ends(); tries++) usleep(10000);
+  return job_ends();
+}
+// The watch's thread names the dead PE and ends this process. A thread that comes here may hold the
+// lock, which the watch's thread does not take.
+static void give_way_to_watch() {
+  if (!ends_meanwhile()) return;
+  sleep(1);
+  end_job(1);
 }
 
 void done(void *request, ucs_status_t status, void *count) {
@@ -42,6 +56,7 @@ ucp_request_param_t counted(std::atomic<int> *count) {
 }
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
   if (UCS_PTR_IS_ERR(request) && !over() && !watched.failed) {
+    give_way_to_watch();
     // UCX registers private memory when it sends from it.
     const ucs_status_t status = UCS_PTR_STATUS(request);
     if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
@@ -128,9 +143,7 @@ ucp_ep_h endpoint(int pe) {
   p.err_handler = {lost, &peer};
   const ucs_status_t status = ucp_ep_create(worker, &p, &peer.ep);
   if (status != UCS_OK) {
-    // The other PE may have died, and its memory is gone. The watch's thread hears of a death
-    // within a second, and ends this process with a line that names the dead PE.
-    sleep(1);
+    give_way_to_watch();
     fatal("%s, cannot be reached from %s: %s: both need a transport and a network in common; here "
           "%s, and shmem_info shows what there is",
           with_host(pe).text, bootstrap::host_of(self.me).name, ucs_status_string(status),
