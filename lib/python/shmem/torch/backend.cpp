@@ -223,26 +223,25 @@ public:
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
     std::unique_lock<std::mutex> lock(mutex);
     const SharedBlock &shared = find("rendezvous", ptr);
-    const SymmetricBlock block = shared.block;
-    const Group &name = group ? group : block.group;
+    const Group &name = group ? group : shared.block.group;
     if (!name) fail("rendezvous: group: neither here nor where the tensor was made");
-    const auto resolved = c10d::resolve_process_group(*name);
-    const size_t offset = size_t(static_cast<char *>(ptr) - block.start);
-    const auto kept = shared.handles.find({*name, offset});
+    const std::pair key(*name, size_t(static_cast<char *>(ptr) - shared.block.start));
+    const auto resolved = c10d::resolve_process_group(key.first);
+    const auto kept = shared.handles.find(key);
     if (kept != shared.handles.end() && kept->second.group.lock() == resolved)
       return kept->second.memory;
+    const SymmetricBlock block = shared.block; // a copy, because it is unlocked from here
     lock.unlock();
     std::vector<int> pes;
     {
       py::gil_scoped_acquire gil;
-      pes = python->members(*name).cast<std::vector<int>>();
+      pes = python->members(key.first).cast<std::vector<int>>();
     }
-    auto memory = c10::make_intrusive<Memory>(block, offset, std::move(pes));
+    auto memory = c10::make_intrusive<Memory>(block, key.second, std::move(pes));
     lock.lock();
     auto &handles = find("rendezvous", ptr).handles;
-    const auto gone = handles.extract({*name, offset});
-    handles.emplace(std::pair(*name, offset),
-                    MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
+    const auto gone = handles.extract(key);
+    handles.emplace(key, MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
     lock.unlock(); // `gone` ends after this line: its tensors are objects of Python's
     return memory;
   }
