@@ -9,6 +9,7 @@
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  orders earlier kernels' stores before this one's
 //   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory
+//   fetch_arguments(all...)       waits for a kernel's arguments, before it loads them one by one
 //   anew(n)                       n, the same in all lanes of a wave, and otherwise unknown
 //   is_known(v)                   v is a constant to the compiler, or anew would do nothing
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
@@ -163,6 +164,7 @@ SHMEM_D_ Index blocks() {
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
+template <class... All> SHMEM_D_ void fetch_arguments(const All &...) {}
 template <class T> SHMEM_D_ bool is_known(T) {
   return true;
 }

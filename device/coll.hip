@@ -19,9 +19,11 @@ using Way = CollectiveAlgorithm;
 
 // Each way is a kernel: one for both kept 11 to 13 scalars in lanes of a vector register, and 19 to
 // 23 where kernels reach other nodes (gfx942, clang 19, 2026-11-28).
-// each_meets: every workgroup, whatever their number.
-template <bool each_meets = false, Way way = Way::direct, class F>
-__device__ inline void run(const char *fn, const Call &call, F f) {
+// each_meets: every workgroup, whatever their number. more: the kernel's arguments behind the call,
+// if they are long.
+template <bool each_meets = false, Way way = Way::direct, class F, class... More>
+__device__ inline void run(const char *fn, const Call &call, F f, const More &...more) {
+  arch::fetch_arguments(call, more...);
   const Workgroup scope;
   const bool meets = each_meets || gridDim.x <= device::max_channels;
   device::Channel c =
@@ -78,15 +80,21 @@ __global__ void __launch_bounds__(device::max_threads)
 
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
     alltoallv(Call call, Uneven u) {
-  run<true>("alltoallv on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
-  });
+  run<true>(
+      "alltoallv on a stream", call,
+      [&](device::Channel &c, const Slice &s) {
+        device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
+      },
+      u);
 }
 
 __global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Block2d b) {
-  run<true>("alltoall2d on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
-  });
+  run<true>(
+      "alltoall2d on a stream", call,
+      [&](device::Channel &c, const Slice &s) {
+        device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
+      },
+      b);
 }
 
 template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {

@@ -20,6 +20,7 @@ using device::Chosen, device::Fixed;
 template <bool lines, class T, class Op>
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
     reduce(Call call, Op op) {
+  arch::fetch_arguments(call, op);
   const Workgroup scope;
   const bool meets = gridDim.x <= device::max_channels;
   device::Channel c = device::open("a reduction on a stream", call.id,

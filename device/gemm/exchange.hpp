@@ -46,6 +46,7 @@ struct Deltas {
 };
 template <int = 0>
 __global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
+  arch::fetch_arguments(members, first, second, over, c);
   const int i = int(arch::thread().x);
   if (c.at && i < members.n)
     members.own->c_delta[i] = arch::keeps_peers
@@ -80,6 +81,7 @@ struct Rows {
 };
 template <int = 0>
 __global__ void __launch_bounds__(device::max_threads) send_rows(Members members, Rows rows) {
+  arch::fetch_arguments(members, rows);
   const size_t n = size_t(members.n);
   for (size_t i = arch::block().x; i < rows.n * n; i += arch::blocks().x) {
     const size_t r = i / n;
@@ -157,6 +159,7 @@ __global__ void __launch_bounds__(device::max_threads)
     reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
            size_t odd, unsigned first, unsigned rows, Store<Finish> to, Meeting last,
            Meeting second) {
+  arch::fetch_arguments(members, own, boxes, box_bytes, pitch, odd, first, rows, to, last, second);
   const Store<Finish> &store = arch::argument<Members, const char *, const char *, size_t, size_t,
                                               size_t, unsigned, unsigned>(to);
   boxes += epoch_of(members) % 2 ? odd : 0;

@@ -18,6 +18,7 @@ namespace shmem::gemm {
 template <int = 0>
 __global__ void __launch_bounds__(device::max_threads)
     send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
+  arch::fetch_arguments(order, push);
   arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
 }
 

@@ -91,6 +91,7 @@ template <class Core, class Order, class Epilogue>
 __global__ void __launch_bounds__(Core::threads, Core::bound)
     multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
              SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
+  arch::fetch_arguments(operands, order, epilogue);
   using Operands = typename Core::Operands;
   const Operands &x = arch::argument<>(operands);
   const Order &tiles = arch::argument<Operands>(order);

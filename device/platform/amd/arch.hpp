@@ -160,15 +160,36 @@ SHMEM_D_ Index blocks() { // HIP launches whole ones
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
 }
+using ArgumentByte = const __attribute__((address_space(4))) char;
+SHMEM_D_ ArgumentByte *arguments() {
+  return (ArgumentByte *)__builtin_amdgcn_kernarg_segment_ptr();
+}
+// Where an argument of type T lies behind arguments of other types, by their ends.
+template <class T> constexpr size_t place_behind(size_t end) {
+  return (end + alignof(T) - 1) / alignof(T) * alignof(T);
+}
+template <class... All> constexpr size_t end_of_arguments() {
+  size_t end = 0;
+  ((end = place_behind<All>(end) + sizeof(All)), ...);
+  return end;
+}
 // From its place in memory: compilers load a parameter at the kernel's beginning and keep it to the
 // end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
 // 2026-11). A load from memory stands where the value is used.
 template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
-  size_t at = 0;
-  ((at = (at + alignof(Before) - 1) / alignof(Before) * alignof(Before) + sizeof(Before)), ...);
-  at = (at + alignof(T) - 1) / alignof(T) * alignof(T);
-  using Byte = const __attribute__((address_space(4))) char;
-  return *(const T *)((Byte *)__builtin_amdgcn_kernarg_segment_ptr() + at);
+  return *(const T *)(arguments() + place_behind<T>(end_of_arguments<Before...>()));
+}
+// Arguments lie in the host's memory, as a rule: a kernel waits 1.3 us for each line of them that
+// it reads for the first time, one line after the other where each value is loaded when it is used.
+// Here it waits for all lines at once, and for the one with the workgroup's size.
+template <class... All> SHMEM_D_ void fetch_arguments(const All &...) {
+  constexpr unsigned line = 64, last = end_of_arguments<All...>() - 1; // 16 bytes are aligned
+  unsigned all = __builtin_amdgcn_workgroup_size_x();
+  SHMEM_UNROLL_
+  for (unsigned at = 0; at < last + line; at += line)
+    all |= *(const __attribute__((address_space(4))) unsigned *)(arguments() +
+                                                                 ((at < last ? at : last) & ~3u));
+  asm volatile("" ::"s"(all));
 }
 template <class T> SHMEM_D_ bool is_known(T v) {
   return __builtin_constant_p(v);
