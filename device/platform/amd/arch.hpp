@@ -183,7 +183,8 @@ template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
 // it reads for the first time, one line after the other where each value is loaded when it is used.
 // Here it waits for all lines at once, and for the one with the workgroup's size.
 template <class... All> SHMEM_D_ void fetch_arguments(const All &...) {
-  constexpr unsigned line = 64, last = end_of_arguments<All...>() - 1; // 16 bytes are aligned
+  // The last byte, too, because the first one need not begin a line.
+  constexpr unsigned line = 64, last = end_of_arguments<All...>() - 1;
   unsigned all = __builtin_amdgcn_workgroup_size_x();
   SHMEM_UNROLL_
   for (unsigned at = 0; at < last + line; at += line)
