@@ -135,6 +135,14 @@ void end_job(int status) {
   _exit(status);
 }
 
+bool job_ends() {
+  return self.exiting || self.job->exit || self.job->dead;
+}
+void end_after_watch() {
+  sleep(1);
+  end_job(1);
+}
+
 void fatal(const char *format, ...) {
   va_list args;
   va_start(args, format);

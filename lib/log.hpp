@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <atomic>
+#include <unistd.h>
 
 namespace shmem {
 
@@ -34,6 +35,20 @@ void alarm_all();
 // A launcher kills the others when the first process ends badly, so this waits until all have
 // written out their stdio.
 void flush_together();
+
+// Whether the job ends before all PEs have called shmem_finalize.
+bool job_ends();
+// For a thread that meets a dead PE while the watch, or another PE, names it. Waits a second for
+// the watch to end this process.
+[[noreturn]] void end_after_watch();
+// Asks f every 10 ms until it is true, for at most so many ms. Returns the last answer.
+template <class F> bool true_within(int ms, F &&f) {
+  for (; !f(); ms -= 10) {
+    if (ms <= 0) return false;
+    usleep(10000);
+  }
+  return true;
+}
 
 // Prints the line and ends the job with status 1.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void fatal(const char *format, ...);

@@ -13,7 +13,7 @@ namespace {
 
 // Ends the job because a PE is lost.
 void report_loss(int pe, const char *what) {
-  if (ends_meanwhile() || over()) return;
+  if (over_soon()) return;
   last_word("%s: %s: the job ends", with_host(pe).text, what);
   end_job(1);
 }

@@ -193,9 +193,9 @@ Text limit_of_registrations();
 
 // Whether the job ends, or this PE leaves it: a peer that is gone is no fault then.
 bool over();
-// Waits for up to a second for the job to end: UCX's calls fail at a dead peer before this PE hears
-// of the death, and the PE that has heard of it names the dead one.
-bool ends_meanwhile();
+// Waits for that, for at most a second: UCX's calls fail at a dead peer before this PE hears of the
+// death, and the PE that has heard of the death names the dead PE.
+bool over_soon();
 int first_of(int pe); // the first PE of its node
 // Asks whether a PE is there, and sets `replied` once it has replied.
 void ask_alive(int pe, std::atomic<bool> *replied);

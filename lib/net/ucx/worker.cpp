@@ -22,22 +22,18 @@ std::atomic<bool> leaving;
 std::atomic<int> unsent;
 Begun begun;
 
-static bool job_ends() {
-  return watched.ends || self.exiting || self.job->exit || self.job->dead;
+static bool ends_anywhere() {
+  return watched.ends || job_ends();
 }
 bool over() {
-  return leaving || job_ends();
+  return leaving || ends_anywhere();
 }
-bool ends_meanwhile() {
-  for (int tries = 0; tries < 100 && !job_ends(); tries++) usleep(10000);
-  return job_ends();
+bool over_soon() {
+  return true_within(1000, over);
 }
-// The watch's thread names the dead PE and ends this process. A thread that comes here may hold the
-// lock, which the watch's thread does not take.
+// A thread that comes here may hold the lock, which the watch's thread does not take.
 static void give_way_to_watch() {
-  if (!ends_meanwhile()) return;
-  sleep(1);
-  end_job(1);
+  if (over_soon() && ends_anywhere()) end_after_watch();
 }
 
 void done(void *request, ucs_status_t status, void *count) {
@@ -54,15 +50,17 @@ ucp_request_param_t counted(std::atomic<int> *count) {
   if (count) count->fetch_add(1, std::memory_order_relaxed);
   return p;
 }
+static void report_failure(ucs_status_t status, const char *what) {
+  if (status != UCS_ERR_NO_MEMORY) give_way_to_watch();
+  if (over()) return;
+  // UCX registers private memory when it sends from it.
+  if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
+    fatal("%s: %s: %s", what, ucs_status_string(status), limit_of_registrations().text);
+  must(status, what);
+}
 void began(ucs_status_ptr_t request, std::atomic<int> *count, const char *what) {
-  if (UCS_PTR_IS_ERR(request) && !over() && !watched.failed) {
-    give_way_to_watch();
-    // UCX registers private memory when it sends from it.
-    const ucs_status_t status = UCS_PTR_STATUS(request);
-    if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_IO_ERROR)
-      fatal("%s: %s: %s", what, ucs_status_string(status), limit_of_registrations().text);
-    must(status, what);
-  }
+  if (UCS_PTR_IS_ERR(request) && !over() && !watched.failed)
+    report_failure(UCS_PTR_STATUS(request), what);
   if (!UCS_PTR_IS_PTR(request) && count && (!UCS_PTR_IS_ERR(request) || over()))
     count->fetch_sub(1, std::memory_order_release);
 }
