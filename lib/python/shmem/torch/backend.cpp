@@ -230,7 +230,7 @@ public:
     const auto kept = shared.handles.find(key);
     if (kept != shared.handles.end() && kept->second.group.lock() == resolved)
       return kept->second.memory;
-    const SymmetricBlock block = shared.block; // a copy, because it is unlocked from here
+    const SymmetricBlock block = shared.block; // a copy, because the table is unlocked from here
     lock.unlock();
     std::vector<int> pes;
     {
