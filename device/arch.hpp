@@ -8,8 +8,7 @@
 //   poll(p), then polled()        later loads see stores that were released before the value
 //   fence_release  fence_acquire  fence_all  wait_stores
 //   fence_stream                  orders earlier kernels' stores before this one's
-//   argument<Before...>(a)        a kernel's argument, behind arguments of those types, in memory
-//   fetch_arguments(all...)       waits for a kernel's arguments, before it loads them one by one
+//   argument(a)                   a kernel's only argument, in memory, all of which has come
 //   anew(n)                       n, the same in all lanes of a wave, and otherwise unknown
 //   is_known(v)                   v is a constant to the compiler, or anew would do nothing
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
@@ -161,10 +160,9 @@ SHMEM_D_ Index block() {
 SHMEM_D_ Index blocks() {
   return {gridDim.x, gridDim.y, gridDim.z};
 }
-template <class... Before, class T> SHMEM_D_ const T &argument(const T &a) {
+template <class T> SHMEM_D_ const T &argument(const T &a) {
   return a;
 }
-template <class... All> SHMEM_D_ void fetch_arguments(const All &...) {}
 template <class T> SHMEM_D_ bool is_known(T) {
   return true;
 }

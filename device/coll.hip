@@ -17,84 +17,103 @@ using device::Slice, device::Stored;
 
 using Way = CollectiveAlgorithm;
 
+struct RootedCall : Call {
+  int root;
+};
+struct StridedCall : Call {
+  ptrdiff_t dst, sst;
+  size_t unit;
+};
+struct UnevenCall : Call {
+  Uneven uneven;
+};
+struct Call2d : Call {
+  Block2d block;
+};
+struct TeamCall {
+  device::Team team;
+  unsigned id;
+};
+
 // Each way is a kernel: one for both kept 11 to 13 scalars in lanes of a vector register, and 19 to
 // 23 where kernels reach other nodes (gfx942, clang 19, 2026-11-28).
-// each_meets: every workgroup, whatever their number. more: the kernel's arguments behind the call,
-// if they are long.
-template <bool each_meets = false, Way way = Way::direct, class F, class... More>
-__device__ inline void run(const char *fn, const Call &call, F f, const More &...more) {
-  arch::fetch_arguments(call, more...);
+// each_meets: every workgroup, whatever their number.
+template <bool each_meets = false, Way way = Way::direct, class C, class F>
+__device__ inline void run(const char *fn, const C &argument, F f) {
+  const C &call = arch::argument(argument);
   const Workgroup scope;
   const bool meets = each_meets || gridDim.x <= device::max_channels;
   device::Channel c =
       device::open(fn, call.id, call.team, meets ? blockIdx.x : 0, call.dest, call.source, scope);
-  f(c, Slice{way, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing});
-  if (meets) device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
+  f(c, Slice{way, blockIdx.x, gridDim.x, meets ? Stored::by_stream : Stored::nothing}, call);
+  if (meets) device::close(c, arch::load_anew(call.team.base), scope);
 }
 
 // The meetings of a collective whose own kernel has none.
-__global__ void enter(device::Team team, unsigned id) {
-  const Workgroup scope;
-  device::Channel c =
-      device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope);
-  device::enter<Stored::by_stream>(c, scope);
-  device::close(c, team.base, scope);
+SHMEM_D_ device::Channel open(const TeamCall &call) {
+  return device::open("a collective on a stream", call.id, call.team, 0, nullptr, nullptr,
+                      Workgroup{});
 }
-__global__ void leave(device::Team team, unsigned id) {
-  const Workgroup scope;
-  device::leave<Stored::by_stream>(
-      device::open("a collective on a stream", id, team, 0, nullptr, nullptr, scope), scope);
+__global__ void enter(TeamCall argument) {
+  const TeamCall &call = arch::argument(argument);
+  device::Channel c = open(call);
+  device::enter<Stored::by_stream>(c, Workgroup{});
+  device::close(c, arch::load_anew(call.team.base), Workgroup{});
+}
+__global__ void leave(TeamCall argument) {
+  device::leave<Stored::by_stream>(open(arch::argument(argument)), Workgroup{});
 }
 
 // Of some kernels nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
 template <Way way>
 __global__ void __launch_bounds__(device::max_threads,
                                   way == Way::lines ? arch::one_resident : arch::two_resident)
-    broadcast(Call call, int root) {
-  run<false, way>("broadcast on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::broadcast(c, s, call.dest, call.source, call.n, root, Workgroup{});
-  });
+    broadcast(RootedCall argument) {
+  run<false, way>("broadcast on a stream", argument,
+                  [](device::Channel &c, const Slice &s, const RootedCall &call) {
+                    device::broadcast(c, s, call.dest, call.source, call.n, call.root, Workgroup{});
+                  });
 }
-__global__ void __launch_bounds__(device::max_threads) collect(Call call) {
-  run<true>("collect on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::collect(c, s, call.dest, call.source, call.n, Workgroup{});
-  });
+__global__ void __launch_bounds__(device::max_threads) collect(Call argument) {
+  run<true>("collect on a stream", argument,
+            [](device::Channel &c, const Slice &s, const Call &call) {
+              device::collect(c, s, call.dest, call.source, call.n, Workgroup{});
+            });
 }
-template <Way way> __global__ void __launch_bounds__(device::max_threads) fcollect(Call call) {
-  run<false, way>("fcollect on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
-  });
+template <Way way> __global__ void __launch_bounds__(device::max_threads) fcollect(Call argument) {
+  run<false, way>("fcollect on a stream", argument,
+                  [](device::Channel &c, const Slice &s, const Call &call) {
+                    device::fcollect(c, s, call.dest, call.source, call.n, Workgroup{});
+                  });
 }
 template <Way way>
-__global__ void __launch_bounds__(device::max_threads, arch::one_resident) alltoall(Call call) {
-  run<false, way>("alltoall on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::alltoall(c, s, call.dest, call.source, call.n, Workgroup{});
-  });
+__global__ void __launch_bounds__(device::max_threads, arch::one_resident) alltoall(Call argument) {
+  run<false, way>("alltoall on a stream", argument,
+                  [](device::Channel &c, const Slice &s, const Call &call) {
+                    device::alltoall(c, s, call.dest, call.source, call.n, Workgroup{});
+                  });
 }
-__global__ void __launch_bounds__(device::max_threads)
-    alltoalls(Call call, ptrdiff_t dst, ptrdiff_t sst, size_t unit) {
-  run("alltoalls on a stream", call, [&](device::Channel &c, const Slice &s) {
-    device::alltoalls(c, s, call.dest, call.source, dst, sst, call.n, unit, Workgroup{});
-  });
+__global__ void __launch_bounds__(device::max_threads) alltoalls(StridedCall argument) {
+  run("alltoalls on a stream", argument,
+      [](device::Channel &c, const Slice &s, const StridedCall &call) {
+        device::alltoalls(c, s, call.dest, call.source, call.dst, call.sst, call.n, call.unit,
+                          Workgroup{});
+      });
 }
 
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
-    alltoallv(Call call, Uneven u) {
-  run<true>(
-      "alltoallv on a stream", call,
-      [&](device::Channel &c, const Slice &s) {
-        device::alltoallv(c, s, call.dest, call.source, u, Workgroup{});
-      },
-      u);
+    alltoallv(UnevenCall argument) {
+  run<true>("alltoallv on a stream", argument,
+            [](device::Channel &c, const Slice &s, const UnevenCall &call) {
+              device::alltoallv(c, s, call.dest, call.source, call.uneven, Workgroup{});
+            });
 }
 
-__global__ void __launch_bounds__(device::max_threads) alltoall2d(Call call, Block2d b) {
-  run<true>(
-      "alltoall2d on a stream", call,
-      [&](device::Channel &c, const Slice &s) {
-        device::alltoall2d(c, s, call.dest, call.source, b, Workgroup{});
-      },
-      b);
+__global__ void __launch_bounds__(device::max_threads) alltoall2d(Call2d argument) {
+  run<true>("alltoall2d on a stream", argument,
+            [](device::Channel &c, const Slice &s, const Call2d &call) {
+              device::alltoall2d(c, s, call.dest, call.source, call.block, Workgroup{});
+            });
 }
 
 template <Remote remote> __global__ void copy(char *dest, const char *source, size_t n) {
@@ -230,28 +249,26 @@ hipError_t sync_on_stream(unsigned id, hipStream_t stream) {
 }
 
 hipError_t enter_on_stream(const device::Team &team, unsigned id, hipStream_t stream) {
-  return shmem::launch(enter, dim3(1), dim3(device::max_wave), 0, stream, team, id);
+  return shmem::launch(enter, dim3(1), dim3(device::max_wave), 0, stream, TeamCall{team, id});
 }
 hipError_t leave_on_stream(const device::Team &team, unsigned id, hipStream_t stream) {
-  return shmem::launch(leave, dim3(1), dim3(device::max_wave), 0, stream, team, id);
+  return shmem::launch(leave, dim3(1), dim3(device::max_wave), 0, stream, TeamCall{team, id});
 }
-template <class... More>
-static hipError_t start(void (*kernel)(Call, More...), const Call &c, const More &...more) {
-  return with_meetings(c, [&] {
-    return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, more...);
-  });
+template <class C> static hipError_t start(void (*kernel)(C), const C &c) {
+  return with_meetings(
+      c, [&] { return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c); });
 }
 hipError_t alltoallv(const Call &c, const Uneven &u) {
-  return start(alltoallv, c, u);
+  return start(alltoallv, UnevenCall{c, u});
 }
 hipError_t alltoall2d(const Call &c, const Block2d &b) {
-  return start(alltoall2d, c, b);
+  return start(alltoall2d, Call2d{c, b});
 }
 hipError_t move(Collective what, const Call &c, int root, const Blocks &elements) {
   const bool lines = c.algorithm == Way::lines;
   switch (what) {
   case Collective::broadcast:
-    return start(lines ? broadcast<Way::lines> : broadcast<Way::direct>, c, root);
+    return start(lines ? broadcast<Way::lines> : broadcast<Way::direct>, RootedCall{c, root});
   case Collective::collect:
     return start(collect, c);
   case Collective::fcollect:
@@ -259,8 +276,9 @@ hipError_t move(Collective what, const Call &c, int root, const Blocks &elements
   case Collective::alltoall:
     return start(lines ? alltoall<Way::lines> : alltoall<Way::direct>, c);
   case Collective::alltoalls:
-    return start(alltoalls, c, ptrdiff_t(elements.remote_stride / elements.bytes),
-                 ptrdiff_t(elements.local_stride / elements.bytes), size_t(elements.bytes));
+    return start(alltoalls, StridedCall{c, ptrdiff_t(elements.remote_stride / elements.bytes),
+                                        ptrdiff_t(elements.local_stride / elements.bytes),
+                                        size_t(elements.bytes)});
   default:
     return hipErrorInvalidValue;
   }

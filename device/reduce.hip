@@ -16,11 +16,13 @@ namespace {
 
 using device::Chosen, device::Fixed;
 
+template <class Op> struct ReduceCall : Call { Op op; };
+
 // nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).
 template <bool lines, class T, class Op>
 __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
-    reduce(Call call, Op op) {
-  arch::fetch_arguments(call, op);
+    reduce(ReduceCall<Op> argument) {
+  const ReduceCall<Op> &call = arch::argument(argument);
   const Workgroup scope;
   const bool meets = gridDim.x <= device::max_channels;
   device::Channel c = device::open("a reduction on a stream", call.id,
@@ -30,14 +32,13 @@ __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
   const Way way = lines ? Way::lines : call.algorithm == Way::phases ? Way::phases : Way::direct;
   const device::Slice s{way, blockIdx.x, gridDim.x,
                         meets ? device::Stored::by_stream : device::Stored::nothing};
-  const auto arguments = [&] {
-    const Call &a = arch::load_anew(arch::argument(call));
+  const auto reduction = [&] {
+    const Call &a = arch::load_anew(call);
     return device::Reduction<T>{reinterpret_cast<T *>(a.dest),
                                 reinterpret_cast<const T *>(a.source), a.n, a.shape};
   };
-  device::reduce(c, s, arguments, op, scope);
-  if (gridDim.x <= device::max_channels)
-    device::close(c, arch::load_anew(arch::argument(call).team.base), scope);
+  device::reduce(c, s, reduction, call.op, scope);
+  if (gridDim.x <= device::max_channels) device::close(c, arch::load_anew(call.team.base), scope);
 }
 
 // Calls f with the kernel.
@@ -56,7 +57,8 @@ template <bool lines, class F> hipError_t with_kernel(Operator op, ElementType t
 hipError_t reduce(Operator op, ElementType type, const Call &c) {
   const auto start = [&](auto *kernel, auto how) {
     return with_meetings(c, [&] {
-      return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream, c, how);
+      return shmem::launch(kernel, dim3(c.blocks), dim3(c.threads), 0, c.stream,
+                           ReduceCall<decltype(how)>{c, how});
     });
   };
   return c.algorithm == CollectiveAlgorithm::lines ? with_kernel<true>(op, type, start)

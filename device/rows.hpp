@@ -451,9 +451,7 @@ inline constexpr unsigned bound =
 template <CollectiveAlgorithm way, class T, int K, class Finish>
 __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
     all_reduce(Arguments<Finish> argument) {
-  arch::fetch_arguments(argument);
   const Workgroup scope;
-  // Loaded where it is used: kept in registers from the beginning it took more than there are.
   const Arguments<Finish> &arguments = arch::argument(argument);
   const RowsCall &a = arguments.call;
   Channel c = device::open(rows_name, a.id, device::mapped(a.team), a.meets ? arch::block().x : 0,

@@ -258,8 +258,7 @@ SHMEM_D_ Channel open(const WireCall &call, unsigned index) {
 // Workgroups begin with different phases, so that the links are at work all the time; unless they
 // meet.
 template <class T, class F> __global__ void __launch_bounds__(threads, 2) move(WireCall argument) {
-  arch::fetch_arguments(argument);
-  const WireCall &call = arch::argument<>(argument);
+  const WireCall &call = arch::argument(argument);
   const Workgroup scope;
   const unsigned index = arch::block().x, count = arch::blocks().x;
   SHMEM_NO_UNROLL_

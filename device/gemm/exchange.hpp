@@ -44,15 +44,22 @@ struct Deltas {
   const uintptr_t *at;
   ptrdiff_t step;
 };
-template <int = 0>
-__global__ void meet(Members members, Meeting first, Meeting second, bool over, Deltas c) {
-  arch::fetch_arguments(members, first, second, over, c);
+struct MeetCall {
+  Members members;
+  Meeting first, second;
+  bool over;
+  Deltas c;
+};
+template <int = 0> __global__ void meet(MeetCall argument) {
+  const MeetCall &call = arch::argument(argument);
+  const Members &members = call.members;
+  const Deltas &c = call.c;
   const int i = int(arch::thread().x);
   if (c.at && i < members.n)
     members.own->c_delta[i] = arch::keeps_peers
                                   ? arch::load_global(c.at + i * c.step) & ~device::coarse
                                   : arch::load_global(c.at + i * c.step);
-  meet_members(members, first, second, over);
+  meet_members(members, call.first, call.second, call.over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
     all_arrived{&Signals::arrived, &Signals::arrived, 0},
@@ -67,8 +74,8 @@ inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
 inline hipError_t launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
                               const Meeting &second = no_meeting, bool over = false,
                               const Deltas &c = {}) {
-  return shmem::launch(meet<>, dim3(1), dim3(device::max_wave), 0, stream, members, first, second,
-                       over, c);
+  return shmem::launch(meet<>, dim3(1), dim3(device::max_wave), 0, stream,
+                       MeetCall{members, first, second, over, c});
 }
 
 // Rows here, and the address here of their place at the others. Workgroups take rows and members in
@@ -79,9 +86,15 @@ struct Rows {
   char *to;
   size_t pitch;
 };
+struct SendRowsCall {
+  Members members;
+  Rows rows;
+};
 template <int = 0>
-__global__ void __launch_bounds__(device::max_threads) send_rows(Members members, Rows rows) {
-  arch::fetch_arguments(members, rows);
+__global__ void __launch_bounds__(device::max_threads) send_rows(SendRowsCall argument) {
+  const SendRowsCall &call = arch::argument(argument);
+  const Members &members = call.members;
+  const Rows &rows = call.rows;
   const size_t n = size_t(members.n);
   for (size_t i = arch::block().x; i < rows.n * n; i += arch::blocks().x) {
     const size_t r = i / n;
@@ -151,30 +164,36 @@ SHMEM_D_ void add_as(Type type, float (&sum)[chunk], const char *from) {
   }
 }
 
-// Sums this member's own rows and the others' boxes, which lie box_bytes apart, in the members'
-// order, so that the sum is the same in every run. `rows` rows of it go to the store, from row
-// `first` on.
+// This member's own rows and the others' boxes, which lie box_bytes apart, are summed in the
+// members' order, so that the sum is the same in every run. `rows` rows of it go to the store, from
+// row `first` on.
+template <class Finish> struct SumCall {
+  Members members;
+  const char *own, *boxes;
+  size_t box_bytes, pitch, odd; // pitch: in elements
+  unsigned first, rows;
+  Store<Finish> to;
+  Meeting last, second; // at the end, of the last workgroup
+};
 template <class Finish>
-__global__ void __launch_bounds__(device::max_threads)
-    reduce(Members members, const char *own, const char *boxes, size_t box_bytes, size_t pitch,
-           size_t odd, unsigned first, unsigned rows, Store<Finish> to, Meeting last,
-           Meeting second) {
-  arch::fetch_arguments(members, own, boxes, box_bytes, pitch, odd, first, rows, to, last, second);
-  const Store<Finish> &store = arch::argument<Members, const char *, const char *, size_t, size_t,
-                                              size_t, unsigned, unsigned>(to);
-  boxes += epoch_of(members) % 2 ? odd : 0;
+__global__ void __launch_bounds__(device::max_threads) reduce(SumCall<Finish> argument) {
+  const SumCall<Finish> &call = arch::argument(argument);
+  const Members &members = call.members;
+  const Store<Finish> &store = call.to;
+  const char *const boxes = call.boxes + (epoch_of(members) % 2 ? call.odd : 0);
   {
     SHMEM_TRACED_(Workgroup, trace::sum, 0, -1)
     const unsigned across = (store.n + chunk - 1) / chunk;
     const size_t each = store.type == Type::f32 ? 4 : store.type == Type::f8 ? 1 : 2;
     for (size_t i = size_t(arch::block().x) * arch::threads().x + arch::thread().x;
-         i < size_t(rows) * across; i += size_t(arch::blocks().x) * arch::threads().x) {
+         i < size_t(call.rows) * across; i += size_t(arch::blocks().x) * arch::threads().x) {
       const unsigned row = unsigned(i / across), col = unsigned(i % across) * chunk;
       float sum[chunk] = {};
       for (int k = 0; k < members.n; k++)
         add_as(store.type, sum,
-               (k == members.me ? own : boxes + k * box_bytes) + (row * pitch + col) * each);
-      store.put(first + row, col, sum);
+               (k == members.me ? call.own : boxes + k * call.box_bytes) +
+                   (row * call.pitch + col) * each);
+      store.put(call.first + row, col, sum);
     }
   }
   // The last workgroup ends the call for all of them.
@@ -186,7 +205,7 @@ __global__ void __launch_bounds__(device::max_threads)
            arch::blocks().x - 1;
   }
   arch::wg_sync();
-  if (ends) meet_members(members, last, second, true);
+  if (ends) meet_members(members, call.last, call.second, true);
 }
 
 } // namespace shmem::gemm

@@ -15,11 +15,15 @@
 
 namespace shmem::gemm {
 
+struct SendTilesCall {
+  Shards order;
+  Push push;
+};
 template <int = 0>
 __global__ void __launch_bounds__(device::max_threads)
-    send_tiles(SHMEM_GRID_CONSTANT_ const Shards order, SHMEM_GRID_CONSTANT_ const Push push) {
-  arch::fetch_arguments(order, push);
-  arch::argument<Shards>(push).send(arch::argument<>(order), Workgroup{});
+    send_tiles(SHMEM_GRID_CONSTANT_ const SendTilesCall argument) {
+  const SendTilesCall &call = arch::argument(argument);
+  call.push.send(call.order, Workgroup{});
 }
 
 // Starts the product. The order and the epilogue lack only what depends on the core.
@@ -69,7 +73,7 @@ hipError_t run(const Matmul &call, Shards order, Store<Finish> store, hipStream_
     hipError_t error = launch<Core>(operands, order.workers + pool, stream, order, store);
     if (!error && push.tiles && !push.waits) {
       error = shmem::launch(send_tiles<>, dim3(units * 2), dim3(device::max_threads), 0, stream,
-                            order, push);
+                            SendTilesCall{order, push});
     }
     return error;
   });
@@ -182,15 +186,15 @@ template <class T, class Finish> struct FusedCall {
     if (stores) store.members = members;
     const size_t chunks = size_t(own) * ((whole.n + chunk - 1) / chunk),
                  blocks = (chunks + device::max_threads - 1) / device::max_threads;
-    error = shmem::launch(reduce<Finish>,
-                          dim3(blocks < 1           ? 1
-                               : blocks < units * 2 ? unsigned(blocks)
-                                                    : units * 2),
-                          dim3(device::max_threads), 0, stream, members,
-                          static_cast<const char *>(product + me * shard),
-                          static_cast<const char *>(boxes), shard, pitch / element,
-                          streams ? 0 : boxes_bytes, all ? first : 0, own, store,
-                          streams ? same_box : two_boxes, stores ? all_gathered : no_meeting);
+    error = shmem::launch(
+        reduce<Finish>,
+        dim3(blocks < 1           ? 1
+             : blocks < units * 2 ? unsigned(blocks)
+                                  : units * 2),
+        dim3(device::max_threads), 0, stream,
+        SumCall<Finish>{members, product + me * shard, boxes, shard, pitch / element,
+                        streams ? 0 : boxes_bytes, all ? first : 0, own, store,
+                        streams ? same_box : two_boxes, stores ? all_gathered : no_meeting});
     if (error || !all || stores) return error;
     // Like a call of its own. All members have come to the call before, so stores to them are
     // allowed.
@@ -293,7 +297,7 @@ template <class T, class Finish> struct FusedCall {
       while (threads < device::max_threads && threads * device::pack_bytes < mine.bytes)
         threads *= 2;
       error = shmem::launch(send_rows<>, dim3(units * 2 * (device::max_threads / threads)),
-                            dim3(threads), 0, stream, members, mine);
+                            dim3(threads), 0, stream, SendRowsCall{members, mine});
       if (error) return error;
     }
     error = launch_meet(members, stream, all_arrived);

@@ -11,8 +11,8 @@
 //   speed                 of a workgroup, in operations a microsecond, about
 //   Operands              the arrays as it takes them
 //   run(operands, order, epilogue)
-//                         by all threads of the workgroup, with what arch::argument gave
-//   launch(kernel, blocks, stream, operands, order, epilogue)
+//                         by all threads of the workgroup, with parts of what arch::argument gave
+//   launch(kernel, blocks, stream, call)
 //                         by the host
 // Simt (simt.hpp) runs everywhere; those for matrix instructions are in platform/*/gemm.hpp.
 //
@@ -81,6 +81,12 @@ public:
   }
 };
 
+template <class Operands, class Order, class Epilogue> struct MultiplyCall {
+  Operands operands;
+  Order order;
+  Epilogue epilogue;
+};
+
 } // namespace shmem::gemm
 
 #include SHMEM_GEMM_
@@ -88,26 +94,23 @@ public:
 namespace shmem::gemm {
 
 template <class Core, class Order, class Epilogue>
-__global__ void __launch_bounds__(Core::threads, Core::bound)
-    multiply(SHMEM_GRID_CONSTANT_ const typename Core::Operands operands,
-             SHMEM_GRID_CONSTANT_ const Order order, SHMEM_GRID_CONSTANT_ const Epilogue epilogue) {
-  arch::fetch_arguments(operands, order, epilogue);
-  using Operands = typename Core::Operands;
-  const Operands &x = arch::argument<>(operands);
-  const Order &tiles = arch::argument<Operands>(order);
-  const Epilogue &e = arch::argument<Operands, Order>(epilogue);
-  if (arch::block().x < tiles.workers) {
-    e.start();
-    Core::run(x, tiles, e);
+__global__ void __launch_bounds__(Core::threads, Core::bound) multiply(
+    SHMEM_GRID_CONSTANT_ const MultiplyCall<typename Core::Operands, Order, Epilogue> argument) {
+  const auto &call = arch::argument(argument);
+  if (arch::block().x < call.order.workers) {
+    call.epilogue.start();
+    Core::run(call.operands, call.order, call.epilogue);
   } else {
-    e.over(tiles, Workgroup{});
+    call.epilogue.over(call.order, Workgroup{});
   }
 }
 
 template <class Core, class Order, class Epilogue>
 hipError_t launch(const typename Core::Operands &operands, unsigned blocks, hipStream_t stream,
                   const Order &order, const Epilogue &epilogue) {
-  return Core::launch(multiply<Core, Order, Epilogue>, blocks, stream, operands, order, epilogue);
+  return Core::launch(
+      multiply<Core, Order, Epilogue>, blocks, stream,
+      MultiplyCall<typename Core::Operands, Order, Epilogue>{operands, order, epilogue});
 }
 
 } // namespace shmem::gemm

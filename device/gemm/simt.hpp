@@ -62,11 +62,10 @@ template <class T, unsigned bm, unsigned bn, unsigned bk, unsigned tm, unsigned 
     }
     epilogue.over(order, Workgroup{});
   }
-  template <class Kernel, class Order, class Epilogue>
-  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
-                           const Order &order, const Epilogue &epilogue) {
+  template <class Kernel, class Call>
+  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Call &call) {
     return shmem::launch(kernel, dim3(blocks), dim3(threads), arch::launch_bytes<OperandStage>,
-                         stream, x, order, epilogue);
+                         stream, call);
   }
 };
 

@@ -8,29 +8,36 @@ namespace {
 
 constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
+struct GatherCall {
+  Moe moe;
+  const char *rows;
+  const uintptr_t *row_deltas;
+  char *out;
+  unsigned n, batch;
+  bool weighted, meets;
+};
 template <class T>
-__global__ void __launch_bounds__(device::max_threads)
-    gather(Moe argument, const char *rows, const uintptr_t *row_deltas, char *out, unsigned n,
-           unsigned batch, bool weighted, bool meets) {
-  const MoeCall c = open(fn, arch::argument<>(argument));
+__global__ void __launch_bounds__(device::max_threads) gather(GatherCall argument) {
+  const GatherCall &call = arch::argument(argument);
+  const MoeCall c = open(fn, call.moe);
   const auto row_delta = [&] {
-    return row_deltas
-               ? arch::load_global(row_deltas + arch::load_global(&c.moe.signals->pe[c.rank])) &
-                     ~device::tags
-               : c.delta;
+    return call.row_deltas ? arch::load_global(call.row_deltas +
+                                               arch::load_global(&c.moe.signals->pe[c.rank])) &
+                                 ~device::tags
+                           : c.delta;
   };
-  sum_rows<T>(c, arch::workgroup_object<CombineShared>(), rows, row_delta, out, n, batch, weighted,
-              meets, AllBlocks{}, [] { arch::fence_stream(); });
+  sum_rows<T>(c, arch::workgroup_object<CombineShared>(), call.rows, row_delta, call.out, call.n,
+              call.batch, call.weighted, call.meets, AllBlocks{}, [] { arch::fence_stream(); });
 }
 
 // The members meet in these kernels if the workgroups of gather wait for no PE.
 __global__ void __launch_bounds__(device::max_wave) enter(Moe argument) {
-  const MoeCall c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument(argument));
   c.tell(&MoeSignals::entered, [] { arch::fence_stream(); }); // the rows, before the flag
   c.wait(&MoeSignals::entered);
 }
 __global__ void __launch_bounds__(device::max_wave) leave(Moe argument) {
-  const MoeCall c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument(argument));
   c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // gather's loads, before the flag
   c.end([] {});
 }
@@ -47,10 +54,10 @@ hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void 
     const dim3 one(1), wave(device::max_wave);
     hipError_t error = few ? hipSuccess : shmem::launch(enter, one, wave, 0, stream, moe);
     if (!error)
-      error = shmem::launch(kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads),
-                            shared_bytes, stream, moe, static_cast<const char *>(rows), row,
-                            static_cast<char *>(out), n, batch,
-                            weighted && moe.layout != SHMEMX_MOE_BY_PE, few);
+      error = shmem::launch(
+          kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads), shared_bytes, stream,
+          GatherCall{moe, static_cast<const char *>(rows), row, static_cast<char *>(out), n, batch,
+                     weighted && moe.layout != SHMEMX_MOE_BY_PE, few});
     return few || error ? error : shmem::launch(leave, one, wave, 0, stream, moe);
   };
   switch (moe.type) {

@@ -8,30 +8,52 @@ namespace {
 
 constexpr const char *fn = "shmemx_moe_dispatch_on_stream";
 
-__global__ void __launch_bounds__(device::max_threads)
-    route(Moe argument, const int *ids, const float *weights, unsigned n) {
-  find_routes(open(fn, arch::argument<>(argument)), arch::workgroup_object<DispatchShared>(), ids,
-              weights, n, arch::block().x);
+struct RouteCall {
+  Moe moe;
+  const int *ids;
+  const float *weights;
+  unsigned n;
+};
+__global__ void __launch_bounds__(device::max_threads) route(RouteCall argument) {
+  const RouteCall &call = arch::argument(argument);
+  find_routes(open(fn, call.moe), arch::workgroup_object<DispatchShared>(), call.ids, call.weights,
+              call.n, arch::block().x);
 }
-__global__ void __launch_bounds__(device::max_threads) enter(Moe argument, unsigned chunks) {
-  enter_dispatch(open(fn, arch::argument<>(argument)), arch::workgroup_object<DispatchShared>(),
-                 chunks);
+struct EnterCall {
+  Moe moe;
+  unsigned chunks;
+};
+__global__ void __launch_bounds__(device::max_threads) enter(EnterCall argument) {
+  const EnterCall &call = arch::argument(argument);
+  enter_dispatch(open(fn, call.moe), arch::workgroup_object<DispatchShared>(), call.chunks);
 }
+struct DispatchCall {
+  Moe moe;
+  const char *tokens, *scales;
+  const int *ids;
+  const float *weights;
+  unsigned n, batch;
+  bool keeps;
+};
 template <bool routes>
-__global__ void __launch_bounds__(device::max_threads)
-    send(Moe argument, const char *tokens, const char *scales, const int *ids, const float *weights,
-         unsigned n, unsigned batch, bool keeps) {
-  send_tokens<routes>(fn, arch::argument<>(argument), arch::workgroup_object<DispatchShared>(),
-                      tokens, scales, ids, weights, n, batch, keeps, AllBlocks{});
+__global__ void __launch_bounds__(device::max_threads) send(DispatchCall argument) {
+  const DispatchCall &call = arch::argument(argument);
+  send_tokens<routes>(fn, call.moe, arch::workgroup_object<DispatchShared>(), call.tokens,
+                      call.scales, call.ids, call.weights, call.n, call.batch, call.keeps,
+                      AllBlocks{});
 }
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
-  const MoeCall c = open(fn, arch::argument<>(argument));
+  const MoeCall c = open(fn, arch::argument(argument));
   c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // what send stored, before the flag
   finish(c, arch::workgroup_object<DispatchShared>().totals);
 }
-__global__ void __launch_bounds__(device::max_threads) expand(Moe argument, unsigned batch) {
-  expand_rows(arch::argument<>(argument), arch::workgroup_object<DispatchShared>().batch, batch,
-              AllBlocks{});
+struct ExpandCall {
+  Moe moe;
+  unsigned batch;
+};
+__global__ void __launch_bounds__(device::max_threads) expand(ExpandCall argument) {
+  const ExpandCall &call = arch::argument(argument);
+  expand_rows(call.moe, arch::workgroup_object<DispatchShared>().batch, call.batch, AllBlocks{});
 }
 
 constexpr size_t shared_bytes = arch::launch_bytes<DispatchShared>;
@@ -44,20 +66,21 @@ hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, cons
   const unsigned chunks = (n + chunk - 1) / chunk, most = few ? grids.waiting : grids.others,
                  batch = batch_of(n, few, most);
   hipError_t error = hipSuccess;
-  const auto start = [&](auto *kernel, unsigned blocks, const auto &...arguments) {
+  const auto start = [&](auto *kernel, unsigned blocks, const auto &call) {
     if (!error)
       error = shmem::launch(kernel, dim3(blocks), dim3(device::max_threads), shared_bytes, stream,
-                            moe, arguments...);
+                            call);
   };
-  if (ids && !few) start(route, chunks, ids, weights, n);
-  if (!few) start(enter, 1, ids ? chunks : 0);
+  if (ids && !few) start(route, chunks, RouteCall{moe, ids, weights, n});
+  if (!few) start(enter, 1, EnterCall{moe, ids ? chunks : 0});
   // A replay of few tokens finds their routing again.
   start(few ? send<true> : send<false>, blocks_for(n, batch, most),
-        static_cast<const char *>(tokens), static_cast<const char *>(scales), ids ? ids : moe.id,
-        ids ? weights : moe.weight, n, batch, ids != nullptr);
-  if (!few) start(leave, 1);
+        DispatchCall{moe, static_cast<const char *>(tokens), static_cast<const char *>(scales),
+                     ids ? ids : moe.id, ids ? weights : moe.weight, n, batch, ids != nullptr});
+  if (!few) start(leave, 1, moe);
   if (moe.layout != SHMEMX_MOE_BY_PE)
-    start(expand, blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others), most_tokens / 2);
+    start(expand, blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others),
+          ExpandCall{moe, most_tokens / 2});
   return error;
 }
 

@@ -160,37 +160,27 @@ SHMEM_D_ Index blocks() { // HIP launches whole ones
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
 }
-using ArgumentByte = const __attribute__((address_space(4))) char;
-SHMEM_D_ ArgumentByte *arguments() {
-  return (ArgumentByte *)__builtin_amdgcn_kernarg_segment_ptr();
-}
-// Where an argument of type T lies behind arguments of other types, by their ends.
-template <class T> constexpr size_t place_behind(size_t end) {
-  return (end + alignof(T) - 1) / alignof(T) * alignof(T);
-}
-template <class... All> constexpr size_t end_of_arguments() {
-  size_t end = 0;
-  ((end = place_behind<All>(end) + sizeof(All)), ...);
-  return end;
-}
-// From its place in memory: compilers load a parameter at the kernel's beginning and keep it to the
-// end, and multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942,
-// 2026-11). A load from memory stands where the value is used.
-template <class... Before, class T> SHMEM_D_ const T &argument(const T &) {
-  return *(const T *)(arguments() + place_behind<T>(end_of_arguments<Before...>()));
-}
-// Arguments lie in the host's memory, as a rule: a kernel waits 1.3 us for each line of them that
-// it reads for the first time, one line after the other where each value is loaded when it is used.
-// Here it waits for all lines at once, and for the one with the workgroup's size.
-template <class... All> SHMEM_D_ void fetch_arguments(const All &...) {
-  // The last byte, too, because the first one need not begin a line.
-  constexpr unsigned line = 64, last = end_of_arguments<All...>() - 1;
-  unsigned all = __builtin_amdgcn_workgroup_size_x();
+// In memory: compilers load a parameter at the kernel's beginning and keep it to the end, and
+// multiply's took 160 to 310 scalar registers more than there are (clang 19, gfx942, 2026-11). A
+// load from memory stands where the value is used.
+// The memory is the host's, as a rule. A kernel waits 1.3 us for each line of it that the kernel
+// reads for the first time: for one line after the other, where each value is loaded when it is
+// used. So the kernel asks here for all lines at once, and for the line with the workgroup's size.
+// Compilers get the address only when all lines have come, or they would load and await some values
+// before.
+template <class T> SHMEM_D_ const T &argument(const T &) {
+  using Byte = const __attribute__((address_space(4))) char;
+  Byte *at = (Byte *)__builtin_amdgcn_kernarg_segment_ptr();
+  // The last word, too, because the first one need not begin a line.
+  constexpr unsigned line = 64, last = (sizeof(T) - 1) & ~3u;
+  unsigned all = 0;
   SHMEM_UNROLL_
-  for (unsigned at = 0; at < last + line; at += line)
-    all |= *(const __attribute__((address_space(4))) unsigned *)(arguments() +
-                                                                 ((at < last ? at : last) & ~3u));
-  asm volatile("" ::"s"(all));
+  for (unsigned from = 0; from < last + line; from += line)
+    all |= *(const __attribute__((address_space(4))) unsigned *)(at + (from < last ? from : last));
+  all |= __builtin_amdgcn_workgroup_size_x();
+  asm volatile("" : "+s"(at) : "s"(all));
+  // A multiple of 4, or compilers would load bytes by vectors, past the scalar cache.
+  return *(const T *)(Byte *)((uintptr_t)at & ~uintptr_t(3));
 }
 template <class T> SHMEM_D_ bool is_known(T v) {
   return __builtin_constant_p(v);

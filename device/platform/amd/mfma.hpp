@@ -188,10 +188,9 @@ template <class T, unsigned bm, unsigned bn, unsigned waves_m, unsigned waves_n>
     }
   }
 
-  template <class Kernel, class Order, class Epilogue>
-  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
-                           const Order &order, const Epilogue &epilogue) {
-    return shmem::launch(kernel, dim3(blocks), dim3(threads), 0, stream, x, order, epilogue);
+  template <class Kernel, class Call>
+  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Call &call) {
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), 0, stream, call);
   }
 };
 

@@ -266,9 +266,8 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
 #endif
   }
 
-  template <class Kernel, class Order, class Epilogue>
-  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Operands &x,
-                           const Order &order, const Epilogue &epilogue) {
+  template <class Kernel, class Call>
+  static hipError_t launch(Kernel kernel, unsigned blocks, hipStream_t stream, const Call &call) {
     // Without the instructions it is a kernel that traps, after which nothing runs on the GPU. All
     // the shared memory of the others is dynamic.
     static const bool built = [&] {
@@ -279,8 +278,7 @@ template <class T, unsigned bn, unsigned stages, Load load, bool mn_a, bool mn_b
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              int(shared_bytes));
     if (error) return error;
-    return shmem::launch(kernel, dim3(blocks), dim3(threads), shared_bytes, stream, x, order,
-                         epilogue);
+    return shmem::launch(kernel, dim3(blocks), dim3(threads), shared_bytes, stream, call);
   }
 };
 
