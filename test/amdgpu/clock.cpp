@@ -108,13 +108,17 @@ const Range &range_at(uint64_t address) {
 uint64_t word_at(const Range &r, uint64_t address) {
   return (r.name + (address - reinterpret_cast<uint64_t>(r.begin))) >> 3;
 }
-// clock.txt lies beside this library: a row is a name and a number for each GPU, by the header's
-// names.
-Rates rates_of(const std::string &gpu) {
+// The table that AMDGPU_CLOCK names, or clock.txt, which lies beside this library.
+std::string path_of_table() {
+  if (const char *named = getenv("AMDGPU_CLOCK")) return named;
   Dl_info here;
   if (!dladdr(reinterpret_cast<void *>(&timed), &here)) stop(nullptr, "where is this library?");
-  std::string path = here.dli_fname;
-  path = path.substr(0, path.rfind('/') + 1) + "clock.txt";
+  const std::string path = here.dli_fname;
+  return path.substr(0, path.rfind('/') + 1) + "clock.txt";
+}
+// A row is a name and a number for each GPU, by the header's names.
+Rates rates_of(const std::string &gpu) {
+  const std::string path = path_of_table();
   std::ifstream file(path);
   if (!file) stop(nullptr, "AMDGPU_TIME: cannot read %s", path.c_str());
   Rates rates;

@@ -2,11 +2,12 @@
 """clock.py OSHRUN SHMEM_PERF CLOCK GPU: a program on the machine that has a clock measures
 the figures of its table: latencies of loads that wait for each other, a flag's way to another GPU,
 rates of stores that go on and that wait for each other. A second run says the same. Products of two
-GPUs end, in a plausible time."""
+GPUs end, in a plausible time. Kernels wait once for their arguments."""
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 oshrun, perf, table, gpu = sys.argv[1:]
 rows = [line.split() for line in open(table) if line[0] not in "#\n"]
@@ -22,8 +23,8 @@ def run(words, **environment):
                           text=True, timeout=100, env={**os.environ, **environment})
 
 
-def rows_of(*words):
-    done = run(words, AMDGPU_TIME="1")
+def rows_of(*words, **environment):
+    done = run(words, AMDGPU_TIME="1", **environment)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -91,6 +92,28 @@ for _ in range(3):
     if fast or not slow:
         break
 wrong += fast + slow
+# Where the host's memory is SLOWER by so many us, a kernel is slower by as much for each time that
+# the kernel waits for lines of its argument.
+SLOWER = 20
+
+
+def time_collectives(**environment):
+    rows = rows_of("--stream", "--sizes", "4096:4096", "--calls", "1", "--repetitions", "3",
+                   **environment)
+    return {row["test"]: row["us"] for row in rows}
+
+
+with tempfile.NamedTemporaryFile("w", suffix=".txt") as slow_host:
+    for line in open(table):
+        words = line.split()
+        if words and words[0] == "host_ns":
+            line = " ".join([words[0], *(f"{float(ns) + 1e3 * SLOWER}" for ns in words[1:4]), "\n"])
+        slow_host.write(line)
+    slow_host.flush()
+    quick, slow = time_collectives(), time_collectives(AMDGPU_CLOCK=slow_host.name)
+waits = {name: (slow[name] - quick[name]) / SLOWER for name in quick}
+wrong += [f"{name}: kernels wait {n:.2f} times for arguments" for name, n in waits.items()
+          if n > 1.5]
 refused = run(MACHINE, AMDGPU_TIME="1", AMDGPU_STRICT="1")
 no_clock = "the strict machine (AMDGPU_STRICT) has no clock"
 if refused.returncode == 0 or no_clock not in refused.stderr:

@@ -7,9 +7,9 @@ using namespace shmem::gemm;
 
 #define KERNEL(name, Core)                                                                         \
   extern "C" __global__ void __launch_bounds__(Core::threads, Core::bound)                         \
-      name(Core::Operands operands, Shards order, Store<BiasActivation> store) {                   \
-    Core::run(shmem::arch::argument<>(operands), shmem::arch::argument<Core::Operands>(order),     \
-              shmem::arch::argument<Core::Operands, Shards>(store));                               \
+      name(MultiplyCall<Core::Operands, Shards, Store<BiasActivation>> argument) {                 \
+    const auto &call = shmem::arch::argument(argument);                                            \
+    Core::run(call.operands, call.order, call.epilogue);                                           \
   }
 #if defined __gfx950__
 template <class T, Load load> using Small = DirectSmall<T, load>;

@@ -19,6 +19,8 @@ hazards.py --objects OBJECT...            of all code objects that a build made
   others' stores. Nor has the ring's, which hands on what the host stored.
 - Kernels that read another PE's memory, by their names: gets and the host's reductions. Their loads
   pass by the caches, where lines may lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
+- A kernel of the library that waits for a line of its argument, in the host's memory, and then for
+  another one.
 - A store that waits for another of the same round of its loop, and a loop that has too little on
   the way, see flight.py.
 - A kernel that calls a function takes all registers and a stack.
@@ -51,6 +53,7 @@ WRITES = re.compile(
 FROM_PEER = re.compile(
     r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|"
     r"(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
+LIBRARY = re.compile(r"_ZN5shmem(7kernels|4gemm|3moe|4rows|4wire)")
 OURS = re.compile(r"_ZN5shmem(7kernels|4gemm)")
 COSTS = {"vgpr_spill_count": "spilled vector registers",
          "sgpr_spill_count": "scalars in lanes of a vector register",
@@ -58,13 +61,17 @@ COSTS = {"vgpr_spill_count": "spilled vector registers",
 DRAINED = re.compile(r"s_waitcnt .*vmcnt\(0\)|s_waitcnt 0$")
 
 
-def registers(operand):
+def registers(operand, files="va"):
     """v[4:7] or a3 as a set of (file, number)."""
-    found = re.fullmatch(r"([va])(?:\[(\d+):(\d+)\]|(\d+))", operand)
+    found = re.fullmatch(rf"([{files}])(?:\[(\d+):(\d+)\]|(\d+))", operand)
     if not found:
         return set()
     first = int(found[2] or found[4])
     return {(found[1], i) for i in range(first, int(found[3] or first) + 1)}
+
+
+def scalars(operand):
+    return registers(operand, "s")
 
 
 class Code(flight.Code):
@@ -128,6 +135,31 @@ class Code(flight.Code):
             plain = re.match(r"(global|flat)_load", word) and not operands[-1].startswith("s[")
             if (plain or word.startswith("buffer_load")) and bits not in line:
                 yield line
+
+    def late_arguments(self):
+        """Loads from a line of a kernel's argument, in the host's memory, for which the kernel has
+        not asked when it waits for other lines; and loads by vectors, past the scalar cache, which
+        ask again. The address comes in registers, and so does that of the packet, which is one
+        line: all that the first block loads from such a pair is one of both. arch::argument makes
+        the address a multiple of 4, which it is."""
+        written, asked, waited, branched, late = set(), set(), False, False, []
+        for word, operands, line in self.rows:
+            base = operands[1 if word.startswith("s_load") else 2].split()[0] if re.match(
+                "s_load|global_load", word) else ""
+            if scalars(base) and not scalars(base) & written:
+                scalar = word[0] == "s"
+                where = base, int(operands[2], 0) // 64 if scalar else None
+                if waited and where not in asked:
+                    late.append((base, line))
+                if scalar and not branched:
+                    asked.add(where)
+            waited = waited or bool(asked and re.match(r"s_waitcnt .*lgkmcnt\(0\)", line))
+            branched = branched or word.startswith(("s_cbranch", "s_branch"))
+            if word.startswith(("s_", "v_")) and operands and not re.match(
+                    r"s_cmp|s_bitcmp|s_and_b32 (s\d+), \1, -4$", line):
+                written |= scalars(operands[0])
+        long = {base for base, number in asked if number}
+        return [line for base, line in late if base in long]
 
     def left_behind(self):
         """Stores, a barrier, and a release that may not have them, on any way. A state: this wave
@@ -193,6 +225,8 @@ def look(arch, where, functions, facts, ours, ring=False):
                              ("too little is on the way",
                               flight.too_little(arch, name + " with ring" * ring, code)
                               if moves(where, name) else ()),
+                             ("an argument is late", code.late_arguments()
+                              if LIBRARY.match(name) else ()),
                              ("a call", [row for row in lines if row.startswith("s_swappc")]),
                              ("a flat access", [row for row in lines if row.startswith("flat_")]
                               if ours(name) else ()),
