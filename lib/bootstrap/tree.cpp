@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
+#include <utility>
 
 namespace shmem::bootstrap {
 
@@ -198,10 +199,10 @@ void Tree::gone(int rank) {
   // It may have ended because the start has failed, which this PE is about to hear.
   if (!gone_) gone_ = rank, gone_since_ = now();
 }
-// A PE may have ended after its last bytes came.
+// A PE may have ended after its last bytes came. From now on its end is the job's, not an error.
 void Tree::started() {
   started_ = true;
-  if (gone_) gone(*gone_);
+  if (gone_) gone(*std::exchange(gone_, std::nullopt));
 }
 void Tree::report(const JobEnd &end) const {
   std::string frame;
