@@ -222,9 +222,13 @@ def test_bad_input(world):
     t = symm_mem.empty(8, device=DEVICE)
     handle = symm_mem.rendezvous(t, world)
     channels = handle.signal_pad_size // 4 // N
+    # PyTorch's operators ask so whether a tensor is of this memory.
+    assert symm_mem.rendezvous(torch.zeros(3, device=DEVICE), world) is None
+    other = (torch.cuda.current_device() + 1) % torch.cuda.device_count() if DEVICE != "cpu" else 0
+    if DEVICE not in ("cpu", f"cuda:{other}"):
+        with pytest.raises(RuntimeError, match=f"empty: device = cuda:{other}: this PE has"):
+            symm_mem.empty(8, device=f"cuda:{other}")
     for call, text in (
-            (lambda: symm_mem.rendezvous(torch.zeros(3, device=DEVICE), world),
-             "not of torch.distributed._symmetric_memory.empty"),
             (lambda: handle.put_signal(N, 0), f"dst_rank = {N}: the group has {N} members"),
             (lambda: handle.wait_signal(-1, 0), "src_rank = -1"),
             (lambda: handle.barrier(channels), f"channel = {channels}"),

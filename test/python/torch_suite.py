@@ -33,8 +33,9 @@ def begin_with_pes(*arguments, **options):
     begin(*arguments, **options)
     if dist.get_backend() == "fake":
         return
-    # The group may be of NCCL, and some tests do not choose a GPU themselves.
-    gpu = dist.get_rank() if torch.cuda.is_available() else None
+    # The group may be of NCCL, and some tests do not choose a GPU themselves. One has all on GPU 0.
+    one = os.environ.get("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES")
+    gpu = None if not torch.cuda.is_available() else 0 if one else dist.get_rank()
     with nullcontext() if gpu is None else torch.cuda.device(gpu):
         shmem.init(dist.group.WORLD, device=gpu)
         shmem.torch.register_backend()

@@ -39,11 +39,12 @@ def register_backend(verbose: bool = False) -> None:
     `torch.ops.symm_mem`, take memory of the symmetric heap from here on: of the GPU, where PyTorch
     has one, and of the host for device="cpu".
 
-    The PEs are the ranks of the default group, by number. `empty` is collective over all of them.
-    The memory of a tensor is freed as that of any array of the package. `rendezvous` waits for no
-    other PE. There is no multicast. Signals are counted: put_signal never waits until an earlier
-    signal has been taken. On a GPU's stream wait_signal and barrier ignore timeout_ms;
-    SHMEM_WAIT_LIMIT limits them.
+    The PEs are the ranks of the default group, by number. `empty` is collective over all of them,
+    and its memory is on the PE's GPU. The memory of a tensor is freed as that of any array of the
+    package. `rendezvous` waits for no other PE, and is None for a tensor of other memory. There is
+    no multicast. Signals are counted: put_signal never waits until an earlier signal has been
+    taken. On a GPU's stream wait_signal and barrier ignore timeout_ms; SHMEM_WAIT_LIMIT limits
+    them.
 
     The first call on a machine builds a C++ extension, in about a minute, in the folder of
     TORCH_EXTENSIONS_DIR or in PyTorch's cache; later calls load the extension."""

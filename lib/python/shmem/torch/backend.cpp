@@ -191,15 +191,17 @@ public:
   explicit Allocator(c10::DeviceType type) : type(type) {}
 
   void *alloc(size_t size, int device_idx, const Group &group) override {
-    SymmetricBlock block{
-        {},   nullptr, size, symm::get_signal_pad_size(), {type, c10::DeviceIndex(device_idx)},
-        group};
-    if (type == c10::DeviceType::CPU) block.device = c10::Device(type);
+    SymmetricBlock block{{}, nullptr, size, symm::get_signal_pad_size(), c10::Device(type), group};
     const size_t zeros = 3 * block.pad_bytes; // words of 4 bytes, and their counters of 8
     py::gil_scoped_acquire gil;
     const size_t bytes = size_t(block.pad() - block.start) + zeros;
     block.memory =
         python->allocate(bytes, zeros, c10::DeviceTypeName(type, true)).cast<at::Tensor>();
+    block.device = block.memory.device();
+    // After the allocation, in which all PEs take part.
+    if (device_idx >= 0 && block.device.has_index() && block.device.index() != device_idx)
+      fail("empty: device = " + c10::DeviceTypeName(type, true) + ":" + to_string(device_idx) +
+           ": this PE has " + block.device.str());
     block.start = static_cast<char *>(block.memory.data_ptr());
     const std::lock_guard<std::mutex> lock(mutex);
     blocks.insert_or_assign(block.start, SharedBlock{block, {}});
@@ -216,21 +218,27 @@ public:
 
   size_t get_alloc_size(void *ptr) override {
     const std::lock_guard<std::mutex> lock(mutex);
-    return find("get_alloc_size", ptr).block.bytes;
+    const SharedBlock *shared = find(ptr);
+    if (!shared)
+      fail("get_alloc_size: address " + to_string(uintptr_t(ptr)) +
+           ": not of torch.distributed._symmetric_memory.empty");
+    return shared->block.bytes;
   }
 
-  // Operators of PyTorch call this function in each call of theirs.
+  // Operators of PyTorch call this function in each call of theirs, some to ask whether a tensor is
+  // of this memory: null if it is not, as from PyTorch's own back ends.
   c10::intrusive_ptr<symm::SymmetricMemory> rendezvous(void *ptr, const Group &group) override {
     std::unique_lock<std::mutex> lock(mutex);
-    const SharedBlock &shared = find("rendezvous", ptr);
-    const Group &name = group ? group : shared.block.group;
+    const SharedBlock *shared = find(ptr);
+    if (!shared) return nullptr;
+    const Group &name = group ? group : shared->block.group;
     if (!name) fail("rendezvous: group: neither here nor where the tensor was made");
-    const std::pair key(*name, size_t(static_cast<char *>(ptr) - shared.block.start));
+    const std::pair key(*name, size_t(static_cast<char *>(ptr) - shared->block.start));
     const auto resolved = c10d::resolve_process_group(key.first);
-    const auto kept = shared.handles.find(key);
-    if (kept != shared.handles.end() && kept->second.group.lock() == resolved)
+    const auto kept = shared->handles.find(key);
+    if (kept != shared->handles.end() && kept->second.group.lock() == resolved)
       return kept->second.memory;
-    const SymmetricBlock block = shared.block; // a copy, because the table is unlocked from here
+    const SymmetricBlock block = shared->block; // a copy, because the table is unlocked from here
     lock.unlock();
     std::vector<int> pes;
     {
@@ -239,9 +247,10 @@ public:
     }
     auto memory = c10::make_intrusive<Memory>(block, key.second, std::move(pes));
     lock.lock();
-    auto &handles = find("rendezvous", ptr).handles;
-    const auto gone = handles.extract(key);
-    handles.emplace(key, MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
+    SharedBlock *const again = find(ptr);
+    if (!again) return memory; // the tensor has been freed meanwhile
+    const auto gone = again->handles.extract(key);
+    again->handles.emplace(key, MemoryOfGroup{decltype(MemoryOfGroup::group)(resolved), memory});
     lock.unlock(); // `gone` ends after this line: its tensors are objects of Python's
     return memory;
   }
@@ -264,16 +273,13 @@ private:
   std::mutex mutex;
   std::map<char *, SharedBlock> blocks; // by start
 
-  // With the lock held.
-  SharedBlock &find(const char *fn, void *ptr) {
+  // With the lock held. Null: no block has the address.
+  SharedBlock *find(void *ptr) {
     char *const at = static_cast<char *>(ptr);
     auto it = blocks.upper_bound(at);
-    const bool found =
-        it != blocks.begin() && at - (--it)->first <= ptrdiff_t(it->second.block.bytes);
-    if (!found)
-      fail(std::string(fn) + ": address " + to_string(uintptr_t(ptr)) +
-           ": not of torch.distributed._symmetric_memory.empty");
-    return it->second;
+    if (it == blocks.begin() || at - (--it)->first > ptrdiff_t(it->second.block.bytes))
+      return nullptr;
+    return &it->second;
   }
 };
 
