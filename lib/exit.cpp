@@ -62,10 +62,8 @@ bool has_come(int pe) {
 // Waits for the line that another PE prints about this end: one on the dead PE's node, for which
 // the teller waits as well, or the teller.
 bootstrap::JobEnd wait_for_line(bootstrap::JobEnd end) {
-  true_within(bootstrap::means->teller(end) == self.me ? 300 : 1000, [&] {
-    if (!end.said) end = bootstrap::means->heard().value_or(end);
-    return end.said;
-  });
+  true_within(bootstrap::means->teller(end) == self.me ? 300 : 1000,
+              [&] { return end.said || (end = bootstrap::means->heard().value_or(end)).said; });
   return end;
 }
 

@@ -136,7 +136,7 @@ void end_job(int status) {
 }
 
 bool job_ends() {
-  return self.exiting || self.job->exit || self.job->dead;
+  return self.exiting || (self.job && (self.job->exit || self.job->dead));
 }
 void end_after_watch() {
   sleep(1);
@@ -157,7 +157,7 @@ void fatal(const char *format, ...) {
 static void write_one_line(int teller, const char *format, va_list args) {
   if (self.me != teller) {
     sleep(1);
-    if (self.job && (self.job->exit || self.job->dead)) return;
+    if (job_ends()) return;
   }
   write_last_line(format, args);
 }
