@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(device::max_threads) send(DispatchCall argumen
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
   const MoeCall c = open(fn, arch::argument(argument));
   c.tell(&MoeSignals::ended, [] { arch::fence_stream(); }); // what send stored, before the flag
-  finish(c, arch::workgroup_object<DispatchShared>().totals);
+  finish(c, arch::workgroup_object<DispatchShared>().totals, int(device::max_threads));
 }
 struct ExpandCall {
   Moe moe;

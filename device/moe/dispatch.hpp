@@ -283,9 +283,9 @@ SHMEM_D_ void drop(RowTotals &t, int rows) {
 }
 
 // Where the rows of each expert lie, here and at the other members, in a layout of rows by expert.
-SHMEM_D_ void place_experts(const MoeCall &c, RowTotals &t) {
+SHMEM_D_ void place_experts(const MoeCall &c, RowTotals &t, int size) {
   const Moe &moe = c.moe;
-  const int rank = int(Workgroup{}.rank()), size = int(Workgroup{}.size());
+  const int rank = c.rank;
   const bool packed = moe.layout == SHMEMX_MOE_PACKED;
   for (int e = rank; e < moe.experts; e += size) {
     const int le = e % moe.local, all = t.all[e], capacity = int(moe.capacity);
@@ -321,11 +321,12 @@ SHMEM_D_ void place_experts(const MoeCall &c, RowTotals &t) {
 }
 
 // Ends a dispatch. Then the counts of all members are here, and say where rows begin, here and at
-// the other members.
-SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
+// the other members. size: the workgroup's threads. A kernel of the library knows the number, and
+// would wait for the host's memory if it asked (gfx942, clang 19).
+SHMEM_D_ void finish(const MoeCall &c, RowTotals &t, int size) {
   const Moe &moe = c.moe;
   const Workgroup scope;
-  const int rank = int(scope.rank()), size = int(scope.size());
+  const int rank = c.rank;
   const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
   uint64_t *const dropped = moe.signals->dropped;
   c.end([&] {
@@ -362,7 +363,7 @@ SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
     arch::store_global(moe.pe_count + s, has);
   }
   scope.sync();
-  if (!by_pe) place_experts(c, t);
+  if (!by_pe) place_experts(c, t, size);
   for (int s = 0; by_pe && s < moe.n; s++) {
     SHMEM_NO_UNROLL_
     for (int i = t.has[s] + rank; i < t.had[s]; i += size)
@@ -375,6 +376,58 @@ SHMEM_D_ void finish(const MoeCall &c, RowTotals &t) {
   }
 }
 
+// Lists the rows of `count` tokens, from token `first` on, whose experts are `id`. place is
+// place_in for this step.
+template <class Place>
+SHMEM_D_ void list_rows(const MoeCall &c, const Moe &moe, TokenBatch &b, const uintptr_t *delta,
+                        const int *id, unsigned first, unsigned count, Place place) {
+  const unsigned rank = Workgroup{}.rank(), k = unsigned(moe.top_k), t = rank / k;
+  const bool mine = rank < count * k, by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  const int e = mine ? id[rank] : -1, member = e / moe.local;
+  const bool goes = e >= 0 && c.is_in(member); // a replay may have fewer members
+  bool sent = !goes;                           // or for an earlier k
+  for (unsigned j = t * k; goes && j < rank; j++)
+    sent |= unsigned(id[j] - member * moe.local) < unsigned(moe.local);
+  const int slot = sent ? -1 : place(moe, member, first + t);
+  const bool has = slot >= 0 && slot < int(moe.staged);
+  if (mine) {
+    b.place[rank] = !goes ? -1 : !by_pe ? place(moe, moe.n + e, first + t) : has ? slot : -1;
+    arch::store_global(moe.place + size_t(first) * k + rank, b.place[rank]);
+  }
+  const unsigned r = place_of(b.lists, k, mine, has);
+  if (has) {
+    b.row[r] = moe.me * int(moe.staged) + slot;
+    b.delta[r] = delta[member];
+    b.member[r] = member;
+  }
+}
+// Stores the experts of each row of each token at the row's member.
+SHMEM_D_ void send_experts(const Moe &moe, const TokenBatch &b, const int *id, const float *weight,
+                           unsigned first, unsigned count) {
+  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
+  const unsigned rank = Workgroup{}.rank(), size = Workgroup{}.size(), k = unsigned(moe.top_k),
+                 most = k < unsigned(moe.n) ? k : unsigned(moe.n);
+  for (unsigned i = rank; i < count * most * k; i += size) {
+    const unsigned u = i / (most * k), nth = i / k % most, in = i % k, q = u * max_top_k + nth;
+    if (nth >= b.lists.count[u]) continue;
+    const int row = b.row[q], expert = id[u * k + in] - b.member[q] * moe.local;
+    const bool there = unsigned(expert) < unsigned(moe.local);
+    const size_t to = size_t(unsigned(row)) * k + in;
+    const auto put = [&](auto *p, size_t at, auto v) {
+      arch::store_remote(
+          reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + at) + b.delta[q]),
+          arch::to_bits(v));
+    };
+    put(moe.stage_expert, to, there ? expert : -1);
+    put(moe.stage_weight, to, there ? weight[u * k + in] : 0.0f);
+    if (!by_pe) put(moe.stage_place, to, there ? b.place[u * k + in] : -1);
+    if (in == 0) {
+      put(moe.stage_pe, size_t(unsigned(row)), moe.me);
+      put(moe.stage_token, size_t(unsigned(row)), int(first + u));
+    }
+  }
+}
+
 // `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
 // for the other members. `keeps`: see read_ids.
 template <bool routes, class Blocks>
@@ -384,10 +437,9 @@ SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared
                           Blocks grid) {
   TokenBatch &b = shared.batch;
   const Workgroup scope;
-  const unsigned rank = scope.rank(), size = scope.size(), k = unsigned(moe.top_k),
-                 index = grid.index(), blocks = grid.count(), chunks = (n + chunk - 1) / chunk;
+  const unsigned rank = scope.rank(), size = scope.size(), index = grid.index(),
+                 blocks = grid.count(), chunks = (n + chunk - 1) / chunk;
   const MoeCall c = open(fn, moe);
-  const bool by_pe = moe.layout == SHMEMX_MOE_BY_PE;
   const auto count_in = [&](unsigned x, unsigned end) { // in the chunks before `end`
     int sum = 0;
     SHMEM_UNROLL_
@@ -395,12 +447,12 @@ SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared
       sum += i < end ? __popc(shared.has[x * chunks + i]) : 0;
     return sum;
   };
-  const auto place = [&](int column, unsigned t) {
+  const auto place = [&](const Moe &m, int column, unsigned t) {
     if constexpr (routes)
       return count_in(unsigned(column), t / chunk) +
              __popc(shared.has[unsigned(column) * chunks + t / chunk] & ((1u << t % chunk) - 1));
     else
-      return place_in(moe, column, t);
+      return place_in(m, column, t);
   };
   if constexpr (routes) {
     read_ids(c, ids, weights, 0, n, keeps && index == 0, b, shared.has);
@@ -420,66 +472,31 @@ SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared
   };
   unsigned first = index * batch;
   do { // once if there are no tokens
-    const unsigned count = n - first < batch ? n - first : batch, t = rank / k;
+    const Moe &m = grid.anew(moe);
+    const unsigned count = n - first < batch ? n - first : batch, k = unsigned(m.top_k);
     const unsigned own = routes ? first * k : 0; // of the ids that the workgroup has
-    const bool mine = rank < count * k;
     if (!routes) {
-      if (mine) b.id[rank] = arch::load_global(moe.id + size_t(first) * k + rank);
-      if (mine) b.weight[rank] = arch::load_global(moe.weight + size_t(first) * k + rank);
-      if (int(rank) < moe.n) shared.delta[rank] = c.delta;
+      const bool mine = rank < count * k;
+      if (mine) b.id[rank] = arch::load_global(m.id + size_t(first) * k + rank);
+      if (mine) b.weight[rank] = arch::load_global(m.weight + size_t(first) * k + rank);
+      if (int(rank) < m.n) shared.delta[rank] = c.delta;
       scope.sync();
     }
     const int *const id = b.id + own;
-    const int e = mine ? id[rank] : -1, member = e / moe.local;
-    const bool goes = e >= 0 && c.is_in(member); // a replay may have fewer members
-    bool sent = !goes;                           // or for an earlier k
-    for (unsigned j = t * k; goes && j < rank; j++)
-      sent |= unsigned(id[j] - member * moe.local) < unsigned(moe.local);
-    const int slot = sent ? -1 : place(member, first + t);
-    const bool has = slot >= 0 && slot < int(moe.staged);
-    if (mine) {
-      b.place[rank] = !goes ? -1 : !by_pe ? place(moe.n + e, first + t) : has ? slot : -1;
-      arch::store_global(moe.place + size_t(first) * k + rank, b.place[rank]);
-    }
-    const unsigned r = place_of(b.lists, k, mine, has);
-    if (has) {
-      b.row[r] = moe.me * int(moe.staged) + slot;
-      b.delta[r] = shared.delta[member];
-      b.member[r] = member;
-    }
+    list_rows(c, m, b, shared.delta, id, first, count, place);
     scope.sync();
-    spread<true, Pack>(b, tokens + size_t(first) * moe.token_bytes, moe.stage, moe.token_bytes,
-                       count, wait);
-    if (moe.scale_bytes)
-      spread<true, uint32_t>(b, scales + size_t(first) * moe.scale_bytes, moe.stage_scales,
-                             moe.scale_bytes, count, [] {});
-    // The experts of each row of each token.
-    const unsigned most = k < unsigned(moe.n) ? k : unsigned(moe.n);
-    for (unsigned i = rank; i < count * most * k; i += size) {
-      const unsigned u = i / (most * k), nth = i / k % most, in = i % k, q = u * max_top_k + nth;
-      if (nth >= b.lists.count[u]) continue;
-      const int row = b.row[q], expert = id[u * k + in] - b.member[q] * moe.local;
-      const bool there = unsigned(expert) < unsigned(moe.local);
-      const size_t to = size_t(unsigned(row)) * k + in;
-      const auto put = [&](auto *p, size_t at, auto v) {
-        arch::store_remote(
-            reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(p + at) + b.delta[q]),
-            arch::to_bits(v));
-      };
-      put(moe.stage_expert, to, there ? expert : -1);
-      put(moe.stage_weight, to, there ? b.weight[own + u * k + in] : 0.0f);
-      if (!by_pe) put(moe.stage_place, to, there ? b.place[u * k + in] : -1);
-      if (in == 0) {
-        put(moe.stage_pe, size_t(unsigned(row)), moe.me);
-        put(moe.stage_token, size_t(unsigned(row)), int(first + u));
-      }
-    }
+    spread<true, Pack>(b, tokens + size_t(first) * m.token_bytes, m.stage, m.token_bytes, count,
+                       wait);
+    if (m.scale_bytes)
+      spread<true, uint32_t>(b, scales + size_t(first) * m.scale_bytes, m.stage_scales,
+                             m.scale_bytes, count, [] {});
+    send_experts(grid.anew(moe), b, id, b.weight + own, first, count);
     scope.sync(); // the threads are done with the batch
     first += blocks * batch;
   } while (first < n);
   if (!routes || !c.is_last(shared.seen, grid)) return;
   c.tell_last(shared.delta);
-  finish(c, shared.totals);
+  finish(c, shared.totals, int(size));
 }
 
 // To the rows of experts here.

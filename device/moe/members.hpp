@@ -13,15 +13,19 @@ namespace shmem::moe {
 
 inline constexpr unsigned most_tokens = 8; // of a batch
 
-// The workgroups that make a call: all of a kernel, or as many as a program says.
+// The workgroups that make a call: all of a kernel of the library, or as many as a program says.
+// anew(moe) is for a loop that should not keep all numbers of moe in registers; a program's moe may
+// be anywhere, not only among a kernel's arguments.
 struct AllBlocks {
   SHMEM_D_ unsigned index() const { return arch::block().x; }
   SHMEM_D_ unsigned count() const { return arch::blocks().x; }
+  SHMEM_D_ const Moe &anew(const Moe &moe) const { return arch::load_anew(moe); }
 };
 struct SomeBlocks {
   unsigned i, n;
   SHMEM_D_ unsigned index() const { return i; }
   SHMEM_D_ unsigned count() const { return n; }
+  SHMEM_D_ const Moe &anew(const Moe &moe) const { return moe; }
 };
 
 // A call, as a workgroup of at least max_members threads sees it: thread i tells member i, and

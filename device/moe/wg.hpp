@@ -94,7 +94,7 @@ SHMEM_D_ void dispatch_wg(const Moe &moe, const void *tokens, const void *scales
     join(c, blocks);
     if (index == 0) {
       c.tell(&MoeSignals::ended, [] { arch::fence_release(); }); // the tokens, before the flag
-      finish(c, shared.totals);
+      finish(c, shared.totals, int(Workgroup{}.size()));
     }
   }
   join(c, blocks);
