@@ -54,7 +54,6 @@ FROM_PEER = re.compile(
     r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|"
     r"(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
 LIBRARY = re.compile(r"_ZN5shmem(7kernels|4gemm|3moe|4rows|4wire)")
-OURS = re.compile(r"_ZN5shmem(7kernels|4gemm)")
 COSTS = {"vgpr_spill_count": "spilled vector registers",
          "sgpr_spill_count": "scalars in lanes of a vector register",
          "private_segment_fixed_size": "bytes of private memory"}
@@ -204,7 +203,7 @@ def costs(arch, name, facts): # name: the object's and the kernel's
 def moves(where, name):
     """The library's kernels, not products with a program's own last step, nor loops of tests and
     examples."""
-    return OURS.match(name) and Path(where).stem in ("kernels", "coll", "reduce", "matmul")
+    return LIBRARY.match(name) and Path(where).stem in ("kernels", "coll", "reduce", "matmul")
 
 
 def look(arch, where, functions, facts, ours, ring=False):
@@ -309,7 +308,7 @@ def main():
                                            capture_output=True, text=True,
                                            check=True).stdout
                     count, places = look(arch, path, of_object(tool, elf), isa.facts_of(notes),
-                                         OURS.match)
+                                         LIBRARY.match)
                     done[arch], bad = done.get(arch, 0) + count, bad + places
         else:
             arch, *sources = args.what
@@ -317,7 +316,7 @@ def main():
                 _, text = isa.assembly(arch, ["-I" + os.path.abspath(f) for f in args.folders],
                                        folder, source, one_node=not args.ring)
                 facts = {name: some for name, (_, some) in isa.kernels(text).items()}
-                ours = OURS.match if Path(source).name == "kernels.hip" and HERE in Path(
+                ours = LIBRARY.match if Path(source).name == "kernels.hip" and HERE in Path(
                     source).resolve().parents else lambda _: True
                 count, places = look(arch, Path(source).name, flight.of_assembly(text), facts, ours,
                                      args.ring)
