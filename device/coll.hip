@@ -34,6 +34,13 @@ struct TeamCall {
   device::Team team;
   unsigned id;
 };
+struct SignalCall {
+  char *dest;
+  const char *source;
+  size_t n;
+  uint64_t *sig, value;
+  int sig_op;
+};
 
 // Each way is a kernel: one for both kept 11 to 13 scalars in lanes of a vector register, and 19 to
 // 23 where kernels reach other nodes (gfx942, clang 19, 2026-11-28).
@@ -133,7 +140,10 @@ template <Remote remote> SHMEM_D_ constexpr uint64_t source_stride(const Blocks 
   return remote == Remote::dest ? b.local_stride : b.remote_stride;
 }
 // Copies blocks that are one word each.
+// All arguments are in one line, so to ask for dest is to ask for all. The pointers stay arguments:
+// compilers know only of arguments that they are of global memory.
 template <Remote remote> __global__ void elements(char *dest, const char *source, Blocks b) {
+  (void)arch::argument(dest);
   const auto each = [&](auto word) {
     using W = decltype(word);
     device::copy_words<remote>(reinterpret_cast<W *>(dest), reinterpret_cast<const W *>(source),
@@ -168,14 +178,14 @@ __global__ void store(void *dest, uint64_t value, int bytes) {
   if (bytes == 2) arch::store(static_cast<uint16_t *>(dest), uint16_t(value));
   if (bytes == 1) arch::store(static_cast<uint8_t *>(dest), uint8_t(value));
 }
-__global__ void put_signal(char *dest, const char *source, size_t n, uint64_t *sig, uint64_t value,
-                           int sig_op) {
+__global__ void put_signal(SignalCall argument) {
+  const SignalCall &call = arch::argument(argument);
   const Workgroup scope;
-  device::copy<Remote::dest, 1>(dest, source, n, scope);
+  device::copy<Remote::dest, 1>(call.dest, call.source, call.n, scope);
   device::settle(scope);
   if (scope.rank() != 0) return;
   arch::fence_release(); // the data before the signal
-  device::deliver(sig, value, sig_op);
+  device::deliver(call.sig, call.value, call.sig_op);
 }
 __global__ void wait(uint64_t *sig, int cmp, uint64_t value) {
   device::wait_for("shmemx_signal_wait_until_on_stream", "sig_addr", sig, cmp, value);
@@ -188,7 +198,7 @@ __global__ void refresh() {
   arch::fence_acquire();
 }
 __global__ void meet(unsigned id) {
-  device::meet("a barrier on a stream", id, Workgroup{});
+  device::meet("a barrier on a stream", arch::argument(id), Workgroup{});
 }
 
 } // namespace
@@ -232,8 +242,9 @@ hipError_t store_on_stream(void *dest, uint64_t value, size_t bytes, hipStream_t
 hipError_t put_signal_on_stream(void *dest, const void *source, size_t bytes, uint64_t *sig,
                                 uint64_t value, int sig_op, hipStream_t stream) {
   const unsigned threads = bytes <= 1024 ? 64 : 256;
-  return shmem::launch(put_signal, dim3(1), dim3(threads), 0, stream, static_cast<char *>(dest),
-                       static_cast<const char *>(source), bytes, sig, value, sig_op);
+  return shmem::launch(put_signal, dim3(1), dim3(threads), 0, stream,
+                       SignalCall{static_cast<char *>(dest), static_cast<const char *>(source),
+                                  bytes, sig, value, sig_op});
 }
 hipError_t wait_on_stream(uint64_t *sig, int cmp, uint64_t value, hipStream_t stream) {
   return shmem::launch(wait, dim3(1), dim3(1), 0, stream, sig, cmp, value);

@@ -31,9 +31,18 @@ template <class T> struct Numbers {
   __device__ T operator()(size_t i) { return sequence.number<T>(first + i); }
 };
 
+template <class T, class Make> struct FillCall {
+  T *dest;
+  size_t n;
+  Make make;
+};
 // A thread makes 16 bytes and stores them at once, but for those at the ends that are not whole.
 template <class T, class Make>
-__global__ void __launch_bounds__(256) generate(T *dest, size_t n, Make make) {
+__global__ void __launch_bounds__(256) generate(FillCall<T, Make> argument) {
+  const FillCall<T, Make> &call = arch::argument(argument);
+  T *const dest = call.dest;
+  const size_t n = call.n;
+  Make make = call.make;
   constexpr size_t each = 16 / sizeof(T);
   struct alignas(16) Elements {
     T element[each];
@@ -60,7 +69,8 @@ template <class T, class Make> hipError_t run(void *dest, size_t n, Make make, h
   constexpr size_t threads = 256, most = 2048; // workgroups, which is more than a GPU holds
   const size_t packs = n / (16 / sizeof(T)) + 2, blocks = (packs + threads - 1) / threads;
   return shmem::launch(generate<T, Make>, dim3(unsigned(blocks < most ? blocks : most)),
-                       dim3(unsigned(threads)), 0, stream, static_cast<T *>(dest), n, make);
+                       dim3(unsigned(threads)), 0, stream,
+                       FillCall<T, Make>{static_cast<T *>(dest), n, make});
 }
 
 template <class T> T of_bits(uint64_t bits) {

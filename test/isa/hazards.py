@@ -19,8 +19,8 @@ hazards.py --objects OBJECT...            of all code objects that a build made
   others' stores. Nor has the ring's, which hands on what the host stored.
 - Kernels that read another PE's memory, by their names: gets and the host's reductions. Their loads
   pass by the caches, where lines may lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
-- A kernel of the library that waits for a line of its argument, in the host's memory, and then for
-  another one.
+- A kernel of the library that waits for a line of its argument or its packet, in the host's
+  memory, and then for another one.
 - A store that waits for another of the same round of its loop, and a loop that has too little on
   the way, see flight.py.
 - A kernel that calls a function takes all registers and a stack.
@@ -136,11 +136,11 @@ class Code(flight.Code):
                 yield line
 
     def late_arguments(self):
-        """Loads from a line of a kernel's argument, in the host's memory, for which the kernel has
-        not asked when it waits for other lines; and loads by vectors, past the scalar cache, which
-        ask again. The address comes in registers, and so does that of the packet, which is one
-        line: all that the first block loads from such a pair is one of both. arch::argument makes
-        the address a multiple of 4, which it is."""
+        """Loads from a line of a kernel's argument or of its packet, both in the host's memory, for
+        which the kernel has not asked when it waits for other lines; and loads by vectors, past the
+        scalar cache, which ask again. The addresses come in some of the first 16 scalars: all that
+        the first block loads from such a pair is one of both. arch::argument makes the argument's
+        address a multiple of 4, which it is."""
         written, asked, waited, branched, late = set(), set(), False, False, []
         for word, operands, line in self.rows:
             base = operands[1 if word.startswith("s_load") else 2].split()[0] if re.match(
@@ -157,8 +157,7 @@ class Code(flight.Code):
             if word.startswith(("s_", "v_")) and operands and not re.match(
                     r"s_cmp|s_bitcmp|s_and_b32 (s\d+), \1, -4$", line):
                 written |= scalars(operands[0])
-        long = {base for base, number in asked if number}
-        return [line for base, line in late if base in long]
+        return [line for base, line in late if min(scalars(base))[1] < 16]
 
     def left_behind(self):
         """Stores, a barrier, and a release that may not have them, on any way. A state: this wave

@@ -165,20 +165,27 @@ SHMEM_D_ Index blocks() { // HIP launches whole ones
 // load from memory stands where the value is used.
 // The memory is the host's, as a rule. A kernel waits 1.3 us for each line of it that the kernel
 // reads for the first time: for one line after the other, where each value is loaded when it is
-// used. So the kernel asks here for all lines at once, and for the line with the workgroup's size.
+// used. So the kernel asks here for all lines at once, and for those with the workgroup's and the
+// grid's size.
 // Compilers get the address only when all lines have come, or they would load and await some values
 // before.
 template <class T> SHMEM_D_ const T &argument(const T &) {
   using Byte = const __attribute__((address_space(4))) char;
   Byte *at = (Byte *)__builtin_amdgcn_kernarg_segment_ptr();
-  // The last word, too, because the first one need not begin a line.
-  constexpr unsigned line = 64, last = (sizeof(T) - 1) & ~3u;
-  unsigned all = 0;
+  // Of each line one word, and the last word, because the first one need not begin a line. All are
+  // operands at once: compilers waited for some of a sum of them before they asked for the others.
+  constexpr unsigned line = 64, last = (sizeof(T) - 1) & ~3u, most = 12;
+  static_assert(last / line + 2 <= most, "more operands are needed");
+  unsigned w[most];
   SHMEM_UNROLL_
-  for (unsigned from = 0; from < last + line; from += line)
-    all |= *(const __attribute__((address_space(4))) unsigned *)(at + (from < last ? from : last));
-  all |= __builtin_amdgcn_workgroup_size_x();
-  asm volatile("" : "+s"(at) : "s"(all));
+  for (unsigned i = 0; i < most; i++)
+    w[i] = *(const __attribute__((address_space(4))) unsigned *)(at + (i * line < last ? i * line
+                                                                                       : last));
+  asm volatile(""
+               : "+s"(at)
+               : "s"(__builtin_amdgcn_workgroup_size_x()), "s"(__builtin_amdgcn_grid_size_x()),
+                 "s"(w[0]), "s"(w[1]), "s"(w[2]), "s"(w[3]), "s"(w[4]), "s"(w[5]), "s"(w[6]),
+                 "s"(w[7]), "s"(w[8]), "s"(w[9]), "s"(w[10]), "s"(w[11]));
   // A multiple of 4, or compilers would load bytes by vectors, past the scalar cache.
   return *(const T *)(Byte *)((uintptr_t)at & ~uintptr_t(3));
 }
