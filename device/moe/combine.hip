@@ -10,11 +10,8 @@ constexpr const char *fn = "shmemx_moe_combine_on_stream";
 
 struct GatherCall {
   Moe moe;
-  const char *rows;
+  RowSums sums;
   const uintptr_t *row_deltas;
-  char *out;
-  unsigned n, batch;
-  bool weighted, meets;
 };
 template <class T>
 __global__ void __launch_bounds__(device::max_threads) gather(GatherCall argument) {
@@ -26,8 +23,8 @@ __global__ void __launch_bounds__(device::max_threads) gather(GatherCall argumen
                                  ~device::tags
                            : c.delta;
   };
-  sum_rows<T>(c, arch::workgroup_object<CombineShared>(), call.rows, row_delta, call.out, call.n,
-              call.batch, call.weighted, call.meets, AllBlocks{}, [] { arch::fence_stream(); });
+  sum_rows<T>(c, arch::workgroup_object<CombineShared>(), call.sums, row_delta, AllBlocks{},
+              [] { arch::fence_stream(); });
 }
 
 // The members meet in these kernels if the workgroups of gather wait for no PE.
@@ -54,10 +51,12 @@ hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void 
     const dim3 one(1), wave(device::max_wave);
     hipError_t error = few ? hipSuccess : shmem::launch(enter, one, wave, 0, stream, moe);
     if (!error)
-      error = shmem::launch(
-          kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads), shared_bytes, stream,
-          GatherCall{moe, static_cast<const char *>(rows), row, static_cast<char *>(out), n, batch,
-                     weighted && moe.layout != SHMEMX_MOE_BY_PE, few});
+      error = shmem::launch(kernel, dim3(blocks_for(n, batch, most)), dim3(device::max_threads),
+                            shared_bytes, stream,
+                            GatherCall{moe,
+                                       {static_cast<const char *>(rows), static_cast<char *>(out),
+                                        n, batch, weighted && moe.layout != SHMEMX_MOE_BY_PE, few},
+                                       row});
     return few || error ? error : shmem::launch(leave, one, wave, 0, stream, moe);
   };
   switch (moe.type) {

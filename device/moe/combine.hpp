@@ -62,15 +62,23 @@ SHMEM_D_ void add_rows(const CombineShared &b, const char *rows, char *out, unsi
   }
 }
 
-// Sums a batch of tokens at a time. meets: the workgroups wait for the other members. row_delta():
-// from `rows` here to those of this thread's member; fence: orders the rows before the flag.
+// The sums that a call makes, of `batch` tokens at a time.
+struct RowSums {
+  const char *rows;
+  char *out;
+  unsigned n, batch;
+  bool weighted, meets; // meets: the workgroups wait for the other members
+};
+// row_delta(): from `rows` here to those of this thread's member; fence: orders the rows before the
+// flag.
 template <class T, class RowDelta, class Blocks, class Fence>
-SHMEM_D_ void sum_rows(const MoeCall &c, CombineShared &b, const char *rows, RowDelta row_delta,
-                       char *out, unsigned n, unsigned batch, bool weighted, bool meets,
+SHMEM_D_ void sum_rows(const MoeCall &c, CombineShared &b, const RowSums &sums, RowDelta row_delta,
                        Blocks grid, Fence fence) {
   const Moe &moe = c.moe;
   const Workgroup scope;
-  const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16);
+  const unsigned rank = scope.rank(), k = unsigned(moe.top_k), packs = unsigned(moe.row_bytes / 16),
+                 n = sums.n, batch = sums.batch;
+  const bool meets = sums.meets;
   if (!meets) arch::polled(); // the others' rows, before the flags that enter has seen
   bool begins = true;
   unsigned first = grid.index() * batch;
@@ -80,7 +88,7 @@ SHMEM_D_ void sum_rows(const MoeCall &c, CombineShared &b, const char *rows, Row
     const size_t at = size_t(first) * k + rank;
     const int e = mine ? arch::load_global(moe.id + at) : -1,
               place = mine ? arch::load_global(moe.place + at) : -1, member = e / moe.local;
-    const float weight = mine && weighted ? arch::load_global(moe.weight + at) : 1.0f;
+    const float weight = mine && sums.weighted ? arch::load_global(moe.weight + at) : 1.0f;
     if (begins && meets && grid.index() == 0) c.tell(&MoeSignals::entered, fence);
     if (begins && int(rank) < moe.n) {
       b.delta[rank] = c.delta;
@@ -95,7 +103,7 @@ SHMEM_D_ void sum_rows(const MoeCall &c, CombineShared &b, const char *rows, Row
     }
     const unsigned to = place_of(b.lists, k, mine, has);
     if (has) {
-      b.from[to] = reinterpret_cast<uintptr_t>(rows) + b.rows[member] +
+      b.from[to] = reinterpret_cast<uintptr_t>(sums.rows) + b.rows[member] +
                    size_t(unsigned(row)) * moe.row_bytes;
       b.weight[to] = weight;
     }
@@ -106,11 +114,11 @@ SHMEM_D_ void sum_rows(const MoeCall &c, CombineShared &b, const char *rows, Row
     begins = false;
     unsigned most = 0;
     for (unsigned t = 0; t < count; t++) most = most < b.lists.count[t] ? b.lists.count[t] : most;
-    char *const sums = out + size_t(first) * moe.row_bytes;
+    char *const out = sums.out + size_t(first) * moe.row_bytes;
     if (most > 2)
-      add_rows<T, 4>(b, rows, sums, count, packs);
+      add_rows<T, 4>(b, sums.rows, out, count, packs);
     else
-      add_rows<T, 2>(b, rows, sums, count, packs);
+      add_rows<T, 2>(b, sums.rows, out, count, packs);
     first += grid.count() * batch;
   } while (first < n);
   if (!meets || !c.is_last(b.seen, grid)) return;

@@ -29,17 +29,12 @@ __global__ void __launch_bounds__(device::max_threads) enter(EnterCall argument)
 }
 struct DispatchCall {
   Moe moe;
-  const char *tokens, *scales;
-  const int *ids;
-  const float *weights;
-  unsigned n, batch;
-  bool keeps;
+  Tokens tokens;
 };
 template <bool routes>
 __global__ void __launch_bounds__(device::max_threads) send(DispatchCall argument) {
   const DispatchCall &call = arch::argument(argument);
   send_tokens<routes>(fn, call.moe, arch::workgroup_object<DispatchShared>(), call.tokens,
-                      call.scales, call.ids, call.weights, call.n, call.batch, call.keeps,
                       AllBlocks{});
 }
 __global__ void __launch_bounds__(device::max_threads) leave(Moe argument) {
@@ -75,8 +70,9 @@ hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, cons
   if (!few) start(enter, 1, EnterCall{moe, ids ? chunks : 0});
   // A replay of few tokens finds their routing again.
   start(few ? send<true> : send<false>, blocks_for(n, batch, most),
-        DispatchCall{moe, static_cast<const char *>(tokens), static_cast<const char *>(scales),
-                     ids ? ids : moe.id, ids ? weights : moe.weight, n, batch, ids != nullptr});
+        DispatchCall{moe,
+                     {static_cast<const char *>(tokens), static_cast<const char *>(scales),
+                      ids ? ids : moe.id, ids ? weights : moe.weight, n, batch, ids != nullptr}});
   if (!few) start(leave, 1, moe);
   if (moe.layout != SHMEMX_MOE_BY_PE)
     start(expand, blocks_for(unsigned(moe.n) * moe.tokens, 1, grids.others),

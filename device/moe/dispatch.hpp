@@ -428,17 +428,23 @@ SHMEM_D_ void send_experts(const Moe &moe, const TokenBatch &b, const int *id, c
   }
 }
 
-// `batch` tokens at a time. Where the tokens are few, each workgroup finds their routing, and waits
-// for the other members. `keeps`: see read_ids.
+// The tokens that a call sends, `batch` at a time.
+struct Tokens {
+  const char *tokens, *scales;
+  const int *ids;
+  const float *weights;
+  unsigned n, batch;
+  bool keeps; // see read_ids
+};
+// Where the tokens are few, each workgroup finds their routing, and waits for the other members.
 template <bool routes, class Blocks>
 SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared,
-                          const char *tokens, const char *scales, const int *ids,
-                          const float *weights, unsigned n, unsigned batch, bool keeps,
-                          Blocks grid) {
+                          const Tokens &tokens, Blocks grid) {
   TokenBatch &b = shared.batch;
   const Workgroup scope;
   const unsigned rank = scope.rank(), size = scope.size(), index = grid.index(),
-                 blocks = grid.count(), chunks = (n + chunk - 1) / chunk;
+                 blocks = grid.count(), n = tokens.n, batch = tokens.batch,
+                 chunks = (n + chunk - 1) / chunk;
   const MoeCall c = open(fn, moe);
   const auto count_in = [&](unsigned x, unsigned end) { // in the chunks before `end`
     int sum = 0;
@@ -455,7 +461,7 @@ SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared
       return place_in(m, column, t);
   };
   if constexpr (routes) {
-    read_ids(c, ids, weights, 0, n, keeps && index == 0, b, shared.has);
+    read_ids(c, tokens.ids, tokens.weights, 0, n, tokens.keeps && index == 0, b, shared.has);
     if (index == 0) c.tell(&MoeSignals::entered, [] {});
     if (int(rank) < moe.n) shared.delta[rank] = c.delta;
     scope.sync();
@@ -485,10 +491,10 @@ SHMEM_D_ void send_tokens(const char *fn, const Moe &moe, DispatchShared &shared
     const int *const id = b.id + own;
     list_rows(c, m, b, shared.delta, id, first, count, place);
     scope.sync();
-    spread<true, Pack>(b, tokens + size_t(first) * m.token_bytes, m.stage, m.token_bytes, count,
-                       wait);
+    spread<true, Pack>(b, tokens.tokens + size_t(first) * m.token_bytes, m.stage, m.token_bytes,
+                       count, wait);
     if (m.scale_bytes)
-      spread<true, uint32_t>(b, scales + size_t(first) * m.scale_bytes, m.stage_scales,
+      spread<true, uint32_t>(b, tokens.scales + size_t(first) * m.scale_bytes, m.stage_scales,
                              m.scale_bytes, count, [] {});
     send_experts(grid.anew(moe), b, id, b.weight + own, first, count);
     scope.sync(); // the threads are done with the batch

@@ -76,10 +76,9 @@ SHMEM_D_ void dispatch_wg(const Moe &moe, const void *tokens, const void *scales
   const float *const weight = routes ? weights : moe.weight;
   const unsigned chunks = (n_tokens + chunk - 1) / chunk, batch = batch_of(n_tokens, few, blocks),
                  busy = blocks_for(n_tokens, batch, blocks); // workgroups that have tokens
+  const Tokens all{token, scale, ids, weight, n_tokens, batch, routes};
   if (few) {
-    if (index < busy)
-      send_tokens<true>(c.fn, moe, shared, token, scale, ids, weight, n_tokens, batch, routes,
-                        SomeBlocks{index, busy});
+    if (index < busy) send_tokens<true>(c.fn, moe, shared, all, SomeBlocks{index, busy});
   } else {
     for (unsigned i = index; routes && i < chunks; i += blocks) {
       find_routes(c, shared, ids, weight, n_tokens, i);
@@ -88,9 +87,7 @@ SHMEM_D_ void dispatch_wg(const Moe &moe, const void *tokens, const void *scales
     join(c, blocks);
     if (index == 0) enter_dispatch(c, shared, routes ? chunks : 0);
     join(c, blocks);
-    if (index < busy)
-      send_tokens<false>(c.fn, moe, shared, token, scale, ids, weight, n_tokens, batch, routes,
-                         SomeBlocks{index, busy});
+    if (index < busy) send_tokens<false>(c.fn, moe, shared, all, SomeBlocks{index, busy});
     join(c, blocks);
     if (index == 0) {
       c.tell(&MoeSignals::ended, [] { arch::fence_release(); }); // the tokens, before the flag
@@ -123,10 +120,10 @@ SHMEM_D_ void combine_wg(const Moe &moe, const void *rows, void *out, unsigned n
     c.wait(&MoeSignals::entered);
   }
   if (!few) join(c, blocks);
+  const RowSums all{from, sums, n_tokens, batch, with, few};
   const auto sum = [&](auto of) {
     if (index < busy)
-      sum_rows<decltype(of)>(c, shared, from, row_delta, sums, n_tokens, batch, with, few,
-                             SomeBlocks{index, busy}, fence);
+      sum_rows<decltype(of)>(c, shared, all, row_delta, SomeBlocks{index, busy}, fence);
   };
   if (moe.type == SHMEMX_F16)
     sum(Half{});
