@@ -11,7 +11,7 @@ namespace shmem::gpu {
 template <class Object> struct Made {
   Object *object;
   Team *team;   // null on a PE that has no part
-  char *memory; // from a line on: blocks start on 64 bytes, flags on lines
+  char *memory; // from a line of the GPU's caches on, as flags must
 };
 
 // bytes(object, team): checks what the caller passes, and says how large the block is to be.
@@ -23,8 +23,7 @@ Made<Object> make_object(const char *fn, shmem_team_t team, Bytes bytes) {
   auto *const object = new (std::nothrow) Object{};
   if (!object) fatal("%s: no memory", fn);
   object->block = largest_block(fn, t ? bytes(*object, *t) : 0);
-  return {object, t,
-          reinterpret_cast<char *>(round_up(uintptr_t(object->block), device::cache_line))};
+  return {object, t, static_cast<char *>(object->block)};
 }
 
 // The members have to agree in all that places follow from.

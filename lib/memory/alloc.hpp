@@ -12,8 +12,8 @@ namespace shmem {
 class Alloc {
 public:
   static constexpr size_t none = ~size_t(0);
-  // Blocks start and end on this many bytes: a line of x86's caches, so that no two share one.
-  static constexpr size_t grain = 64;
+  // Blocks start and end on multiples of grain bytes, a power of two.
+  explicit Alloc(size_t grain) : grain(grain) {}
 
   void reset(size_t bytes);
   // An offset, or none when nothing fits. align is a power of two; bytes > 0. tag is the caller's,
@@ -40,6 +40,8 @@ public:
   size_t bytes_used() const { return used; }
   size_t largest_free() const { return by_size.empty() ? 0 : by_size.rbegin()->first; }
   bool consistent() const; // live and free blocks tile the heap, no two free ones touch; for tests
+
+  const size_t grain;
 
 private:
   void add_free(size_t offset, size_t size);

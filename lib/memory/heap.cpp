@@ -32,8 +32,13 @@ struct OwnHeap {
   Chunks chunks;
   char *at(size_t offset) const { return reinterpret_cast<char *>(region.base) + offset; }
 };
-OwnHeap host_heap{self.heap, self.heap_kept, "the symmetric heap", {}, {}};
-OwnHeap device_heap{self.device, self.device_kept, "the symmetric heap in device memory", {}, {}};
+// No two blocks share a line of x86's caches.
+OwnHeap host_heap{self.heap, self.heap_kept, "the symmetric heap", Alloc(64), {}};
+// As hipMalloc and cudaMalloc align. Blocks on 64 bytes begin in the middle of a line of the GPU's
+// caches: of 128 MiB on 2 H200s an all-reduce took 409 us in place of 395, a reduce-scatter 227 in
+// place of 215, and PyTorch's two-shot all-reduce 426 in place of 406 (2026-11-29).
+OwnHeap device_heap{
+    self.device, self.device_kept, "the symmetric heap in device memory", Alloc(256), {}};
 std::mutex heap_mutex; // SHMEM_CHECK looks at the heaps from any thread
 
 // Where a block with these hints lies.
@@ -158,8 +163,8 @@ void heap_full(const char *fn, const OwnHeap &heap, size_t size, size_t alignmen
       grown && (!self.env.symmetric_max || all < (self.env.symmetric_max & ~(page - 1)));
   note("%s: no %zu bytes, aligned to %zu, on %s: %zu of its %zu are free, the largest block has "
        "%zu%s; %s sets its size",
-       fn, size, alignment, heap.name, all - heap.alloc.bytes_used(), all,
-       heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
+       fn, size, std::max(alignment, heap.alloc.grain), heap.name, all - heap.alloc.bytes_used(),
+       all, heap.alloc.largest_free(), all ? "" : " (is there a GPU?)",
        by_memory     ? (&heap == &host_heap ? "the node's memory, shared by its PEs,"
                                             : "the GPU's memory, shared by its PEs,")
        : grown       ? "SHMEM_SYMMETRIC_MAX"
@@ -229,7 +234,7 @@ void *largest_block(const char *fn, size_t bytes) {
   exchange_value(*self.world, bytes,
                  [&](int, uint64_t theirs) { most = std::max(most, size_t(theirs)); });
   if (!most) return nullptr;
-  void *const block = api::malloc_with_hints(fn, most + cache_line, SHMEMX_MALLOC_DEVICE);
+  void *const block = api::malloc_with_hints(fn, most, SHMEMX_MALLOC_DEVICE);
   if (!block) fatal("%s: no %zu bytes on the symmetric heap in device memory", fn, most);
   return block;
 }
@@ -237,7 +242,7 @@ void *largest_block(const char *fn, size_t bytes) {
 namespace api {
 
 void *malloc(const char *fn, size_t size) {
-  return allocate_all(fn, size, Alloc::grain, 0);
+  return allocate_all(fn, size, 1, 0);
 }
 
 void *align(const char *fn, size_t alignment, size_t size) {
@@ -265,7 +270,7 @@ void *malloc_with_hints(const char *fn, size_t size, long hints) {
   if (contradict) hints &= ~both;
   check_ready(fn);
   if (size && hints & SHMEMX_MALLOC_DEVICE) open_device_heap();
-  return allocate_all(fn, size, Alloc::grain, hints);
+  return allocate_all(fn, size, 1, hints);
 }
 
 void *calloc(const char *fn, size_t count, size_t size) {
@@ -274,7 +279,7 @@ void *calloc(const char *fn, size_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; // more than any heap has
   if (bytes == 0) return nullptr;
   if (self.check) check_alike(fn, "count * size", bytes);
-  void *p = allocate(fn, heap_for(0), bytes, Alloc::grain, 0);
+  void *p = allocate(fn, heap_for(0), bytes, 1, 0);
   if (gpu::is_device_only(p))
     gpu::zero(p, bytes);
   else if (p)
@@ -315,7 +320,7 @@ void *realloc(const char *fn, void *ptr, size_t size) {
     barrier();
     return there ? ptr : nullptr;
   }
-  void *p = allocate(fn, heap, size, Alloc::grain, old.tag);
+  void *p = allocate(fn, heap, size, 1, old.tag);
   if (p) {
     copy(p, ptr, std::min(old.size, size));
     release(heap, offset);

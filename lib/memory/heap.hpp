@@ -14,8 +14,8 @@ void close_heaps(); // without what has come behind their start, when this PE le
 // The bytes from p, on one of this PE's heaps, to the end of the block that it lies in, or 0. For
 // SHMEM_CHECK.
 size_t heap_room(const void *p);
-// A block of the device heap, the largest that a PE needs, with room to begin on a line: see
-// gpu/object.hpp. All PEs of the world call. NULL if no PE needs any.
+// A block of the device heap, the largest that a PE needs. All PEs of the world call. NULL if no PE
+// needs any.
 void *largest_block(const char *fn, size_t bytes);
 
 namespace api {

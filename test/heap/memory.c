@@ -9,7 +9,8 @@ static void hints(void) {
     for (int h = 0; h < 2; h++) {
       block[h][k] = shmem_malloc_with_hints(4000 + 100 * (size_t)k, where[h]);
       CHECK(block[h][k], "allocation %d", k);
-      CHECK((uintptr_t)block[h][k] % 64 == 0, "alignment");
+      CHECK((uintptr_t)block[h][k] % (h == 0 ? 256 : 64) == 0, "heap %d: %p", h,
+            (void *)block[h][k]);
       make(data, 4000, me + 10 * k, h);
       fill(HOST, block[h][k], data, 4000);
     }

@@ -24,17 +24,17 @@ using shmem::Alloc;
 namespace {
 
 void alloc_basics(void **) {
-  Alloc a;
+  Alloc a(256);
   a.reset(1 << 20);
-  const size_t first = a.allocate(1, 1), second = a.allocate(Alloc::grain + 1, 1);
+  const size_t first = a.allocate(1, 1), second = a.allocate(257, 1);
   assert_int_not_equal(first, Alloc::none);
-  assert_int_equal(first % Alloc::grain, 0);
-  assert_int_equal(second % Alloc::grain, 0);
-  assert_int_equal(a.find(first)->size, Alloc::grain);
-  assert_int_equal(a.find(second)->size, 2 * Alloc::grain);
+  assert_int_equal(first % 256, 0);
+  assert_int_equal(second % 256, 0);
+  assert_int_equal(a.find(first)->size, 256);
+  assert_int_equal(a.find(second)->size, 512);
   assert_null(a.find(first + 1));
-  assert_null(a.find(second + Alloc::grain));
-  assert_int_equal(a.bytes_used(), 3 * Alloc::grain);
+  assert_null(a.find(second + 256));
+  assert_int_equal(a.bytes_used(), 768);
   a.release(first);
   a.release(second);
   assert_null(a.find(first));
@@ -44,7 +44,7 @@ void alloc_basics(void **) {
 }
 
 void alloc_limits(void **) {
-  Alloc a;
+  Alloc a(64);
   a.reset(1 << 20);
   assert_int_equal(a.allocate((1 << 20) + 1, 1), Alloc::none);
   for (size_t bytes = SIZE_MAX - 200; bytes != 0; bytes++)
@@ -67,7 +67,7 @@ void alloc_limits(void **) {
 }
 
 void alloc_resize(void **) {
-  Alloc a;
+  Alloc a(64);
   a.reset(1 << 20);
   const size_t x = a.allocate(64, 1), y = a.allocate(64, 1);
   assert_false(a.resize(x, 65)); // y lies behind it
@@ -87,7 +87,7 @@ void alloc_resize(void **) {
 
 // Two allocators and a map that knows what must be; the same calls give the same offsets.
 void alloc_random(void **) {
-  Alloc a, b;
+  Alloc a(64), b(64);
   a.reset(4 << 20);
   b.reset(4 << 20);
   std::map<size_t, size_t> live; // offset -> end
