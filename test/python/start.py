@@ -54,7 +54,8 @@ def torchrun(n, words, variables=None):
 
 
 def group(package, n):
-    """Workers of torchrun with a group of gloo: its members are the PEs, three times."""
+    """Workers of torchrun with a group of gloo: its members are the PEs, three times. The last
+    job's group is of PyTorch's back end "fake", which sends nothing."""
     torchrun(n, [package, "group_worker", str(n)])
 
 
@@ -77,6 +78,16 @@ def group_worker(n):
         sums(n - n // 2)
         shmem.finalize()
     dist.barrier()
+    dist.destroy_process_group()
+    from torch.testing._internal.distributed.fake_pg import FakeStore # registers the back end
+
+    assert FakeStore
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
+                          is_master=False)
+    dist.init_process_group("fake", store=store, rank=int(os.environ["RANK"]), world_size=n)
+    shmem.init(dist.group.WORLD)
+    sums(n)
+    shmem.finalize()
     dist.destroy_process_group()
 
 

@@ -38,13 +38,23 @@ def _launched() -> bool:
 
 
 def _from_group(group: Any) -> tuple[bytes | None, int, int]:
-    """The unique id, this process's rank and the size of a group of torch.distributed."""
+    """The unique id, this process's rank and the size of a group of torch.distributed. The id goes
+    by the group's store: NCCL would make a communicator for it, and refuses ranks that share a
+    GPU."""
     import torch.distributed as dist
 
     rank, size = dist.get_rank(group), dist.get_world_size(group)
-    box = [get_unique_id() if rank == 0 else None]
-    dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0) if group else 0, group=group)
-    return box[0], rank, size
+    store_of = getattr(dist.distributed_c10d, "_get_process_group_store", None)
+    if store_of is None: # an older PyTorch
+        box = [get_unique_id() if rank == 0 else None]
+        dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
+        return box[0], rank, size
+    store = store_of(group)
+    # All members have begun as many jobs by this store.
+    key = f"shmem/unique_id/{store.add(f'shmem/jobs/{rank}', 1)}"
+    if rank == 0:
+        store.set(key, get_unique_id().hex())
+    return bytes.fromhex(store.get(key).decode()), rank, size
 
 
 def _device(device: Any) -> int:
