@@ -88,6 +88,12 @@ def group_worker(n):
     shmem.init(dist.group.WORLD)
     sums(n)
     shmem.finalize()
+    os.environ["SHMEM_BOOTSTRAP_INTERFACE"] = "nosuch0" # no id can be made
+    try:
+        shmem.init(dist.group.WORLD)
+        raise AssertionError
+    except shmem.Error as error:
+        assert ("rank 0 of the group", "nosuch0")[dist.get_rank() == 0] in str(error), error
     dist.destroy_process_group()
 
 

@@ -53,8 +53,15 @@ def _from_group(group: Any) -> tuple[bytes | None, int, int]:
     # All members have begun as many jobs by this store.
     key = f"shmem/unique_id/{store.add(f'shmem/jobs/{rank}', 1)}"
     if rank == 0:
-        store.set(key, get_unique_id().hex())
-    return bytes.fromhex(store.get(key).decode()), rank, size
+        uid = b""
+        try:
+            uid = get_unique_id()
+        finally: # the other ranks do not wait for an id that does not come
+            store.set(key, uid.hex())
+    uid = bytes.fromhex(store.get(key).decode())
+    if not uid:
+        raise Error("shmem.init: rank 0 of the group has made no unique id")
+    return uid, rank, size
 
 
 def _device(device: Any) -> int:
