@@ -140,7 +140,8 @@ class Code(flight.Code):
         which the kernel has not asked when it waits for other lines; and loads by vectors, past the
         scalar cache, which ask again. The addresses come in some of the first 16 scalars: all that
         the first block loads from such a pair is one of both. arch::argument makes the argument's
-        address a multiple of 4, which it is."""
+        address a multiple of 4, which it is, and asks for 12 lines: a program's own finish may have
+        more."""
         written, asked, waited, branched, late = set(), set(), False, False, []
         for word, operands, line in self.rows:
             base = operands[1 if word.startswith("s_load") else 2].split()[0] if re.match(
@@ -148,7 +149,7 @@ class Code(flight.Code):
             if scalars(base) and not scalars(base) & written:
                 scalar = word[0] == "s"
                 where = base, int(operands[2], 0) // 64 if scalar else None
-                if waited and where not in asked:
+                if waited and where not in asked and not (scalar and where[1] >= 12):
                     late.append((base, line))
                 if scalar and not branched:
                     asked.add(where)

@@ -7,6 +7,9 @@
 namespace {
 
 struct LayerNorm {
+  // A program's finish may be long, and the kernel's argument with it: eps and step are behind the
+  // lines that arch::argument asks for.
+  char before[1024];
   float eps, step;
   template <class Row> SHMEM_D_ void operator()(size_t row, Row &r) const {
     const float n = float(r.columns);
@@ -23,7 +26,7 @@ struct LayerNorm {
 } // namespace
 
 void layer_norm(shmem_team_t team, const shmemx_norm_t &call, float step, hipStream_t stream) {
-  const LayerNorm finish{call.eps, step};
+  const LayerNorm finish{{}, call.eps, step};
   if (call.type == SHMEMX_F32)
     shmem::rows::all_reduce_on_stream<float>(team, call, finish, stream);
   else
