@@ -37,7 +37,7 @@ size_t Alloc::allocate(size_t bytes, size_t align, long tag) {
     drop_free(at, hole);
     if (front) add_free(at, front);
     if (hole - front > size) add_free(start + size, hole - front - size);
-    live.emplace(start, Block{size, tag});
+    live.emplace(start, Block{size, round_up(bytes, 64), tag});
     used += size;
     return start;
   }
@@ -78,6 +78,7 @@ bool Alloc::resize(size_t offset, size_t bytes) {
   if (old + behind > size) add_free(offset + size, old + behind - size);
   used += size - old;
   block.size = size;
+  block.asked = round_up(bytes, 64);
   return true;
 }
 
@@ -95,7 +96,7 @@ size_t Alloc::room(size_t offset) const {
   auto it = live.upper_bound(offset);
   if (it == live.begin()) return 0;
   --it;
-  size_t end = it->first + it->second.size;
+  size_t end = it->first + it->second.asked;
   return offset < end ? end - offset : 0;
 }
 

@@ -25,7 +25,8 @@ public:
 
   // The live block that starts at offset, or null.
   struct Block {
-    size_t size; // rounded up to the grain
+    size_t size;  // rounded up to the grain
+    size_t asked; // for the block, rounded up to 64
     long tag;
   };
   const Block *find(size_t offset) const;
@@ -34,7 +35,7 @@ public:
     size_t from, to;
   };
   Hole hole(size_t offset) const;
-  // The bytes from offset to the end of the live block that it lies in, or 0.
+  // The bytes from offset to the end of what was asked for the live block that it lies in, or 0.
   size_t room(size_t offset) const;
 
   size_t bytes_used() const { return used; }

@@ -63,7 +63,7 @@ def test_imports():
     assert len(rows) > 20 and all(len(row) == 3 and all(row) for row in rows)
 
 
-def test_program():
+def test_program(tmp_path):
     """python -m shmem.compat: a program that does not know this library."""
     code = textwrap.dedent("""
         import sys
@@ -78,13 +78,11 @@ def test_program():
         print("the sum is", t.sum().item())
         nvshmem.core.finalize()
         """)
-    path = f"/tmp/shmem-compat-{os.getpid()}.py"
-    with open(path, "w") as file:
-        file.write(code)
+    path = tmp_path / "program.py" # Python imports from a program's folder
+    path.write_text(code)
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("PMIX", "PMI_", "PRTE"))}
-    done = subprocess.run([sys.executable, "-m", "shmem.compat", path, "one", "-m"], env=keep,
+    done = subprocess.run([sys.executable, "-m", "shmem.compat", str(path), "one", "-m"], env=keep,
                           capture_output=True, text=True, timeout=100)
-    os.unlink(path)
     assert done.returncode == 0 and done.stdout == "the sum is 12.0\n", done
 
 

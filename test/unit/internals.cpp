@@ -35,6 +35,9 @@ void alloc_basics(void **) {
   assert_null(a.find(first + 1));
   assert_null(a.find(second + 256));
   assert_int_equal(a.bytes_used(), 768);
+  assert_int_equal(a.room(first + 60), 4); // SHMEM_CHECK sees no more than was asked for
+  assert_int_equal(a.room(first + 64), 0);
+  assert_int_equal(a.room(second), 320);
   a.release(first);
   a.release(second);
   assert_null(a.find(first));
