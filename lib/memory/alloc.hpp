@@ -26,7 +26,7 @@ public:
   // The live block that starts at offset, or null.
   struct Block {
     size_t size;  // rounded up to the grain
-    size_t asked; // for the block, rounded up to 64
+    size_t asked; // the bytes that the caller wants, rounded up to 64
     long tag;
   };
   const Block *find(size_t offset) const;
@@ -35,7 +35,8 @@ public:
     size_t from, to;
   };
   Hole hole(size_t offset) const;
-  // The bytes from offset to the end of what was asked for the live block that it lies in, or 0.
+  // A live block holds its caller's bytes, `asked` of them. The result is the number of those bytes
+  // from offset on; 0 where offset lies behind them, or in no live block.
   size_t room(size_t offset) const;
 
   size_t bytes_used() const { return used; }
