@@ -403,6 +403,14 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __builtin_amdgcn_readfirstlane(v);
 }
+// By DPP, whose quad_perm names a lane for each of the four by two bits.
+template <unsigned lane> SHMEM_D_ uint32_t quad_lane(uint32_t v) {
+  return uint32_t(__builtin_amdgcn_mov_dpp(int(v), lane * 0x55, 0xf, 0xf, true));
+}
+template <unsigned mask> SHMEM_D_ uint32_t quad_xor(uint32_t v) {
+  static_assert(mask == 1 || mask == 2);
+  return uint32_t(__builtin_amdgcn_mov_dpp(int(v), mask == 1 ? 0xb1 : 0x4e, 0xf, 0xf, true));
+}
 SHMEM_D_ uint64_t take(uint64_t *counter) {
   const uint64_t lanes = __builtin_amdgcn_read_exec();
   const unsigned before = __builtin_amdgcn_mbcnt_hi(unsigned(lanes >> 32),

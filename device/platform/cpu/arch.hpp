@@ -112,6 +112,12 @@ SHMEM_D_ void wave_sync(unsigned) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl(v, 0);
 }
+template <unsigned lane> SHMEM_D_ uint32_t quad_lane(uint32_t v) {
+  return __shfl(v, lane, 4);
+}
+template <unsigned mask> SHMEM_D_ uint32_t quad_xor(uint32_t v) {
+  return __shfl_xor(v, mask, 4);
+}
 // It is not __shared__, which is thread-local here: a library's thread-local memory is taken from
 // the stack of every thread of the program (131 KiB, 2026-11-21: no thread could have 128 KiB, and
 // dlopen failed).

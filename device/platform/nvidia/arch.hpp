@@ -200,6 +200,13 @@ SHMEM_D_ void wave_sync(unsigned lanes) {
 SHMEM_D_ unsigned wave_first(unsigned v) {
   return __shfl_sync(~0u, v, 0);
 }
+// A value of another lane of the quad, four lanes, all of which call; and so does the whole wave.
+template <unsigned lane> SHMEM_D_ uint32_t quad_lane(uint32_t v) {
+  return __shfl_sync(~0u, v, lane, 4);
+}
+template <unsigned mask> SHMEM_D_ uint32_t quad_xor(uint32_t v) {
+  return __shfl_xor_sync(~0u, v, mask, 4);
+}
 SHMEM_D_ uint64_t take(uint64_t *counter) {
   const unsigned lanes = __activemask();
   unsigned lower;
