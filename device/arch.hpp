@@ -13,7 +13,7 @@
 //   is_known(v)                   v is a constant to the compiler, or anew would do nothing
 //   in_memory(p)                  p, whose array the compiler must not keep in registers
 //   progress()                    a poll that needs no polled() is over
-//   erf, and on GPUs half_to_float  float_to_half
+//   erf, and on GPUs half_to_float  float_to_half, and on NVIDIA's float_to_bfloat16
 //   load_remote<n>  store_remote  of Word<bytes>, what put and get move at a time
 //   Uniform(p), if has_uniform    load_remote and store_remote of what all lanes of a wave name
 //   arrive(v)                     waits for the loads of v, before its first store
@@ -68,6 +68,11 @@
   }
 #endif
 
+#ifdef __CUDA_ARCH__
+#define SHMEM_ON_CUDA_(cuda, other) cuda
+#else
+#define SHMEM_ON_CUDA_(cuda, other) other
+#endif
 #ifndef SHMEM_ON_GPU_
 #define SHMEM_ON_GPU_(gpu, other) other
 #endif

@@ -58,6 +58,11 @@ SHMEM_HD_ inline uint16_t float_to_half(float v) {
   if (x < 0x38800000) return uint16_t(sign | (float_bits(bits_float(x) + 0.5f) - float_bits(0.5f)));
   return uint16_t(sign | ((x + 0xfff + (x >> 13 & 1) - (112u << 23)) >> 13));
 }
+SHMEM_HD_ inline uint16_t float_to_bfloat16(float v) {
+  const uint32_t x = float_bits(v);
+  if ((x & 0x7fffffff) > 0x7f800000) return uint16_t(x >> 16 | 0x40);
+  return uint16_t((x + 0x7fff + (x >> 16 & 1)) >> 16);
+}
 // E4M3 of either kind: FNUZ has the bits of OCP's for twice the number. Larger numbers become the
 // largest, 448 or 240.
 SHMEM_HD_ inline uint8_t float_to_e4m3(float v, bool fnuz) {
@@ -97,13 +102,10 @@ SHMEM_HD_ inline float to_float(Float8Fnuz v) {
 
 // Rounds to nearest, ties to even.
 template <class T> SHMEM_HD_ inline T from_float(float v) {
-  using number::float_bits, number::bits_float;
   if constexpr (std::is_same_v<T, Half>) {
     return {SHMEM_ON_GPU_(arch::float_to_half, number::float_to_half)(v)};
   } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    const uint32_t x = float_bits(v);
-    if ((x & 0x7fffffff) > 0x7f800000) return {uint16_t(x >> 16 | 0x40)};
-    return {uint16_t((x + 0x7fff + (x >> 16 & 1)) >> 16)};
+    return {SHMEM_ON_CUDA_(arch::float_to_bfloat16, number::float_to_bfloat16)(v)};
   } else if constexpr (std::is_same_v<T, Float8> || std::is_same_v<T, Float8Fnuz>) {
     return {number::float_to_e4m3(v, std::is_same_v<T, Float8Fnuz>)};
   } else {

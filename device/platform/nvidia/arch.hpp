@@ -187,6 +187,12 @@ SHMEM_D_ uint16_t float_to_half(float f) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
 }
+// From sm_80 on.
+SHMEM_D_ uint16_t float_to_bfloat16(float f) {
+  uint16_t b;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));
+  return b;
+}
 
 // Workgroups of the most threads that a multiprocessor shall hold at once, for __launch_bounds__;
 // two have 64 registers each thread.
