@@ -100,36 +100,38 @@ template <class T, class F> struct Mover {
 
   // A tile begins with the first packs of codes of all its lanes. The second packs follow, and then
   // the half packs. So a wave accesses consecutive memory.
-  static SHMEM_D_ size_t codes_at(unsigned b) { return size_t(b / tile) * (tile * words * 4); }
+  static SHMEM_D_ size_t codes_at(unsigned lane) {
+    return size_t(lane / tile) * (tile * words * 4);
+  }
   static SHMEM_D_ void load(uint32_t (&w)[words], uint32_t &scale, const Quantized &from,
-                            unsigned b) {
-    const char *const at = from.codes + codes_at(b);
+                            unsigned lane) {
+    const char *const at = from.codes + codes_at(lane);
     SHMEM_UNROLL_
     for (unsigned k = 0; k + 4 <= words; k += 4) {
       const Pack v =
-          arch::load_global(reinterpret_cast<const Pack *>(at + k * 4 * tile) + b % tile);
+          arch::load_global(reinterpret_cast<const Pack *>(at + k * 4 * tile) + lane % tile);
       __builtin_memcpy(&w[k], &v, 16);
     }
     if constexpr (words % 4 == 2) {
       const uint64_t v = arch::load_global(
-          reinterpret_cast<const uint64_t *>(at + (words - 2) * 4 * tile) + b % tile);
+          reinterpret_cast<const uint64_t *>(at + (words - 2) * 4 * tile) + lane % tile);
       w[words - 2] = uint32_t(v), w[words - 1] = uint32_t(v >> 32);
     }
-    scale = arch::load_global(from.scales + b);
+    scale = arch::load_global(from.scales + lane);
   }
   static SHMEM_D_ void store(const uint32_t (&w)[words], uint32_t scale, const Quantized &to,
-                             unsigned b) {
-    char *const at = to.codes + codes_at(b);
+                             unsigned lane) {
+    char *const at = to.codes + codes_at(lane);
     SHMEM_UNROLL_
     for (unsigned k = 0; k + 4 <= words; k += 4) {
       Pack v;
       __builtin_memcpy(&v, &w[k], 16);
-      arch::store_global(reinterpret_cast<Pack *>(at + k * 4 * tile) + b % tile, v);
+      arch::store_remote(reinterpret_cast<Pack *>(at + k * 4 * tile) + lane % tile, v);
     }
     if constexpr (words % 4 == 2)
-      arch::store_global(reinterpret_cast<uint64_t *>(at + (words - 2) * 4 * tile) + b % tile,
+      arch::store_remote(reinterpret_cast<uint64_t *>(at + (words - 2) * 4 * tile) + lane % tile,
                          uint64_t(w[words - 1]) << 32 | w[words - 2]);
-    arch::store_global(to.scales + b, uint16_t(scale));
+    arch::store_remote(to.scales + lane, uint16_t(scale));
   }
   SHMEM_D_ Quantized at_member(const Quantized &q, int member) const {
     const int pe = device::pe_of(call.team, member);
@@ -203,14 +205,15 @@ template <class T, class F> struct Mover {
 
   // Adds up the elements of lane b of this member's segment, in the order of the members. The
   // member also loads the place of its own codes, and ignores it: see add_rows in moe/combine.hip.
-  SHMEM_D_ void add_all(float (&v)[block], unsigned b, const char *own, unsigned left) const {
+  SHMEM_D_ void add_all(float (&v)[block], unsigned wire, unsigned b, const char *own,
+                        unsigned left) const {
     SHMEM_NO_UNROLL_
     for (int first = 0; first < call.team.n; first += members) {
       uint32_t w[members][words], scale[members];
       SHMEM_UNROLL_
       for (int m = 0; m < members; m++)
-        load(w[m], scale[m],
-             at_member(call.parts, first + m < call.team.n ? first + m : call.team.me), b);
+        load(w[m], scale[m], call.parts,
+             unsigned(first + m < call.team.n ? first + m : call.team.me) * wire + b);
       SHMEM_UNROLL_
       for (int m = 0; m < members; m++) {
         if (first + m == call.team.me) {
@@ -239,8 +242,11 @@ template <class T, class F> struct Mover {
          i += scope.size()) {
       const unsigned k = i < all ? i : i - tile, b = first + k % each, // of the segment's lanes
           wire = call.tiles * tile;                                    // lanes of a segment
-      const int j =
-          own ? call.team.me : pattern::peer(call.team.me, int(k / each) + 1, call.team.n);
+      // Kept in registers, the team put 4 scalars into lanes (E4M3, gfx90a).
+      const device::Team &team = arch::load_anew(call.team);
+      // The segment is that of the peer of this number.
+      const int n = team.n, me = team.me, number = own ? n : int(k / each) + 1,
+                j = pattern::peer(me, number, n);
       const size_t at = size_t(j) * call.segment, from = size_t(b / 4 * 4) * block + quarter() * 8,
                    rest = call.total > at ? call.total - at : 0,
                    end = rest < call.segment ? rest : call.segment;
@@ -254,19 +260,26 @@ template <class T, class F> struct Mover {
         load_elements(w, source, left);
         add_elements(v, w);
       } else if (phase == WirePhase::sum) {
-        add_all(v, unsigned(j) * wire + b, source, left);
+        add_all(v, wire, b, source, left);
       } else {
         uint32_t w[words], scale;
-        load(w, scale, at_member(op == WireOp::gather ? call.parts : call.sums, j), b);
+        if (op == WireOp::gather)
+          load(w, scale, at_member(call.parts, j), b);
+        else
+          load(w, scale, call.sums, unsigned(j) * wire + b);
         add(v, w, scale);
       }
       if (phase == quantize || (phase == WirePhase::sum && op == WireOp::sum)) {
         const uint32_t scale = scale_of(v);
         uint32_t w[words];
         encode(w, v, scale);
+        // A sum goes to all others; a part to its owner, which in a fcollect is this member.
+        const int last = phase == WirePhase::sum ? n - 1 : number;
         if (op != WireOp::round && left)
-          store(w, scale, phase == quantize ? call.parts : call.sums,
-                phase == quantize && !one ? unsigned(j) * wire + b : b);
+          for (int p = phase == WirePhase::sum ? 1 : number; p <= last; p++)
+            store(w, scale,
+                  at_member(phase == quantize ? call.parts : call.sums, pattern::peer(me, p, n)),
+                  one ? b : unsigned(me) * wire + b);
         if (phase == quantize && !one) continue;
         SHMEM_UNROLL_
         for (unsigned e = 0; e < block; e++) v[e] = 0;

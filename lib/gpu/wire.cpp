@@ -26,12 +26,11 @@ namespace {
 using wire::WireOp;
 
 // Up to so many bytes for each member, of all elements, the members meet in one kernel, which has
-// fewer workgroups: as quick as several kernels at 8 MiB on 2 H100s, 7% ahead at 32 MiB on 4, and
-// 33% behind at 128 MiB on 2 (2026-11-27).
+// fewer workgroups. By int8 on 2 H200s one takes 25.5 us at 8 MiB, and several take 28.7; at 32
+// MiB 76.9 and 76.3; at 128 MiB 294 and 251 (2026-11-30).
 constexpr size_t one_kernel_bytes = size_t(8) << 20;
-// Chunks are the caller's choice: 3 took 1.00 and 1.01 of the time of one at 128 MiB on 2 and 4
-// H100s, and more at each smaller size (2026-11-27). The number is odd, because meetings come in
-// pairs.
+// Chunks are the caller's choice: 3 took 1.03 of the time of one at 128 MiB on 2 H200s, and more at
+// each smaller size (2026-11-30). The number is odd, because meetings come in pairs.
 constexpr size_t most_chunks = 7;
 
 size_t up(size_t n, size_t of) {
@@ -42,14 +41,14 @@ size_t up(size_t n, size_t of) {
 // `from` NULL the result is their size.
 char *lay_out(shmemx_wire &w, size_t members, char *from) {
   const size_t tiles = up(w.shape.elements, wire::tile_elements);
-  const auto take = [&](wire::Quantized &q, size_t n) {
+  const auto take = [&](wire::Quantized &q) {
+    const size_t n = tiles + members; // each segment may end within a tile
     q.codes = from;
     from += round_up(n * wire::tile * wire::words_of(w.shape.format) * 4, device::cache_line);
     q.scales = reinterpret_cast<uint16_t *>(from);
     from += round_up(n * wire::tile * sizeof *q.scales, device::cache_line);
   };
-  take(w.parts, tiles + members); // each segment may end within a tile
-  take(w.sums, up(tiles, members));
+  take(w.parts), take(w.sums);
   return from;
 }
 

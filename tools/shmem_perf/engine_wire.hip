@@ -49,7 +49,7 @@ struct Sums {
     // Sets of vectors take turns, so that none is in the L2.
     sets = std::min(size_t(8), 2 + size_t(e.prop.l2CacheSize) / (n * 2));
     const std::string what = std::to_string(n * 2) + " bytes";
-    // With the wires' own: of 34 bytes for 32 elements, those of all PEs and those of one.
+    // With the wires' own, of 34 bytes for 32 elements: twice those of all PEs.
     void *all = e.room(what.c_str(), (4 * sets + 9 * (n_kinds - 1) / 4) * n + (size_t(8) << 20));
     if (!all) return false;
     shmem_free(all);
