@@ -37,7 +37,7 @@ size_t Alloc::allocate(size_t bytes, size_t align, long tag) {
     drop_free(at, hole);
     if (front) add_free(at, front);
     if (hole - front > size) add_free(start + size, hole - front - size);
-    live.emplace(start, Block{size, round_up(bytes, 64), tag});
+    live.emplace(start, Block{size, round_up(bytes, counted), tag});
     used += size;
     return start;
   }
@@ -78,7 +78,7 @@ bool Alloc::resize(size_t offset, size_t bytes) {
   if (old + behind > size) add_free(offset + size, old + behind - size);
   used += size - old;
   block.size = size;
-  block.asked = round_up(bytes, 64);
+  block.asked = round_up(bytes, counted);
   return true;
 }
 

@@ -24,9 +24,10 @@ public:
   bool resize(size_t offset, size_t bytes);
 
   // The live block that starts at offset, or null.
+  static constexpr size_t counted = 64;
   struct Block {
     size_t size;  // rounded up to the grain
-    size_t asked; // the bytes that the caller wants, rounded up to 64
+    size_t asked; // the bytes that the caller wants, rounded up to `counted`
     long tag;
   };
   const Block *find(size_t offset) const;
