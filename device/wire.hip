@@ -47,7 +47,7 @@ template <class T, class F> struct Mover {
     return v & F::mask;
   }
   static SHMEM_D_ unsigned quarter() { return arch::thread().x % 4; }
-  // Of each block of the quad the largest magnitude's bits come to the lane of the block's number.
+  // The lane of the quad that has a block's number gets the bits of that block's largest magnitude.
   static SHMEM_D_ uint32_t largest_of(const float (&v)[block]) {
     uint32_t of[4] = {};
     SHMEM_UNROLL_
@@ -71,7 +71,7 @@ template <class T, class F> struct Mover {
     const uint32_t scale = (float_bits(bits_float(largest) * (1 / F::largest)) + 0xffff) >> 16;
     return largest >= 0x7f800000 ? 0x7fc0 : scale < least ? least : scale;
   }
-  // What each lane of the quad has.
+  // The values of the quad's four lanes, in their order.
   static SHMEM_D_ void share(float (&all)[4], float mine) {
     const uint32_t bits = float_bits(mine);
     all[0] = bits_float(arch::quad_lane<0>(bits)), all[1] = bits_float(arch::quad_lane<1>(bits));
