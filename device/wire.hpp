@@ -11,7 +11,7 @@
 // time (int4, 8 MiB, 2 H200s, 2026-11-30). In a fcollect alone each member stores to itself, and
 // the others load: there is no room for the sources of all.
 // A member adds the elements of its own source as they are. The owner of a segment gives dest the
-// same sums that the others will load.
+// same sums that it stores to the others.
 //
 // Between two phases the members meet: the workgroups of one kernel each on a channel of its own;
 // or kernels of one workgroup, between kernels that fill the GPU. In the latter way a vector goes

@@ -169,7 +169,9 @@ void run(const char *fn, WireOp op, shmemx_wire_t handle, void *dest, const void
     take(wire::sum, step - 1, sums ? chunks : 0);
     take(wire::spread, step - 1 - sums, spreads ? chunks : 0);
     start();
-    if (step > chunks) break; // nothing is loaded from others' memory that they write next
+    // Behind the last kernel, which spreads sums, no meeting is due: the next call's first kernel
+    // stores parts, and no sums.
+    if (step > chunks) break;
     MUST((step % 2 ? kernels::leave_on_stream : kernels::enter_on_stream)(call.team, call.id, hip),
          "%s", fn);
   }
@@ -188,7 +190,7 @@ EXPORT int shmemx_wire_create(shmem_team_t team, const shmemx_wire_shape_t *shap
     check_range(fn, "members of the team", t.n, 1, wire::max_members);
     for (int i = 0; i < t.n; i++)
       if (local_of(t.pe(i)) < 0)
-        fatal("%s: team: PE %d is not mapped, and members load from each other", fn, t.pe(i));
+        fatal("%s: team: PE %d is not mapped, and members access each other's memory", fn, t.pe(i));
     gpu::check_shapes(fn, t, digest(*shape));
     return uintptr_t(lay_out(made, size_t(t.n), nullptr));
   };
