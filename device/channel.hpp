@@ -45,10 +45,18 @@ template <class T> SHMEM_D_ T *source_at(const Channel &c, T *p, int pe) {
   return at_peer(c.source_row, p, pe);
 }
 
-// From and to heaps, by one thread.
-SHMEM_D_ void put_remote(const Channel &c, const char *dest, const char *source, size_t bytes,
-                         int pe) {
-  if (bytes) ring::transfer(c.fn, Operation::put, dest, source, pe, one_block(bytes));
+// The same, or null if that PE is not mapped.
+template <class T> SHMEM_D_ T *mapped_dest(const Channel &c, T *p, int pe) {
+  return is_remote(pe) ? nullptr : dest_at(c, p, pe);
+}
+// Stores blocks in a PE's dest: by store(that dest) if the PE is mapped, else one thread asks the
+// host for a put.
+template <class Scope, class Store>
+SHMEM_D_ void store_at(const Channel &c, int pe, char *dest, const char *source, const Blocks &b,
+                       Scope scope, Store store) {
+  if (char *const there = mapped_dest(c, dest, pe); there || !ring_built) return store(there);
+  if (scope.rank() == 0 && b.bytes && b.count)
+    ring::transfer(c.fn, Operation::put, dest, source, pe, b);
 }
 
 template <class Scope>

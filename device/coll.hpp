@@ -21,15 +21,21 @@ SHMEM_D_ void pass_blocks(Channel &c, Scope scope, char *dest, size_t bytes, Ext
   });
 }
 
+// Some threads of a scope, numbered anew.
+struct Threads {
+  unsigned number, count;
+  SHMEM_D_ unsigned rank() const { return number; }
+  SHMEM_D_ unsigned size() const { return count; }
+};
+
 // Stores the bytes of e of this member's source into dest at all members.
 template <class Scope>
 SHMEM_D_ void give_all(const Channel &c, char *dest, const char *source, Extent e, Scope scope) {
-  spread(source, dest, e, c.t.n, scope, [&](int k) {
-    const int pe = c.pe(c.peer(k));
-    return is_remote(pe) ? nullptr : dest_at(c, dest, pe);
-  });
+  spread(source, dest, e, c.t.n, scope,
+         [&](int k) { return mapped_dest(c, dest, c.pe(c.peer(k))); });
   for (int i = int(scope.rank()); may_be_remote(c.t) && i < c.t.n; i += int(scope.size()))
-    if (is_remote(c.pe(i))) put_remote(c, dest + e.from, source + e.from, e.to - e.from, c.pe(i));
+    store_at(c, c.pe(i), dest + e.from, source + e.from, one_block(e.to - e.from), Threads{0, 1},
+             [](char *) {}); // stored above
 }
 
 template <class Scope>
@@ -103,12 +109,6 @@ SHMEM_D_ void collect(Channel &c, const Slice &s, char *dest, const char *source
   leave<Stored::by_scope>(c, scope);
 }
 
-// Some threads of a scope, numbered anew.
-struct Threads {
-  unsigned number, count;
-  SHMEM_D_ unsigned rank() const { return number; }
-  SHMEM_D_ unsigned size() const { return count; }
-};
 template <class Scope>
 SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *source, size_t bytes,
                        Scope scope) {
@@ -118,8 +118,9 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   come(c, s, scope);
   const Extent e = part(bytes, cache_line, s.index, s.count);
   const auto give = [&](int i, auto threads) {
-    copy<Remote::dest, 1>(dest_at(c, dest, c.pe(i)) + size_t(c.t.me) * bytes + e.from,
-                          source + size_t(i) * bytes + e.from, e.to - e.from, threads);
+    const char *const from = source + size_t(i) * bytes + e.from;
+    store_at(c, c.pe(i), dest + size_t(c.t.me) * bytes + e.from, from, one_block(e.to - e.from),
+             threads, [&](char *to) { copy<Remote::dest, 1>(to, from, e.to - e.from, threads); });
   };
   // Short blocks go out side by side. One after the other, a thread waits for the stores of a block
   // before it has the load of the next (CDNA). Computed for 8 MI250X (2026-11-28), us side by side
@@ -134,11 +135,7 @@ SHMEM_D_ void alltoall(Channel &c, const Slice &s, char *dest, const char *sourc
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
-    if (!is_remote(c.pe(i)))
-      give(i, scope);
-    else if (scope.rank() == 0)
-      put_remote(c, dest + size_t(c.t.me) * bytes + e.from, source + size_t(i) * bytes + e.from,
-                 e.to - e.from, c.pe(i));
+    give(i, scope);
   }
   go<Stored::by_scope>(c, s, scope);
 }
@@ -196,14 +193,9 @@ SHMEM_D_ void alltoall2d(Channel &c, const Slice &s, char *dest, const char *sou
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
     const char *const from = source + i * anew(scope, b.source_block);
-    const int pe = anew(scope, c).pe(i);
-    if (is_remote(pe)) {
-      if (scope.rank() == 0 && b.bytes && b.rows)
-        ring::transfer(c.fn, Operation::put, dest, from, pe,
-                       {b.bytes, b.rows, uint64_t(b.dest_row), uint64_t(b.source_row)});
-      continue;
-    }
-    copy_rows(dest_at(c, dest, pe), from, b, scope);
+    store_at(c, anew(scope, c).pe(i), dest, from,
+             {b.bytes, b.rows, uint64_t(b.dest_row), uint64_t(b.source_row)}, scope,
+             [&](char *to) { copy_rows(to, from, b, scope); });
   }
   leave<Stored::by_scope>(c, scope);
 }
@@ -246,12 +238,8 @@ SHMEM_D_ void alltoallv(Channel &c, const Slice &s, char *dest, const char *sour
                           cache_line, s.index, s.count);
     const char *from =
         source + anew(scope, uint64_t(arch::load_global(u.offsets + i))) * u.unit + e.from;
-    char *to = dest + at * u.unit + e.from;
-    if (is_remote(c.pe(i))) {
-      if (scope.rank() == 0) put_remote(c, to, from, e.to - e.from, c.pe(i));
-      continue;
-    }
-    copy<Remote::dest, 1>(dest_at(c, to, c.pe(i)), from, e.to - e.from, scope);
+    store_at(c, c.pe(i), dest + at * u.unit + e.from, from, one_block(e.to - e.from), scope,
+             [&](char *to) { copy<Remote::dest, 1>(to, from, e.to - e.from, scope); });
   }
   leave<Stored::by_scope>(c, scope);
 }
@@ -282,22 +270,17 @@ SHMEM_D_ void alltoalls_words(const Channel &c, const Slice &s, char *dest, cons
   int i = c.peer(int(s.index) % c.t.n); // a division in the loop would keep its numbers through it
   for (int k = 0; k < c.t.n; k++) {
     i = c.peer_after(i);
-    const bool there = is_remote(c.pe(i));
-    W *d = reinterpret_cast<W *>(there ? dest : dest_at(c, dest, c.pe(i))) +
-           size_t(c.t.me) * n * size_t(dst * words);
-    const W *from = reinterpret_cast<const W *>(source) + size_t(i) * n * size_t(sst * words);
-    if (there) {
-      const size_t unit = sizeof(W) * unsigned(words);
-      if (scope.rank() == 0 && e.to > e.from)
-        ring::transfer(c.fn, Operation::put, d + ptrdiff_t(e.from) * dst * words,
-                       from + ptrdiff_t(e.from) * sst * words, c.pe(i),
-                       {unit, e.to - e.from, size_t(dst) * unit, size_t(sst) * unit});
-      continue;
-    }
-    for (int w = 0; w < words; w++)
-      copy_words<Remote::dest>(d + ptrdiff_t(e.from) * dst * words + w,
-                               from + ptrdiff_t(e.from) * sst * words + w, e.to - e.from, scope,
-                               size_t(dst * words), size_t(sst * words));
+    const W *const from =
+        reinterpret_cast<const W *>(source) + (size_t(i) * n + e.from) * size_t(sst * words);
+    W *const to = reinterpret_cast<W *>(dest) + (size_t(c.t.me) * n + e.from) * size_t(dst * words);
+    const size_t unit = sizeof(W) * unsigned(words);
+    store_at(c, c.pe(i), reinterpret_cast<char *>(to), reinterpret_cast<const char *>(from),
+             {unit, e.to - e.from, size_t(dst) * unit, size_t(sst) * unit}, scope,
+             [&](char *there) {
+               for (int w = 0; w < words; w++)
+                 copy_words<Remote::dest>(reinterpret_cast<W *>(there) + w, from + w, e.to - e.from,
+                                          scope, size_t(dst * words), size_t(sst * words));
+             });
   }
 }
 template <class Scope>
