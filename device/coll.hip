@@ -46,7 +46,7 @@ struct SignalCall {
 // 23 where kernels reach other nodes (gfx942, clang 19, 2026-11-28).
 // each_meets: every workgroup, whatever their number.
 template <bool each_meets = false, Way way = Way::direct, class C, class F>
-__device__ inline void run(const char *fn, const C &argument, F f) {
+SHMEM_D_ void run(const char *fn, const C &argument, F f) {
   const C &call = arch::argument(argument);
   const Workgroup scope;
   const bool meets = each_meets || gridDim.x <= device::max_channels;

@@ -54,7 +54,14 @@ def compilers(arch, folder):
 
 
 def assembly(arch, includes, folder, source=HERE / "kernels.hip", one_node=True):
-    """Of the first compiler that knows arch, with its version."""
+    """Of the first compiler that knows arch, with its version. one_node: false for a build that has
+    other nodes, whatever the build in `includes` has."""
+    if not one_node:
+        built = Path(folder) / "other_nodes/shmem/device_built.hpp"
+        built.parent.mkdir(parents=True, exist_ok=True)
+        template = HERE.parents[1] / "include/shmem/device_built.hpp.in"
+        built.write_text(template.read_text().replace("@NET_BUILT@", "1"))
+        includes = [f"-I{built.parents[1]}", *includes]
     probe, out = Path(folder) / "probe.hip", Path(folder) / "kernels.s"
     probe.write_text("#include <hip/hip_runtime.h>\n__global__ void kernel() {}\n")
     flags = ["-std=c++17", "-O3", "-S", "--cuda-device-only", "-o", out,
