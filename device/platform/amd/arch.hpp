@@ -156,10 +156,7 @@ SHMEM_D_ Index block() {
           __builtin_amdgcn_workgroup_id_z()};
 }
 SHMEM_D_ Index blocks() { // HIP launches whole ones
-  Index t = threads();
-  // The division stands behind arch::argument. Before it a kernel waited for the workgroup's size
-  // alone, and then for its packet (clang 19, gfx942, the kernels of wire.hip with the ring).
-  asm volatile("" : "+s"(t.x));
+  const Index t = threads();
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
 }
