@@ -140,9 +140,21 @@ template <class T> SHMEM_D_ T *in_memory(T *p) {
 #endif
   return p;
 }
+SHMEM_D_ unsigned anew(unsigned v) {
+  v = __builtin_amdgcn_readfirstlane(v);
+  asm volatile("" : "+s"(v));
+  return v;
+}
+SHMEM_D_ uint64_t anew(uint64_t v) {
+  const unsigned low = __builtin_amdgcn_readfirstlane(unsigned(v)),
+                 high = __builtin_amdgcn_readfirstlane(unsigned(v >> 32));
+  v = low | uint64_t(high) << 32;
+  asm volatile("" : "+s"(v));
+  return v;
+}
 // By builtins, because threadIdx, blockDim and their like call ROCm's device library, which clang
 // 21 does not inline into kernels of more than 1100 basic blocks (16 calls in each product's
-// kernel, 2026-11). It takes the result of a call for another number in each lane.
+// kernel, 2026-11). clang 21 takes the result of a call for another number in each lane.
 SHMEM_D_ Index thread() {
   return {__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
           __builtin_amdgcn_workitem_id_z()};
@@ -156,7 +168,10 @@ SHMEM_D_ Index block() {
           __builtin_amdgcn_workgroup_id_z()};
 }
 SHMEM_D_ Index blocks() { // HIP launches whole ones
-  const Index t = threads();
+  Index t = threads();
+  // Behind arch::argument: clang 19 began the division before it, and kernels of wire.hip with the
+  // ring waited for the workgroup's size alone, and then for their packet (gfx942, 2026-11).
+  t.x = anew(t.x);
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
 }
@@ -191,18 +206,6 @@ template <class T> SHMEM_D_ const T &argument(const T &) {
 }
 template <class T> SHMEM_D_ bool is_known(T v) {
   return __builtin_constant_p(v);
-}
-SHMEM_D_ unsigned anew(unsigned v) {
-  v = __builtin_amdgcn_readfirstlane(v);
-  asm volatile("" : "+s"(v));
-  return v;
-}
-SHMEM_D_ uint64_t anew(uint64_t v) {
-  const unsigned low = __builtin_amdgcn_readfirstlane(unsigned(v)),
-                 high = __builtin_amdgcn_readfirstlane(unsigned(v >> 32));
-  v = low | uint64_t(high) << 32;
-  asm volatile("" : "+s"(v));
-  return v;
 }
 // Waits until this wave's stores are visible everywhere. vmcnt counts a wave's own accesses only,
 // and by LLVM's model a barrier of the workgroup waits for none of them: a wave that releases after
