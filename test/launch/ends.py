@@ -84,6 +84,21 @@ def case_notices():
            "5\n")
     said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
     assert said == "of a PE\n[warn] of a PE\n", said
+    # A daemon that crashes at its end, while a PE goes on writing. A PE's crash is shown.
+    crash = ("[node2:50] *** Process received signal ***\n{}[node2:50] Signal: 11\n"
+             "[node2:50] [ 0] {}(PMIx_server_finalize+0xa4c)[0x7f]\n"
+             "[node2:50] *** End of error message ***\n{}")
+    program = crash.replace("PMIx_server_finalize", "main")
+    for before, text, shown in (
+        ("[node2:50] PMIX ERROR: UNREACHABLE in file ptl_base.c at line 388\n",
+         crash.format("of a PE\n", "libpmix.so.2", "Segmentation fault\nmore\n"),
+         "of a PE\nmore\n"),
+        ("", program.format("", "a.out", "Segmentation fault\n"), ""),
+        ("", "[node2:50] *** Process received signal ***\n", "")):
+        (TMP / "one").write_text(before + text)
+        script(TMP / "bin" / "prterun", f"cat {TMP}/one >&2; exit 5\n")
+        said = run(OSHRUN, "-n", 2, "true", status=5, SHMEM_LAUNCHER=str(TMP / "bin" / "prterun"))
+        assert said == (shown or text), (text, said)
     # A rule that never becomes a notice comes before the end.
     script(TMP / "bin" / "prterun", f"printf '%s' '{rule}' >&2; sleep 60\n")
     job = subprocess.Popen([OSHRUN, "-n", "1", "true"],
