@@ -27,6 +27,15 @@ inline bool atomics_on_coarse() {
   return strncmp(prop.gcnArchName, "gfx90a", 6) ||
          std::none_of(buses, buses + shmem_n_pes(), other);
 }
+// All PEs, the last one first. Only a list makes such a team: there is no one distance.
+inline shmem_team_t turned_world() {
+  const int n = shmem_n_pes();
+  std::vector<int> pes(size_t(n), n - 1);
+  for (int i = 1; i < n; i++) pes[size_t(i)] = i - 1;
+  shmem_team_t team = SHMEM_TEAM_INVALID;
+  shmemx_team_create(SHMEM_TEAM_WORLD, pes.data(), n, nullptr, 0, &team);
+  return team;
+}
 // As large as ROCm shares them.
 inline void *device_memory(size_t bytes, bool fine) {
   void *p;

@@ -39,26 +39,22 @@ SHMEM_D_ void meet_members(const Members &members, const Meeting &first, const M
   for (unsigned i = arch::thread().x; i < max_workers; i += arch::threads().x)
     members.own->call.progress[i] = 0;
 }
-// The source of c_delta of the running call, if not NULL: at[i * step] for member i.
-struct Deltas {
-  const uintptr_t *at;
-  ptrdiff_t step;
-};
 struct MeetCall {
   Members members;
   Meeting first, second;
   bool over;
-  Deltas c;
+  bool begins;        // c_delta is set, for the kernels after this one
+  const uintptr_t *c; // the deltas of the buffer of C, by PE; NULL: C is on the heap
 };
 template <int = 0> __global__ void meet(MeetCall argument) {
   const MeetCall &call = arch::argument(argument);
   const Members &members = call.members;
-  const Deltas &c = call.c;
   const int i = int(arch::thread().x);
-  if (c.at && i < members.n)
-    members.own->c_delta[i] = arch::keeps_peers
-                                  ? arch::load_global(c.at + i * c.step) & ~device::coarse
-                                  : arch::load_global(c.at + i * c.step);
+  if (call.begins && i < members.n) {
+    const uintptr_t delta =
+        arch::load_global(call.c ? call.c + pe_of(members, i) : &members.own->delta[i]);
+    members.own->c_delta[i] = arch::keeps_peers ? delta & ~device::coarse : delta;
+  }
   meet_members(members, call.first, call.second, call.over);
 }
 inline constexpr Meeting no_meeting{}, all_entered{&Signals::entered, &Signals::entered, 0},
@@ -73,9 +69,9 @@ inline constexpr Meeting one_box{nullptr, &Signals::consumed, 1},
 
 inline hipError_t launch_meet(const Members &members, hipStream_t stream, const Meeting &first,
                               const Meeting &second = no_meeting, bool over = false,
-                              const Deltas &c = {}) {
+                              bool begins = false, const uintptr_t *c = nullptr) {
   return shmem::launch(meet<>, dim3(1), dim3(device::max_wave), 0, stream,
-                       MeetCall{members, first, second, over, c});
+                       MeetCall{members, first, second, over, begins, c});
 }
 
 // Rows here, and the address here of their place at the others. Workgroups take rows and members in

@@ -205,9 +205,7 @@ template <class T, class Finish> struct FusedCall {
 
   // Meets, and tells kernels behind this meeting the deltas from C here to the members' Cs.
   hipError_t meet_for_c(const Meeting &meeting) const {
-    Deltas c{members.own->delta, 1};
-    if (whole.c_row) c = {whole.c_row + copies.pe[0], n > 1 ? copies.pe[1] - copies.pe[0] : 0};
-    return launch_meet(members, stream, meeting, no_meeting, false, c);
+    return launch_meet(members, stream, meeting, no_meeting, false, true, whole.c_row);
   }
   // Rows of C to all others, whose C is at the same place.
   hipError_t send_shard(char *c, unsigned from, unsigned count) const {

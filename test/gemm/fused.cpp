@@ -416,15 +416,9 @@ void equal(void) {
   destroy(j);
 }
 
-// Two teams at once, of the even and of the odd PEs, with sizes of their own.
-void teams(void) {
-  const int odd = me % 2;
-  shmem_team_t halves[2] = {SHMEM_TEAM_INVALID, SHMEM_TEAM_INVALID};
-  for (int h = 0; h < 2 && h < npes; h++)
-    shmem_team_split_strided(SHMEM_TEAM_WORLD, h, 2, (npes - h + 1) / 2, nullptr, 0, &halves[h]);
+void all_operations(shmem_team_t team, size_t m) {
   for (auto op : ops) {
-    Job j = make(halves[odd], op, SHMEMX_F32, odd ? 50 : 90, 40, 24, true, false,
-                 SHMEMX_MATMUL_BEST, 128 * 64 * 4);
+    Job j = make(team, op, SHMEMX_F32, m, 40, 24, true, false, SHMEMX_MATMUL_BEST, 128 * 64 * 4);
     fill(j, 0);
     poison(j);
     for (int call = 0; call < 3; call++) enqueue(j, stream);
@@ -432,8 +426,19 @@ void teams(void) {
     check(j, 0);
     destroy(j);
   }
+}
+// Two teams at once, of the even and of the odd PEs, with sizes of their own; and one of a list.
+void teams(void) {
+  const int odd = me % 2;
+  shmem_team_t halves[2] = {SHMEM_TEAM_INVALID, SHMEM_TEAM_INVALID};
+  for (int h = 0; h < 2 && h < npes; h++)
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, h, 2, (npes - h + 1) / 2, nullptr, 0, &halves[h]);
+  all_operations(halves[odd], odd ? 50 : 90);
   for (shmem_team_t half : halves)
     if (half != SHMEM_TEAM_INVALID) shmem_team_destroy(half);
+  const shmem_team_t turned = turned_world();
+  all_operations(turned, 90);
+  shmem_team_destroy(turned);
 }
 
 // Two operations of a team on two streams, of several rounds of tiles.

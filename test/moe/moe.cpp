@@ -203,10 +203,14 @@ void members(void) {
   }
 }
 
-// Two teams of the world, with shapes of their own, at once; and PEs that have none.
+// Two teams of the world, with shapes of their own, at once; PEs that have none; a team of a list.
 void teams(void) {
   constexpr size_t bytes = 64 << 10;
   const bool odd = me % 2;
+  const auto calls = [](Job j) {
+    for (int call = 0; call < 3; call++) run_call(j, call);
+    destroy(j);
+  };
   for (int step = 1; step <= 2 && npes > 2; step++) {
     shmem_team_t team[2];
     for (int i = 0; i < 2; i++)
@@ -218,13 +222,14 @@ void teams(void) {
       object_free(object_alloc(bytes));
       shmemx_moe_destroy(none);
     } else {
-      Job j = make(team[odd], SHMEMX_MOE_PACKED, usual, SHMEMX_BF16, 16, 4, 8, odd ? 3 : 1, 2, 9, 0,
-                   bytes);
-      for (int call = 0; call < 3; call++) run_call(j, call);
-      destroy(j);
+      calls(make(team[odd], SHMEMX_MOE_PACKED, usual, SHMEMX_BF16, 16, 4, 8, odd ? 3 : 1, 2, 9, 0,
+                 bytes));
     }
     shmem_team_destroy(team[odd]);
   }
+  const shmem_team_t turned = turned_world();
+  calls(make(turned, SHMEMX_MOE_PACKED, usual, SHMEMX_BF16, 16, 4, 8, 1, 2, 9));
+  shmem_team_destroy(turned);
 }
 
 // Weights that are not there are 1.
