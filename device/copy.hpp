@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Copies by the threads of a scope, 16 bytes at a time where both sides allow it. Each thread has
-// eight words in flight, or four that go to several PEs: a workgroup of 1024 has 128 KiB on the
-// way. With four a wave's put of 256 KiB took 29 us on 2 H100s, and 19 with eight (2026-11-26).
+// Copies by the threads of a scope, 16 bytes at a time where both sides allow it. Each thread of a
+// put has eight such words in flight, so a workgroup of 1024 has 128 KiB on the way. With four a
+// wave's put of 256 KiB took 29 us on 2 H100s, and 19 with eight (2026-11-26). Four are in flight
+// of shorter words, in a put to several PEs, and in a get with strides or on NVIDIA.
 #pragma once
 #include "kinds.hpp"
 #include "pattern.hpp"

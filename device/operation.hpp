@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One operation on memory of another PE. A kernel posts it in the ring, the network sends it in a
-// message, and the GPU does it as deferred work: always this struct. Shared by host and device.
+// One operation on memory of another PE. A kernel posts this struct in the ring, the network sends
+// it in a message, and the host keeps it for the GPU as deferred work. Shared by host and device.
 #pragma once
 #include "kinds.hpp"
 #include <cstddef>

@@ -36,7 +36,7 @@ namespace shmem::buffer {
 
 namespace {
 
-std::mutex mutex;    // of all that registers; look-ups read `sorted` only
+std::mutex mutex;    // of all that registers; look-ups take none
 uint64_t registered; // ever: handles are not used again
 
 // A forked child gets a copy of its own, or it would store into the parent's pages: the edges of a
@@ -173,12 +173,12 @@ void give_back(const Interval &r) {
 //
 //   buffers[index].region --+-- index_addresses  sorted: base, end, index; read by find
 //     .delta, .row          |
-//                           +-- net              registered[index]: points to the region, has keys
+//                           +-- net              registered: points to the region, has keys
 //                           |
 //                           +-- gpu::show_buffers, of those in device memory:
 //                                 rows     the deltas, by index; c_row of products points there
 //                                 tables   base, size and deltas, ascending; read by kernels
-//                                 State    units and deltas of the first four
+//                                 State    units and deltas of the first four, up to 64 PEs
 //
 // comes: the buffer is new, else it has no handle any more.
 void publish(const Buffer &b, bool comes) {

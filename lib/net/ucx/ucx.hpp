@@ -128,7 +128,8 @@ struct Course {
   bool is_done(uint64_t until = ~uint64_t(0)) const { return done >= std::min(last, until); }
 };
 
-// A remote PE. An untouched one takes no memory. All but `known` is under the lock.
+// A remote PE. An untouched one takes no memory. `known` is atomic, and once it is set `region` and
+// `by_card` no longer change; the lock guards the rest.
 struct Peer {
   ucp_ep_h ep;
   RemoteMemory region[Operation::regions];

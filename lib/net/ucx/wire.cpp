@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sends messages as UCX's active messages, and hands those that come to their handlers. A message
-// is copied before it goes, so its sender waits for nothing.
+// is copied before it goes, so its sender waits only while thousands are held back.
 #include "message.hpp"
 #include <cstdlib>
 
