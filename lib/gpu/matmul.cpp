@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Matrix products on a stream: what the API says, checked and handed to the tile engine.
-#include "../coll/coll.hpp"
 #include "../log.hpp"
 #include "../memory/buffer.hpp"
-#include "../order.hpp"
 #include "../stream.hpp"
-#include "built.h"
 #include "choice.hpp"
 #include "copy.hpp"
 #include "heap.hpp"
@@ -27,23 +24,21 @@ struct shmemx_matmul_workspace : gemm::Workspace {
 
 namespace {
 
+using stream::check_range;
+
 constexpr const char *operations[] = {"reduce_scatter", "all_reduce", "all_gather",
                                       "all_gather_matmul"};
 
-void check_range(const char *fn, const char *arg, int value, int count) {
-  if (unsigned(value) >= unsigned(count))
-    fatal("%s: %s = %d: not one of 0 to %d", fn, arg, value, count - 1);
-}
 void check_rows(const char *fn, const char *arg, size_t ld, size_t row) {
   if (ld < row) fatal("%s: %s = %zu: a row has %zu elements", fn, arg, ld, row);
 }
 
 // a_rows: of the A that this PE has.
 gemm::Matmul checked(const char *fn, const shmemx_matmul_t &c, size_t a_rows) {
-  check_range(fn, "type", c.type, 4);
-  check_range(fn, "out", c.out, 4);
-  check_range(fn, "activation", c.activation, 4);
-  check_range(fn, "algorithm", c.algorithm, 4);
+  check_range(fn, "type", c.type, SHMEMX_F32, SHMEMX_F8);
+  check_range(fn, "out", c.out, SHMEMX_F32, SHMEMX_F8);
+  check_range(fn, "activation", c.activation, SHMEMX_ACTIVATION_NONE, SHMEMX_ACTIVATION_SILU);
+  check_range(fn, "algorithm", c.algorithm, SHMEMX_MATMUL_BEST, SHMEMX_MATMUL_BULK);
   check_rows(fn, "lda", c.lda, c.trans_a ? a_rows : c.k);
   check_rows(fn, "ldb", c.ldb, c.trans_b ? c.k : c.n);
   check_rows(fn, "ldc", c.ldc, c.n);
@@ -152,9 +147,9 @@ EXPORT shmemx_matmul_workspace_t shmemx_matmul_workspace_create(shmem_team_t tea
                                                                 const shmemx_matmul_t *shape) {
   const char *const fn = "shmemx_matmul_workspace_create";
   const auto bytes = [&](shmemx_matmul_workspace &made, const Team &t) {
-    check_range(fn, "op", op, 4);
-    check_range(fn, "type", shape->type, 4);
-    check_range(fn, "out", shape->out, 4);
+    check_range(fn, "op", op, SHMEMX_MATMUL_REDUCE_SCATTER, SHMEMX_ALL_GATHER_MATMUL);
+    check_range(fn, "type", shape->type, SHMEMX_F32, SHMEMX_F8);
+    check_range(fn, "out", shape->out, SHMEMX_F32, SHMEMX_F8);
     if (t.n > gemm::max_members)
       fatal("%s: team: %d members, and at most %d can share a product", fn, t.n, gemm::max_members);
     if (!self.device.size)
