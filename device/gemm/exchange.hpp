@@ -43,7 +43,7 @@ struct MeetCall {
   Members members;
   Meeting first, second;
   bool over;
-  bool begins;        // c_delta is set, for the kernels after this one
+  bool begins;        // sets c_delta for the kernels after this one
   const uintptr_t *c; // the deltas of the buffer of C, by PE; NULL: C is on the heap
 };
 template <int = 0> __global__ void meet(MeetCall argument) {

@@ -169,8 +169,8 @@ SHMEM_D_ Index block() {
 }
 SHMEM_D_ Index blocks() { // HIP launches whole ones
   Index t = threads();
-  // Behind arch::argument: clang 19 began the division before it, and kernels of wire.hip with the
-  // ring waited for the workgroup's size alone, and then for their packet (gfx942, 2026-11).
+  // clang 19 moved the division above arch::argument, and kernels of wire.hip with the ring waited
+  // for the workgroup's size alone, and then for their packet (gfx942, 2026-11).
   t.x = anew(t.x);
   return {__builtin_amdgcn_grid_size_x() / t.x, __builtin_amdgcn_grid_size_y() / t.y,
           __builtin_amdgcn_grid_size_z() / t.z};
