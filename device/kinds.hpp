@@ -35,6 +35,10 @@ enum class ElementType { SHMEM_TYPES_(SHMEM_TYPE_) };
 inline constexpr ElementType types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
 #undef SHMEM_TYPE_
 
+constexpr bool is_real(ElementType t) {
+  return t >= ElementType::f32 && t <= ElementType::bf16;
+}
+
 // The operators, by their names in routines, and the struct of each in op.hpp.
 #define SHMEM_OPERATORS_(X)                                                                        \
   X(and, And)                                                                                      \
@@ -50,8 +54,9 @@ constexpr bool signs_matter(Operator op) {
 }
 
 // The result of the sources: all of each combined, for all members; block i combined, for member i;
-// or the sources up to, or before, the member's own combined.
-enum class Shape { all, scatter, inscan, exscan };
+// or the sources up to, or before, the member's own combined. oneshot: all, of two members, each of
+// which combines for itself.
+enum class Shape { all, scatter, inscan, exscan, oneshot };
 
 // The collectives, with their names in tables of SHMEM_TUNE_FILE.
 enum class Collective {
@@ -90,8 +95,9 @@ struct Uneven {
 };
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
-// others when it has read all of its part.
-enum class CollectiveAlgorithm { lines, direct, phases };
-inline constexpr const char *algorithms[] = {"lines", "direct", "phases"};
+// others when it has read all of its part. oneshot: direct, but of two members each reads all, and
+// writes nothing to the other.
+enum class CollectiveAlgorithm { lines, direct, phases, oneshot };
+inline constexpr const char *algorithms[] = {"lines", "direct", "phases", "oneshot"};
 
 } // namespace shmem

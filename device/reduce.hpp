@@ -184,6 +184,15 @@ SHMEM_D_ void reduce(Channel &c, const Slice &s, Arguments arguments, Op op, Sco
     return anew(scope, s.algorithm) == CollectiveAlgorithm::phases &&
            arguments().shape == Shape::all;
   };
+  // Compilers that know of two members have no loop over them: 917504 bytes of bfloat16 between 2
+  // H200s take 8.2 us, and 9.4 by the code for any number (2026-11-30).
+  if constexpr (Op::deep == 2)
+    if (r.shape == Shape::oneshot && c.t.n == 2) {
+      const Combiner<T, Op> combiner{c, Shape::scatter, op};
+      const Extent e = part(r.n, unit, s.index, s.count);
+      combiner.run(r.dest + e.from, r.source + e.from, e.to - e.from, scope);
+      return go<Stored::nothing>(c, s, scope);
+    }
   const Combiner<T, Op> combiner{c, phases() ? Shape::scatter : r.shape, op};
   const Extent mine = scatter() ? Extent{0, r.n} : part(r.n, unit, c.t.me, c.t.n),
                e = part(mine, unit, s.index, s.count);

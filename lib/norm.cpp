@@ -154,8 +154,10 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
-  tune::Choice choice = tune::choose(Collective::norm, t.n, call.rows * bytes, false);
-  const tune::Choice resident = tune::choose(Collective::norm, t.n, call.rows * bytes, true);
+  tune::Asked asked{.what = Collective::norm, .pes = t.n, .bytes = call.rows * bytes};
+  tune::Choice choice = tune::choose(asked);
+  asked.each_meets = true;
+  const tune::Choice resident = tune::choose(asked);
   using Way = CollectiveAlgorithm;
   // Only the owner of a row has its residual then.
   call.algorithm = call.scattered ? Way::phases : choice.algorithm;

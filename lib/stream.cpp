@@ -130,9 +130,13 @@ kernels::Call call(const char *fn, shmem_team_t team, const Team **members, void
   c.stream = s;
   return c;
 }
-void tuned(kernels::Call *c, Collective what, size_t bytes, bool each_meets = false) {
-  const tune::Choice choice =
-      tune::choose(what, c->team.n, bytes, each_meets || c->team.has_remote);
+void tuned(kernels::Call *c, Collective what, size_t bytes, bool each_meets = false,
+           bool oneshot = false) {
+  const tune::Choice choice = tune::choose({.what = what,
+                                            .pes = c->team.n,
+                                            .bytes = bytes,
+                                            .each_meets = each_meets || c->team.has_remote,
+                                            .oneshot = oneshot});
   // The source of a member that is not mapped cannot be read; and only some channels have lines.
   const bool lines = c->team.has_remote && what <= Collective::scan;
   c->algorithm = lines ? CollectiveAlgorithm::lines : choice.algorithm;
@@ -339,12 +343,15 @@ int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_tea
   check_objects(fn, *t, dest, n * unit, source,
                 (shape == Shape::scatter ? size_t(t->n) : 1) * n * unit, align,
                 shape != Shape::scatter);
-  tuned(&c,
-        shape == Shape::all       ? Collective::reduce
-        : shape == Shape::scatter ? Collective::reduce_scatter
-                                  : Collective::scan,
-        n * unit);
-  c.shape = shape;
+  const auto what = shape == Shape::all       ? Collective::reduce
+                    : shape == Shape::scatter ? Collective::reduce_scatter
+                                              : Collective::scan;
+  // In place a member would change what the other reads. The kernel of the other operators and
+  // types has half as many loads on the way.
+  const bool oneshot = shape == Shape::all && t->n == 2 && op == Operator::sum && is_real(type) &&
+                       !c.team.has_remote && dest != source;
+  tuned(&c, what, n * unit, false, oneshot);
+  c.shape = c.algorithm == CollectiveAlgorithm::oneshot ? Shape::oneshot : shape;
   OnDevice on;
   MUST(kernels::reduce(op, type, c), "%s: %zu elements", fn, n);
   return 0;

@@ -42,11 +42,13 @@ std::optional<Kind> find(const char *name, const char *const (&names)[n]) {
   return {};
 }
 
-// The first row that matches, or null.
-template <class C>
-const C *first(const std::vector<Row<C>> &rows, Collective what, int pes, size_t bytes) {
+// The first row that matches and that takes(), or null.
+template <class C, class Takes>
+const C *first(const std::vector<Row<C>> &rows, Collective what, int pes, size_t bytes,
+               Takes takes) {
   for (const Row<C> &r : rows)
-    if ((!r.what || r.what == what) && pes <= r.pes && bytes <= r.bytes) return &r.choice;
+    if ((!r.what || r.what == what) && pes <= r.pes && bytes <= r.bytes && takes(r.choice))
+      return &r.choice;
   return nullptr;
 }
 
@@ -72,7 +74,7 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
     return nullptr;
   }
   const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
-  if (!algorithm) return "expected the algorithm \"lines\", \"direct\" or \"phases\"";
+  if (!algorithm) return "expected the algorithm \"lines\", \"direct\", \"phases\" or \"oneshot\"";
   if (pes < 1 || blocks < 1 || blocks > most_workgroups || threads < 1 ||
       threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 1024, threads from 1 to 512";
@@ -139,15 +141,20 @@ unsigned most_lines() {
   return tuning.most_lines;
 }
 
-Choice choose(Collective what, int pes, size_t bytes, bool each_meets) {
+Choice choose(const Asked &asked) {
+  const auto what = asked.what;
+  const int pes = asked.pes;
+  const size_t bytes = asked.bytes;
   std::lock_guard guard(tuning.mutex);
-  const Choice *const found = first(tuning.table.streams, what, pes, bytes);
+  const Choice *const found = first(tuning.table.streams, what, pes, bytes, [&](const Choice &c) {
+    return asked.oneshot || c.algorithm != CollectiveAlgorithm::oneshot;
+  });
   if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
   const auto limit = [&] {
     if (c.algorithm == CollectiveAlgorithm::lines)
       c.blocks = std::min(c.blocks, tuning.most_lines);
-    else if (c.blocks <= device::max_channels || each_meets)
+    else if (c.blocks <= device::max_channels || asked.each_meets)
       c.blocks = std::min(c.blocks, tuning.most);
   };
   limit();
@@ -167,7 +174,7 @@ Choice choose(Collective what, int pes, size_t bytes, bool each_meets) {
 // The last row of the built-in table takes all.
 Between choose_between(Collective what, int nodes, size_t bytes) {
   std::lock_guard guard(tuning.mutex);
-  return *first(tuning.table.nodes, what, nodes, bytes);
+  return *first(tuning.table.nodes, what, nodes, bytes, [](const Between &) { return true; });
 }
 
 } // namespace shmem::tune

@@ -13,8 +13,15 @@ struct Choice {
 };
 // bytes: from one member to one other, or the size of the array that is reduced. The same on all
 // members. each_meets: the workgroups need a channel each, so they have to be resident at once;
-// else there may be more of them, see kernels::Call.
-Choice choose(Collective what, int pes, size_t bytes, bool each_meets);
+// else there may be more of them, see kernels::Call. oneshot: the call can go that way; rows of it
+// match no other.
+struct Asked {
+  Collective what;
+  int pes;
+  size_t bytes;
+  bool each_meets = false, oneshot = false;
+};
+Choice choose(const Asked &asked);
 
 // tree: log2 steps; in a reduction every member is told all operands. chain: along the nodes, a
 // step each. Both go by `segment` bytes at a time, in_flight of which have a buffer.

@@ -90,6 +90,20 @@ void in_place(void) {
     CHECK(host[n - 1] == npes * (me + 1), "%s: %d", algorithm, host[n - 1]);
     finish_all();
   }
+  // By oneshot a member would add what the other has stored.
+  auto *const y = reinterpret_cast<float *>(x), *const sums = reinterpret_cast<float *>(host);
+  for (size_t i = 0; i < n; i++) sums[i] = 1;
+  to_device(y, sums, n * sizeof(float));
+  finish_all();
+  choose("oneshot", 2, 64);
+  float want = 1;
+  for (int round = 0; round < 8; round++, want *= float(npes))
+    shmemx_float_sum_reduce_on_stream(SHMEM_TEAM_WORLD, y, y, n, stream);
+  HIP(hipStreamSynchronize(stream));
+  from_device(sums, y, n * sizeof(float));
+  for (size_t i = 0; i < n; i++)
+    CHECK(sums[i] == want, "oneshot: %zu: %g, not %g", i, double(sums[i]), double(want));
+  finish_all();
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
   object_free(x);
 }
@@ -119,10 +133,11 @@ void broadcasts(void) {
   object_free(v);
 }
 
-// A graph of collectives of both kinds, a put with signal and a kernel, many times, with other work
-// between.
+// A graph of collectives of both kinds, one by copy engines, a put with signal and a kernel, many
+// times, with other work between.
 void graphs(void) {
   const int replays = getenv("TEST_REPLAYS") ? atoi(getenv("TEST_REPLAYS")) : 60;
+  const bool mapped = shmem_team_n_pes(SHMEM_TEAM_SHARED) == npes;
   constexpr size_t few = 200;
   int *x = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0)),
       *sum = reinterpret_cast<int *>(device_alloc(few * sizeof(int), 0));
@@ -132,6 +147,7 @@ void graphs(void) {
   start(x, few);
   hipGraph_t graph;
   hipGraphExec_t exec;
+  if (mapped) CHECK(shmemx_team_copy_engines(SHMEM_TEAM_WORLD, 1) == 0, "copy engines");
   HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
   choose("lines", 1, 64);
   round_on(x, sum, few, stream);
@@ -162,7 +178,19 @@ void graphs(void) {
   HIP(hipGraphExecDestroy(exec));
   HIP(hipGraphDestroy(graph));
   finish_all();
+  if (mapped) shmemx_team_copy_engines(SHMEM_TEAM_WORLD, 0);
   CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  if (replays % 5 != 4) { // x is what the last replay gathered
+    int last[64], again[64];
+    from_device(last, gathered, size_t(npes) * sizeof(int));
+    shmemx_int_fcollect_on_stream(SHMEM_TEAM_WORLD, gathered, x, 1, stream);
+    HIP(hipStreamSynchronize(stream));
+    from_device(again, gathered, size_t(npes) * sizeof(int));
+    for (int pe = 0; pe < npes; pe++)
+      CHECK(last[pe] == again[pe], "of PE %d the graph gathered %d, not %d", pe, last[pe],
+            again[pe]);
+    finish_all();
+  }
   object_free(sig);
   object_free(gathered);
   object_free(other);

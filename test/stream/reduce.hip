@@ -117,7 +117,11 @@ void run(const char *name, Call call, Shape shape, const struct pe_team &t, int 
   finish_all();
   size_t ns[cases], shifts[cases];
   for (int k = 0; k < cases && t.me >= 0; k++) {
-    choose(!(k & 1) ? "lines" : k & 4 ? "phases" : "direct", 1 + (k >> 1 & 1), k & 4 ? 64 : 128);
+    choose(!(k & 1) ? "lines"
+           : k & 4  ? "phases"
+           : k & 2  ? "oneshot"
+                    : "direct",
+           1 + (k >> 1 & 1), k & 4 ? 64 : 128);
     ns[k] = sizes[(k / 2 + turn) % 4];
     shifts[k] = size_t(turn + k) % 3;
     const char *from = (turn + k) & 4 ? source : source + room + sizeof(T);
