@@ -106,14 +106,21 @@ template <Stored stored, class Scope> SHMEM_D_ void enter(Channel &c, Scope scop
   arch::polled(); // what the peers stored before they came
   scope.sync();
 }
-// Waits until all members are done with this one's source and dest.
-template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered, Scope scope) {
-  const Channel c = anew(scope, entered);
+// Tells the others that this member is done with their sources and dests.
+template <Stored stored, class Scope> SHMEM_D_ void tell_done(const Channel &c, Scope scope) {
   tell<stored>(c, scope, c.done(c.t.me));
+}
+// Waits until all members are done with this one's.
+template <class Scope> SHMEM_D_ void wait_done(const Channel &c, Scope scope) {
   wait_flags(c.fn, c.t, c.epoch, scope, [&](int i) { return c.done(i); });
   // The others' flags say nothing of this one's puts, whose source may change from here on.
   if (may_be_remote(c.t)) ring::quiet(c.fn);
   arch::polled(); // what they stored in dest
+}
+template <Stored stored, class Scope> SHMEM_D_ void leave(const Channel &entered, Scope scope) {
+  const Channel c = anew(scope, entered);
+  tell_done<stored>(c, scope);
+  wait_done(c, scope);
 }
 
 // Begins a round of lines, in which each member may send room bytes to each.

@@ -35,7 +35,8 @@ struct RowsCall {
 
 // A row is in the registers of a workgroup: of each thread `deep` packs of 16 bytes, 1, 2, 4 or 8.
 // Both numbers depend on nothing but the row's length, as the order of sums over it does.
-inline constexpr unsigned most_packs = 8 * device::max_threads;
+// Of short rows, a GPU holds more workgroups.
+inline constexpr unsigned most_packs = 8 * device::max_threads, short_deep = 2;
 constexpr unsigned deep(unsigned packs) {
   unsigned k = 1;
   while (k * device::max_threads < packs) k *= 2;
@@ -60,6 +61,8 @@ struct RmsNorm {
   float offset, eps;
 };
 hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish);
+// The workgroups of such kernels that the GPU holds at once, of short rows.
+hipError_t residents(int device, unsigned *blocks);
 
 // The struct that the library and a program share.
 inline constexpr size_t shared_bytes = sizeof(RowsCall);

@@ -392,7 +392,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
   }
 
-  SHMEM_D_ void do_row(int turn, size_t row) const {
+  // last: of this workgroup. The peers' rows are not needed any more when it is here.
+  SHMEM_D_ void do_row(int turn, size_t row, bool last) const {
     Pack h[K] = {};
     if (turn) {
       SHMEM_UNROLL_
@@ -402,6 +403,10 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
     arch::arrive(h);
     if (!turn && call.sum.at) store(call.sum, row, h);
+    if (!split && last && call.meets) {
+      arch::sync_arrived(h);
+      device::tell_done<Stored::nothing>(c, scope);
+    }
     end(row, h);
   }
 
@@ -427,7 +432,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
       const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
-      for (size_t row = e.from; row < e.to; row++) anew().do_row(turn, row);
+      for (size_t row = e.from; row < e.to; row++) anew().do_row(turn, row, row + 1 == e.to);
       if constexpr (split) {
         if (turn) continue;
         scope.sync(); // the other threads' rows are there
@@ -438,15 +443,16 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
         scope.sync(); // the other members' rows are there
       }
     }
-    if (!split && arch::load_anew(call).meets) device::leave<Stored::nothing>(c, scope);
+    if (!split && arch::load_anew(call).meets) device::wait_done(c, scope);
   }
 };
 
 // Two workgroups on a multiprocessor, so that one has rows on the way while the other finishes its
 // own: with one of two rows at once, 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
 template <CollectiveAlgorithm way, int K>
-inline constexpr unsigned bound =
-    way == CollectiveAlgorithm::lines || K > 2 ? arch::one_resident : arch::two_resident;
+inline constexpr unsigned bound = way == CollectiveAlgorithm::lines || K > int(short_deep)
+                                      ? arch::one_resident
+                                      : arch::two_resident;
 
 template <CollectiveAlgorithm way, class T, int K, class Finish>
 __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))

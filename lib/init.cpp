@@ -137,7 +137,7 @@ void bring_up(int thread_level) {
   start_watch();
   self.check = self.env.check;
   self.stream_bytes = stream_threshold();
-  if (!self.one_node()) tune::open("", 1, 1); // where there is no GPU
+  if (!self.one_node()) tune::open("", {1, 1, 1}); // where there is no GPU
   gpu::open();
   bind(thread_level);
   reset_heaps();

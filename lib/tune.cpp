@@ -31,7 +31,7 @@ struct {
   std::mutex mutex; // guards the table; a change while collectives run is for tests and shmem_tune
   Table table;
   char arch[64];
-  unsigned most, most_lines; // workgroups
+  Most most; // workgroups
 } tuning;
 
 // Which of some names, or none.
@@ -115,11 +115,13 @@ void add_built_in(Table *to) {
 
 } // namespace
 
-void open(const char *name, unsigned most_blocks, unsigned lines) {
+void open(const char *name, Most most) {
   std::lock_guard guard(tuning.mutex);
   snprintf(tuning.arch, sizeof tuning.arch, "%s", name);
-  tuning.most = std::max(most_blocks, 1u);
-  tuning.most_lines = std::min(tuning.most, lines);
+  most.blocks = std::max(most.blocks, 1u);
+  most.lines = std::min(most.blocks, most.lines);
+  most.short_rows = std::max(most.short_rows, 1u);
+  tuning.most = most;
   tuning.table = {};
   const char *path = self.env.tune_file;
   if (path && *path) {
@@ -138,7 +140,7 @@ void open(const char *name, unsigned most_blocks, unsigned lines) {
 
 unsigned most_lines() {
   std::lock_guard guard(tuning.mutex);
-  return tuning.most_lines;
+  return tuning.most.lines;
 }
 
 Choice choose(const Asked &asked) {
@@ -153,9 +155,9 @@ Choice choose(const Asked &asked) {
   Choice c = *found;
   const auto limit = [&] {
     if (c.algorithm == CollectiveAlgorithm::lines)
-      c.blocks = std::min(c.blocks, tuning.most_lines);
+      c.blocks = std::min(c.blocks, tuning.most.lines);
     else if (c.blocks <= device::max_channels || asked.each_meets)
-      c.blocks = std::min(c.blocks, tuning.most);
+      c.blocks = std::min(c.blocks, asked.short_rows ? tuning.most.short_rows : tuning.most.blocks);
   };
   limit();
   // No more than there are packs of 16 bytes; whole waves.

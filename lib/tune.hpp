@@ -14,12 +14,12 @@ struct Choice {
 // bytes: from one member to one other, or the size of the array that is reduced. The same on all
 // members. each_meets: the workgroups need a channel each, so they have to be resident at once;
 // else there may be more of them, see kernels::Call. oneshot: the call can go that way; rows of it
-// match no other.
+// match no other. short_rows: those of a norm are up to rows::short_deep.
 struct Asked {
   Collective what;
   int pes;
   size_t bytes;
-  bool each_meets = false, oneshot = false;
+  bool each_meets = false, oneshot = false, short_rows = false;
 };
 Choice choose(const Asked &asked);
 
@@ -38,8 +38,10 @@ Between choose_between(Collective what, int nodes, size_t bytes);
 unsigned most_lines();
 
 // At init: reads SHMEM_TUNE_FILE and the built-in table, and keeps the rows between nodes and those
-// for this architecture. Choices of workgroups that meet are at most most_blocks, of which `lines`
-// have lines.
-void open(const char *arch, unsigned most_blocks, unsigned lines);
+// for this architecture. Choices of workgroups that meet are at most these.
+struct Most {
+  unsigned blocks, lines, short_rows; // of a norm of short rows
+};
+void open(const char *arch, Most most);
 
 } // namespace shmem::tune

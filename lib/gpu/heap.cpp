@@ -3,6 +3,7 @@
 // out before anyone uses it.
 #include "heap.hpp"
 #include "../../device/kernels.hpp"
+#include "../../device/norm.hpp"
 #include "../../device/runtime.hpp"
 #include "../net.hpp"
 #include "../team.hpp"
@@ -220,24 +221,28 @@ bool exchange_handles() {
 }
 
 // All PEs choose alike: by the architecture of PE 0's GPU and the fewest workgroups that any holds.
-// Four collectives at a time, of other teams, are resident at once; a fifth may wait for one of
-// them that waits for it.
+// Four collectives at a time, of other teams, are resident at once, because each has a quarter of
+// the workgroups of its kind that the GPU holds; a fifth may wait for one of them that waits for
+// it.
 void open_tuning() {
   struct Hardware {
     char name[256];
-    unsigned blocks;
+    unsigned blocks, short_rows;
   } mine{}, all{};
   hipDeviceProp_t prop;
   MUST(hipGetDeviceProperties(&prop, chosen), "hipGetDeviceProperties");
   snprintf(mine.name, sizeof mine.name, "%s", prop.gcnArchName);
   MUST(kernels::residents(chosen, device::max_threads, &mine.blocks),
        "the occupancy of the collectives' kernels");
+  MUST(rows::residents(chosen, &mine.short_rows), "the occupancy of the norms' kernels");
   exchange_value(*self.world, mine, [&](int pe, const Hardware &k) {
     if (pe == 0) all = k;
     all.blocks = std::min(all.blocks, k.blocks);
+    all.short_rows = std::min(all.short_rows, k.short_rows);
   });
-  tune::open(all.name, std::min(all.blocks / 4, unsigned(channels().count)),
-             unsigned(channels().with_lines));
+  const auto count = unsigned(channels().count);
+  tune::open(all.name, {std::min(all.blocks / 4, count), unsigned(channels().with_lines),
+                        std::min(all.short_rows / 4, count)});
 }
 
 // Chooses a device, allocates, and maps what the others have; false where there is to be no device

@@ -55,6 +55,11 @@ template <int n, class W> SHMEM_D_ void arrive(W (&v)[n]) {
       asm volatile("" : "+v"(v[k]));
     }
 }
+// A barrier of the workgroup that threads come to when they have v.
+template <int n, class W> SHMEM_D_ void sync_arrived(W (&v)[n]) {
+  arrive(v);
+  __syncthreads();
+}
 
 inline constexpr int order_of(Order o) {
   return o == Order::relaxed   ? __ATOMIC_RELAXED

@@ -84,6 +84,9 @@ template <class W> SHMEM_D_ void store_global(W *p, W v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 template <int n, class W> SHMEM_D_ void arrive(W (&)[n]) {}
+template <int n, class W> SHMEM_D_ void sync_arrived(W (&)[n]) {
+  __syncthreads();
+}
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   for (int k = 0; k < n; k++) __builtin_memcpy(&v[k], p + k * step, sizeof(W));
 }

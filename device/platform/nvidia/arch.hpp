@@ -140,6 +140,14 @@ template <class W> SHMEM_D_ void store_global(W *p, W v) {
   *p = v;
 }
 template <int n, class W> SHMEM_D_ void arrive(W (&)[n]) {}
+// A barrier of the workgroup that threads come to when they have v. They come to others while their
+// loads are on the way.
+template <int n> SHMEM_D_ void sync_arrived(uint4 (&v)[n]) {
+  uint32_t all = 0;
+#pragma unroll
+  for (int k = 0; k < n; k++) all ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
+  __syncthreads_or(all == 1);
+}
 // A peer's lines must not come from the L1. n loads are in flight at once.
 template <int n, class W> SHMEM_D_ void load_remote(W (&v)[n], const W *p, size_t step) {
   if constexpr (sizeof(W) == 16) {
