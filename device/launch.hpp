@@ -23,4 +23,27 @@ hipError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, hi
       values);
 }
 
+// How many workgroups a GPU holds at once of any of the kernels that it has looked at.
+struct Residents {
+  unsigned threads;
+  size_t shared = 0;   // bytes
+  int least = 1 << 30; // of a multiprocessor
+  hipError_t error = hipSuccess;
+
+  template <class... P> void look(void (*kernel)(P...)) {
+    int each = 0;
+    if (!error)
+      error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, arch::launchable(kernel),
+                                                           int(threads), shared);
+    least = each < least ? each : least;
+  }
+  hipError_t on(int device, unsigned *blocks) {
+    int units = 0;
+    if (!error)
+      error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
+    *blocks = unsigned(units) * unsigned(least);
+    return error;
+  }
+};
+
 } // namespace shmem

@@ -46,23 +46,15 @@ hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish) {
   }
 }
 
-// Their registers are bounded alike for each finish.
 hipError_t residents(int device, unsigned *blocks) {
-  using Way = CollectiveAlgorithm;
-  int units = 0, least = 1 << 30;
-  hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
   constexpr int K = short_deep;
-  void (*const kernels[])(Arguments<Finish>) = {all_reduce<Way::direct, Bfloat16, K, Finish>,
-                                                all_reduce<Way::phases, Bfloat16, K, Finish>};
-  for (auto *kernel : kernels) {
-    int each = 0;
-    if (!error)
-      error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(device::max_threads),
-                                                           arch::launch_bytes<Exchange<K>>);
-    least = std::min(least, each);
-  }
-  *blocks = unsigned(units) * unsigned(least);
-  return error;
+  Residents r{device::max_threads, arch::launch_bytes<Exchange<K>>};
+  const auto look = [&](auto element) {
+    r.look(all_reduce<CollectiveAlgorithm::direct, decltype(element), K, Finish>);
+    r.look(all_reduce<CollectiveAlgorithm::phases, decltype(element), K, Finish>);
+  };
+  look(float{}), look(Half{}), look(Bfloat16{});
+  return r.on(device, blocks);
 }
 
 } // namespace shmem::rows

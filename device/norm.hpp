@@ -35,7 +35,7 @@ struct RowsCall {
 
 // A row is in the registers of a workgroup: of each thread `deep` packs of 16 bytes, 1, 2, 4 or 8.
 // Both numbers depend on nothing but the row's length, as the order of sums over it does.
-// Of short rows, a GPU holds more workgroups.
+// Of kernels for short rows, up to short_deep, a GPU holds more workgroups.
 inline constexpr unsigned most_packs = 8 * device::max_threads, short_deep = 2;
 constexpr unsigned deep(unsigned packs) {
   unsigned k = 1;
@@ -61,7 +61,7 @@ struct RmsNorm {
   float offset, eps;
 };
 hipError_t norm(const RowsCall &call, hipStream_t stream, const void *finish);
-// The workgroups of such kernels that the GPU holds at once, of short rows.
+// The workgroups of its kernels for short rows that the GPU holds at once.
 hipError_t residents(int device, unsigned *blocks);
 
 // The struct that the library and a program share.

@@ -66,22 +66,16 @@ hipError_t reduce(Operator op, ElementType type, const Call &c) {
 }
 
 hipError_t residents(int device, unsigned threads, unsigned *blocks) {
-  int units = 0;
-  hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
-  int least = 1 << 30;
+  Residents r{threads};
   const auto look = [&](auto *kernel, auto) {
-    int each = 0;
-    const hipError_t e =
-        hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), 0);
-    least = each < least ? each : least;
-    return e;
+    r.look(kernel);
+    return r.error;
   };
   for (ElementType type : types) {
-    if (!error) error = with_kernel<true>(Operator::sum, type, look);
-    if (!error) error = with_kernel<false>(Operator::sum, type, look);
+    (void)with_kernel<true>(Operator::sum, type, look);
+    (void)with_kernel<false>(Operator::sum, type, look);
   }
-  *blocks = unsigned(units) * unsigned(least);
-  return error;
+  return r.on(device, blocks);
 }
 
 } // namespace shmem::kernels

@@ -347,19 +347,11 @@ hipError_t start(const WireCall &call, shmemx_type_t type, shmemx_wire_format_t 
 }
 
 hipError_t residents(int device, unsigned *blocks) {
-  int units = 0, least = 1 << 30;
-  hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
-  const auto look = [&](auto *kernel) {
-    int each = 0;
-    if (!error)
-      error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, arch::launchable(kernel),
-                                                           int(threads), 0);
-    least = each < least ? each : least;
-  };
+  Residents r{threads};
+  const auto look = [&](auto *kernel) { r.look(kernel); };
   for (auto f : {SHMEMX_WIRE_F8, SHMEMX_WIRE_INT8, SHMEMX_WIRE_INT6, SHMEMX_WIRE_INT4})
     with_format<Half>(f, look), with_format<Bfloat16>(f, look);
-  *blocks = unsigned(units) * unsigned(least);
-  return error;
+  return r.on(device, blocks);
 }
 
 } // namespace shmem::wire

@@ -156,7 +156,9 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
   tune::Asked asked{.what = Collective::norm, .pes = t.n, .bytes = call.rows * bytes};
   tune::Choice choice = tune::choose(asked);
-  asked.each_meets = true, asked.short_rows = rows::deep(unsigned(bytes / 16)) <= rows::short_deep;
+  // How many workgroups of a program's own finish the GPU holds is not known.
+  asked.each_meets = true;
+  asked.short_rows = launch == rows::norm && rows::deep(unsigned(bytes / 16)) <= rows::short_deep;
   const tune::Choice resident = tune::choose(asked);
   using Way = CollectiveAlgorithm;
   // Only the owner of a row has its residual then.

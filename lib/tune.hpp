@@ -14,7 +14,7 @@ struct Choice {
 // bytes: from one member to one other, or the size of the array that is reduced. The same on all
 // members. each_meets: the workgroups need a channel each, so they have to be resident at once;
 // else there may be more of them, see kernels::Call. oneshot: the call can go that way; rows of it
-// match no other. short_rows: those of a norm are up to rows::short_deep.
+// match no other. short_rows: RMSNorm of rows up to rows::short_deep.
 struct Asked {
   Collective what;
   int pes;
@@ -40,7 +40,7 @@ unsigned most_lines();
 // At init: reads SHMEM_TUNE_FILE and the built-in table, and keeps the rows between nodes and those
 // for this architecture. Choices of workgroups that meet are at most these.
 struct Most {
-  unsigned blocks, lines, short_rows; // of a norm of short rows
+  unsigned blocks, lines, short_rows;
 };
 void open(const char *arch, Most most);
 

@@ -70,21 +70,12 @@ hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void 
 }
 
 hipError_t residents(int device, unsigned *blocks) {
-  int units = 0, least = 0;
-  hipError_t error = hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, device);
-  if (!error) error = residents_of_dispatch(&least);
-  const auto look = [&](auto *kernel) {
-    int each = 0;
-    if (!error)
-      error = hipOccupancyMaxActiveBlocksPerMultiprocessor(&each, arch::launchable(kernel),
-                                                           int(device::max_threads), shared_bytes);
-    least = each < least ? each : least;
-  };
-  look(gather<float>);
-  look(gather<Half>);
-  look(gather<Bfloat16>);
-  *blocks = unsigned(units) * unsigned(least);
-  return error;
+  Residents r{device::max_threads, shared_bytes};
+  r.error = residents_of_dispatch(&r.least);
+  r.look(gather<float>);
+  r.look(gather<Half>);
+  r.look(gather<Bfloat16>);
+  return r.on(device, blocks);
 }
 
 } // namespace shmem::moe
