@@ -253,6 +253,8 @@ template <class T, class F> struct Mover {
       const unsigned left = i >= all || from >= end  ? 0
                             : end - from < 4 * block ? unsigned(end - from)
                                                      : 4 * block;
+      // All four lanes of a quad that has elements: the others' scales depend on each of them.
+      const bool sends = i < all && from - quarter() * 8 < end;
       const char *const source = reinterpret_cast<const char *>(call.source + 2 * (at + from));
       float v[block] = {};
       if (phase == quantize) {
@@ -275,7 +277,7 @@ template <class T, class F> struct Mover {
         encode(w, v, scale);
         // A sum goes to all others; a part to its owner, which in a fcollect is this member.
         const int last = phase == WirePhase::sum ? n - 1 : number;
-        if (op != WireOp::round && left)
+        if (op != WireOp::round && sends)
           for (int p = phase == WirePhase::sum ? 1 : number; p <= last; p++)
             store(w, scale,
                   at_member(phase == quantize ? call.parts : call.sums, pattern::peer(me, p, n)),

@@ -355,6 +355,33 @@ void repeated(void) {
   }
 }
 
+// A call has the same bits whatever calls before it have left in the wire's memory.
+void after_others(void) {
+  for (auto format : formats)
+    for (int chunks : ways)
+      for (Op op : {sum, scatter, gather}) {
+        Case k;
+        k.op = op, k.format = format, k.chunks = chunks, k.n = 1300; // the last 4 blocks have 20
+        Job job(k, world());
+        k.n = 2500, k.content = 7;
+        Job other(k, world());
+        shmem_barrier_all();
+        std::vector<uint16_t> first;
+        for (int i = 0; i < 3; i++) {
+          call(other.wire, op, job.dest, job.source, job.k.n);
+          HIP(hipStreamSynchronize(stream));
+          const auto got = job.result();
+          if (!i) first = got;
+          CHECK(got == first, "%s: other bits after another call", name_of(job.k).c_str());
+          other.fill(size_t(7 + i));
+          shmem_barrier_all();
+          other.start();
+        }
+        HIP(hipStreamSynchronize(stream));
+        shmem_barrier_all();
+      }
+}
+
 // A graph with each operation, replayed with changing sources and nothing between.
 void graph(void) {
   const char *few = getenv("SHMEM_TEST_ROUNDS");
@@ -452,10 +479,10 @@ int main(int argc, char **argv) {
   me = shmem_my_pe(), npes = shmem_n_pes();
   stream = make_stream();
   if (argc > 1) return mistake(argv[1]);
-  struct pe_test tests[] = {
-      {"every_way", every_way}, {"errors", errors},         {"same_bits", same_bits},
-      {"special", special},     {"every_team", every_team}, {"repeated", repeated},
-      {"graph", graph}};
+  struct pe_test tests[] = {{"every_way", every_way},       {"errors", errors},
+                            {"same_bits", same_bits},       {"special", special},
+                            {"every_team", every_team},     {"repeated", repeated},
+                            {"after_others", after_others}, {"graph", graph}};
   struct pe_list lists[] = {PE_LIST("", tests)};
   if (pe_run_tests("wire", lists, COUNT(lists))) shmem_global_exit(1);
   (void)hipStreamDestroy(stream);
