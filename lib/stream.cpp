@@ -258,12 +258,10 @@ int move_by_engines(const char *fn, Collective what, const kernels::Call &c, con
   int n = 0;
   for (int k = 1; k <= t.n && bytes; k++) { // this PE is the last one
     const int i = (t.me + k) % t.n, local = local_of(t.pe(i));
-    auto *const dest = static_cast<char *>(r->at(c.dest, local));
+    const bool own = k == t.n, all = what == Collective::broadcast;
+    char *const dest = static_cast<char *>(r->at(c.dest, local)) + (all ? 0 : size_t(t.me) * bytes);
     const char *const source = c.source + (what == Collective::alltoall ? size_t(i) * bytes : 0);
-    if (what != Collective::broadcast)
-      copies[size_t(n++)] = {dest + size_t(t.me) * bytes, source};
-    else if (t.me == root && dest != source)
-      copies[size_t(n++)] = {dest, source};
+    if ((!all || t.me == root) && dest != source) copies[size_t(n++)] = {dest, source, own};
   }
   OnDevice on;
   MUST(kernels::enter_on_stream(c.team, c.id, c.stream), "%s", fn);
@@ -279,11 +277,14 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
   const Team *t;
   kernels::Call c = call(fn, team, &t, dest, source, bytes, s);
   if (what == Collective::broadcast) check_root(fn, *t, root);
-  const auto n = size_t(t->n);
-  check_objects(fn, *t, dest,
-                what == Collective::fcollect || what == Collective::alltoall ? n * bytes : bytes,
-                source, what == Collective::alltoall ? n * bytes : bytes, align,
-                what == Collective::broadcast);
+  const size_t all = size_t(t->n) * bytes;
+  const bool blocks = what == Collective::fcollect || what == Collective::alltoall;
+  // source of an fcollect may be this PE's block of dest.
+  const bool in_place = what == Collective::fcollect &&
+                        source == static_cast<const char *>(dest) + size_t(t->me) * bytes;
+  check_objects(fn, *t, dest, blocks ? all : bytes, in_place ? dest : source,
+                in_place || what == Collective::alltoall ? all : bytes, align,
+                in_place || what == Collective::broadcast);
   if (what != Collective::collect && gpu::has_engines(*t))
     return move_by_engines(fn, what, c, *t, root);
   // Members of a collect do not know each other's sizes.

@@ -12,10 +12,11 @@ void make_engines(const Team &t);
 void drop_engines(const Team &t);
 void drop_engines(); // of all teams
 
-// A copy to a member; many of them are on their way at once.
+// A copy to a member; many of them are on their way at once. own: to this PE itself.
 struct EngineCopy {
-  void *dest;
-  const void *source;
+  char *dest;
+  const char *source;
+  bool own;
 };
 // Copies of `bytes` bytes each: after the work that the stream has now, before its next work.
 void copy_by_engines(const char *fn, const Team &t, const EngineCopy *copies, int n, size_t bytes,

@@ -418,6 +418,44 @@ void two_phases(void) {
   object_free(source);
 }
 
+// An fcollect whose source is the PE's own block of dest, by each way, and one that is not, by copy
+// engines in several pieces. PE 0 is late.
+void own_block(void) {
+  const bool mapped = shmem_team_n_pes(SHMEM_TEAM_SHARED) == npes;
+  const size_t few = 1003, many = npes > 4 ? 3 * few : (size_t(4) << 20) / sizeof(int) + 9;
+  int *dest = reinterpret_cast<int *>(device_alloc(size_t(npes) * many * sizeof(int), 0)),
+      *source = reinterpret_cast<int *>(device_alloc(many * sizeof(int), 0));
+  std::vector<int> got(size_t(npes) * many);
+  const auto value = [](int pe, size_t i) { return int(i % 1000) * (pe + 1) + pe; };
+  for (const char *way : {"lines", "direct", "engines", "engines, not in place"}) {
+    const bool engines = way[0] == 'e', here = strlen(way) < 8;
+    if (engines && !mapped) continue;
+    const size_t count = engines ? many : few;
+    if (engines)
+      CHECK(shmemx_team_copy_engines(SHMEM_TEAM_WORLD, 1) == 0, "copy engines");
+    else
+      choose(way, 2, 64);
+    int *const own = dest + size_t(me) * count, *const from = here ? own : source;
+    HIP(hipMemsetAsync(dest, 0x55, size_t(npes) * count * sizeof(int), stream));
+    HIP(hipStreamSynchronize(stream));
+    for (size_t i = 0; i < count; i++) got[i] = value(me, i);
+    to_device(from, got.data(), count * sizeof(int));
+    finish_all();
+    if (me == 0) usleep(2000);
+    shmemx_int_fcollect_on_stream(SHMEM_TEAM_WORLD, dest, from, count, stream);
+    HIP(hipStreamSynchronize(stream));
+    from_device(got.data(), dest, size_t(npes) * count * sizeof(int));
+    for (size_t i = 0; i < size_t(npes) * count; i++)
+      CHECK(got[i] == value(int(i / count), i % count), "%s: element %zu is %d, want %d", way, i,
+            got[i], value(int(i / count), i % count));
+    finish_all();
+    if (engines) shmemx_team_copy_engines(SHMEM_TEAM_WORLD, 0);
+  }
+  CHECK(shmemx_tune(nullptr) == 0, "the built-in table");
+  object_free(source);
+  object_free(dest);
+}
+
 // More workgroups than there are channels, and copy engines: the members meet in kernels of their
 // own. Rounds follow each other with nothing between, and PE 0 is late.
 void many_workgroups(void) {
@@ -483,6 +521,7 @@ struct pe_test tests[] = {{"errors of the program's own", own_errors},
                           {"stores and signals on a stream", telling},
                           {"in two phases", two_phases},
                           {"more workgroups than channels", many_workgroups},
+                          {"an fcollect in place", own_block},
                           {"six streams that wait", many_waiting},
                           {"teams that come and go", new_teams},
                           {"tables of algorithms", tables}};

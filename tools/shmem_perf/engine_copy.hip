@@ -9,9 +9,19 @@ namespace {
 
 using shmem::Bfloat16;
 
-enum Kind { kernels, engines, product, beside_kernels, beside_engines, kinds };
-const char *const names[kinds] = {"fcollect, kernels", "fcollect, engines", "product",
-                                  "product, kernels", "product, engines"};
+enum Kind {
+  kernels,
+  engines,
+  in_place, // by engines
+  product,
+  beside_kernels,
+  beside_engines,
+  beside_in_place,
+  kinds
+};
+const char *const names[kinds] = {
+    "fcollect, kernels", "fcollect, engines", "fcollect, engines in place", "product",
+    "product, kernels",  "product, engines",  "product, engines in place"};
 
 struct Gather {
   Engine &e;
@@ -50,16 +60,22 @@ struct Gather {
     shmem_barrier_all();
     shmemx_team_copy_engines(SHMEM_TEAM_WORLD, copy_engines);
   }
-  void gather(hipStream_t s) {
-    shmemx_fcollectmem_on_stream(SHMEM_TEAM_WORLD, dest, source, bytes,
+  char *own() const { return dest + size_t(e.me) * bytes; }
+  void gather(int kind, hipStream_t s) {
+    const bool here = kind == in_place || kind == beside_in_place;
+    shmemx_fcollectmem_on_stream(SHMEM_TEAM_WORLD, dest, here ? own() : source, bytes,
                                  reinterpret_cast<shmemx_stream_t>(s));
   }
+  static bool by_engines(int kind) {
+    return kind != kernels && kind != product && kind != beside_kernels;
+  }
   void check(int kind) {
-    by(kind == engines);
+    by(by_engines(kind));
     HIP(hipMemset(dest, 0, bytes * size_t(e.npes)));
+    if (kind == in_place) HIP(hipMemset(own(), e.me + 1, bytes));
     HIP(hipDeviceSynchronize());
     shmem_barrier_all();
-    gather(e.stream);
+    gather(kind, e.stream);
     HIP(hipStreamSynchronize(e.stream));
     std::vector<char> got(bytes * size_t(e.npes));
     HIP(hipMemcpy(got.data(), dest, got.size(), hipMemcpyDeviceToHost));
@@ -70,13 +86,13 @@ struct Gather {
   // us of a call on e.stream, of `calls` in a row, while the other stream gathers, or not.
   double once(int kind) {
     const int calls = shmem::runtime::hardware ? 8 : 1;
-    by(kind == engines || kind == beside_engines);
+    by(by_engines(kind));
     const bool beside = kind > product;
-    for (int i = 0; beside && i < 2 * calls; i++) gather(other);
+    for (int i = 0; beside && i < 2 * calls; i++) gather(kind, other);
     HIP(hipEventRecord(e.begin, e.stream));
     for (int i = 0; i < calls; i++)
       if (kind < product)
-        gather(e.stream);
+        gather(kind, e.stream);
       else
         shmemx_matmul_on_stream(&call, e.on());
     HIP(hipEventRecord(e.end, e.stream));
@@ -87,8 +103,7 @@ struct Gather {
     return double(ms) * 1e3 / calls;
   }
   void measure() {
-    check(kernels);
-    check(engines);
+    for (int kind : {kernels, engines, in_place}) check(kind);
     std::vector<std::vector<double>> us(kinds);
     for (int run = -2; run < e.o.runs; run++)
       for (int k = 0; k < kinds; k++) {
