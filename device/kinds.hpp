@@ -35,10 +35,6 @@ enum class ElementType { SHMEM_TYPES_(SHMEM_TYPE_) };
 inline constexpr ElementType types[] = {SHMEM_TYPES_(SHMEM_TYPE_)};
 #undef SHMEM_TYPE_
 
-constexpr bool is_real(ElementType t) {
-  return t >= ElementType::f32 && t <= ElementType::bf16;
-}
-
 // The operators, by their names in routines, and the struct of each in op.hpp.
 #define SHMEM_OPERATORS_(X)                                                                        \
   X(and, And)                                                                                      \
@@ -51,6 +47,12 @@ constexpr bool is_real(ElementType t) {
 enum class Operator { and_, or_, xor_, max, min, sum, prod };
 constexpr bool signs_matter(Operator op) {
   return op == Operator::max || op == Operator::min;
+}
+// The reductions that have a kernel of their own, which goes in one shot, too: sums of
+// floating-point types. Additions of integers cost nothing beside the loads, and sums of complex
+// numbers are rare.
+constexpr bool has_kernel(Operator op, ElementType t) {
+  return op == Operator::sum && t >= ElementType::f32 && t <= ElementType::bf16;
 }
 
 // The result of the sources: all of each combined, for all members; block i combined, for member i;

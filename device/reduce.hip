@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The library's reductions and scans on streams: a kernel for each type, which has the operator as
-// an argument, and one more for sums of floating-point types, where the time of additions counts;
-// each of them twice, by lines and by the two other ways. By lines go all teams that have a member
-// that is not mapped.
+// an argument, and those that has_kernel() names; each of them twice, by lines and by the other
+// ways. By lines go all teams that have a member that is not mapped.
 #include "kernels.hpp"
 #include <hip/hip_runtime.h>
 
@@ -45,8 +44,7 @@ __global__ void __launch_bounds__(device::max_threads, arch::one_resident)
 template <bool lines, class F> hipError_t with_kernel(Operator op, ElementType type, F f) {
   return with_type(type, [&](auto element) {
     using T = decltype(element);
-    // Additions of integers cost nothing beside the loads, and sums of complex numbers are rare.
-    if constexpr (std::is_floating_point_v<device::SumOf<T>>)
+    if constexpr (has_kernel(Operator::sum, type_of<T>))
       if (op == Operator::sum) return f(reduce<lines, T, Fixed<Sum>>, Fixed<Sum>{});
     return f(reduce<lines, T, Chosen>, Chosen{op});
   });

@@ -392,7 +392,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     }
   }
 
-  // last: of this workgroup. The peers' rows are not needed any more when it is here.
+  // last: of this workgroup, and each has a row. The peers' rows are not needed any more when it is
+  // here.
   SHMEM_D_ void do_row(int turn, size_t row, bool last) const {
     Pack h[K] = {};
     if (turn) {

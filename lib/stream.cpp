@@ -347,9 +347,9 @@ int reduce(const char *fn, Operator op, ElementType type, Shape shape, shmem_tea
   const auto what = shape == Shape::all       ? Collective::reduce
                     : shape == Shape::scatter ? Collective::reduce_scatter
                                               : Collective::scan;
-  // In place a member would change what the other reads. The kernel of the other operators and
-  // types has half as many loads on the way.
-  const bool oneshot = shape == Shape::all && t->n == 2 && op == Operator::sum && is_real(type) &&
+  // In place a member would change what the other reads. Other kernels have half as many loads on
+  // the way.
+  const bool oneshot = shape == Shape::all && t->n == 2 && has_kernel(op, type) &&
                        !c.team.has_remote && dest != source;
   tuned(&c, what, n * unit, false, oneshot);
   c.shape = c.algorithm == CollectiveAlgorithm::oneshot ? Shape::oneshot : shape;

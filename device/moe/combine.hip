@@ -71,7 +71,7 @@ hipError_t combine(const Moe &moe, const void *rows, const uintptr_t *row, void 
 
 hipError_t residents(int device, unsigned *blocks) {
   Residents r{device::max_threads, shared_bytes};
-  r.error = residents_of_dispatch(&r.least);
+  look_at_dispatch(r);
   r.look(gather<float>);
   r.look(gather<Half>);
   r.look(gather<Bfloat16>);

@@ -80,9 +80,8 @@ hipError_t dispatch(const Moe &moe, const void *tokens, const void *scales, cons
   return error;
 }
 
-hipError_t residents_of_dispatch(int *blocks) {
-  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, arch::launchable(send<true>),
-                                                      int(device::max_threads), shared_bytes);
+void look_at_dispatch(Residents &r) {
+  r.look(send<true>);
 }
 
 } // namespace shmem::moe

@@ -11,6 +11,9 @@
 #include <hip/hip_runtime_api.h>
 #include <shmemx.h>
 
+namespace shmem {
+struct Residents; // launch.hpp
+}
 namespace shmem::moe {
 
 inline constexpr int max_members = 64, max_experts = 1024, max_top_k = 32;
@@ -71,7 +74,7 @@ struct Moe {
 
 // The most workgroups of any of the kernels of few tokens that the device holds at once.
 hipError_t residents(int device, unsigned *blocks);
-hipError_t residents_of_dispatch(int *blocks); // on a compute unit, with combine's left out
+void look_at_dispatch(Residents &r);
 
 // The most workgroups of a kernel that waits for other PEs, and of one that does not.
 struct Grids {
