@@ -258,10 +258,11 @@ int move_by_engines(const char *fn, Collective what, const kernels::Call &c, con
   int n = 0;
   for (int k = 1; k <= t.n && bytes; k++) { // this PE is the last one
     const int i = (t.me + k) % t.n, local = local_of(t.pe(i));
-    const bool own = k == t.n, all = what == Collective::broadcast;
-    char *const dest = static_cast<char *>(r->at(c.dest, local)) + (all ? 0 : size_t(t.me) * bytes);
+    const bool blocks = what != Collective::broadcast, own = k == t.n;
+    char *const dest =
+        static_cast<char *>(r->at(c.dest, local)) + (blocks ? size_t(t.me) * bytes : 0);
     const char *const source = c.source + (what == Collective::alltoall ? size_t(i) * bytes : 0);
-    if ((!all || t.me == root) && dest != source) copies[size_t(n++)] = {dest, source, own};
+    if ((blocks || t.me == root) && dest != source) copies[size_t(n++)] = {dest, source, own};
   }
   OnDevice on;
   MUST(kernels::enter_on_stream(c.team, c.id, c.stream), "%s", fn);
