@@ -367,13 +367,13 @@ void after_others(void) {
         Job other(k, world());
         shmem_barrier_all();
         std::vector<uint16_t> first;
-        for (int i = 0; i < 3; i++) {
+        for (size_t i = 0; i < 3; i++) {
           call(other.wire, op, job.dest, job.source, job.k.n);
           HIP(hipStreamSynchronize(stream));
           const auto got = job.result();
           if (!i) first = got;
           CHECK(got == first, "%s: other bits after another call", name_of(job.k).c_str());
-          other.fill(size_t(7 + i));
+          other.fill(7 + i);
           shmem_barrier_all();
           other.start();
         }
