@@ -52,8 +52,9 @@ def case_perf_engine():
                                                            for k in kinds], rows
         assert all(r["above_all_reduce_us"] == 0 for r in norms if r["kind"] == kinds[0]), rows
         copies = [r for r in rows if r["test"] == "copy"]
-        assert [r["kind"] for r in copies] == ["fcollect, kernels", "fcollect, engines", "product",
-                                               "product, kernels", "product, engines"], rows
+        assert [r["kind"] for r in copies] == [
+            "fcollect, kernels", "fcollect, engines", "fcollect, engines in place", "product",
+            "product, kernels", "product, engines", "product, engines in place"], rows
         wire = [r for r in rows if r["test"] == "wire"]
         assert [r["kind"] for r in wire][:5] == ["sum", "sum by fp8", "sum by int8", "sum by int6",
                                                  "sum by int4"], rows
