@@ -12,7 +12,8 @@ import sys
 import time
 
 PROGRAM, CASE, N, HOW = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-LIMIT = '2' if CASE == 'killed' else '3'  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
+# Seconds, SHMEM_BOOTSTRAP_TIMEOUT: long where no rank is missing, since a busy machine may be slow.
+LIMIT = {'killed': '2', 'missing': '3', 'early_death': '3'}.get(CASE, '40')
 
 
 def run(*more):
@@ -87,8 +88,10 @@ def main():
         expect(err, rf'shmem: PE \d+: PE {last} \(process \d+\) has died without shmem_finalize: '
                     r'the job ends\n')
         assert took < 4, took
-    elif CASE == 'exit':
+    elif CASE in ('exit', 'slow_exit', 'stuck_exit'):
+        # The exit handlers of the last rank take no time, 3 s, or for ever.
         expect(out, ends(all_but_last(1, 4)))
+        assert took < 20, took
         expect(err, rf'shmem: PE {last}: exit\(4\) without shmem_finalize: the job ends\n')
     elif CASE == 'global_exit':
         expect(out, ends({rank: 7 for rank in range(N)}))

@@ -137,6 +137,12 @@ static void bad_arguments(void) {
   shmem_finalize(), shmem_finalize(), shmem_finalize();
 }
 
+// Runs after the library's handler, which is registered later.
+static void slow_handler(void) {
+  if (is("slow_exit")) sleep(3);
+  for (; is("stuck_exit");) pause();
+}
+
 static void run(int rank) {
   my_rank = rank;
   if (is("bad_arguments")) return bad_arguments();
@@ -158,6 +164,8 @@ static void run(int rank) {
   if ((is("no_file") || is("no_room")) && rank == at)
     limit.rlim_cur = is("no_file") ? 1 << 20 : 768 << 20, setrlimit(kind, &limit);
   if (is("no_device") && rank == n - 1) attr.device = 12;
+  const int exits = is("exit") || is("slow_exit") || is("stuck_exit");
+  if (exits && rank == n - 1) atexit(slow_handler);
   if (shmemx_init_attr(0, &attr)) {
     dprintf(1, "%s\n", shmemx_error_string());
     if (strncmp(which, "no_", 3)) exit(3);
@@ -176,8 +184,8 @@ static void run(int rank) {
   }
   if (is("death") && rank == n - 1) raise(SIGKILL);
   if (is("global_exit") && rank == n - 1) shmem_global_exit(7);
-  if (is("exit") && rank == n - 1) exit(4);
-  if (is("death") || is("global_exit") || is("exit") || is("driver_death")) {
+  if (exits && rank == n - 1) exit(4);
+  if (is("death") || is("global_exit") || exits || is("driver_death")) {
     shmem_barrier_all();
     for (;;) pause();
   }

@@ -12,7 +12,8 @@ import sys
 import time
 
 PROGRAM, OTHER_VERSION, CASE = sys.argv[1:4]
-LIMIT = 3  # seconds, SHMEM_BOOTSTRAP_TIMEOUT
+# Seconds, SHMEM_BOOTSTRAP_TIMEOUT: long where no rank is missing, since a busy machine may be slow.
+LIMIT = 3 if CASE == 'stray' else 40
 ENV = {**os.environ, 'SHMEM_BOOTSTRAP_TIMEOUT': str(LIMIT)}
 
 
