@@ -36,7 +36,9 @@ using namespace shmem::bootstrap;
 namespace {
 
 constexpr int most = 256;
-constexpr double limit = 4; // SHMEM_BOOTSTRAP_TIMEOUT of these jobs
+// SHMEM_BOOTSTRAP_TIMEOUT of a test's jobs, shorter where a PE is missing. On a busy machine 40 of
+// 70 processes once came after more than 4 s (2026-11-30).
+double limit;
 
 struct End {
   int state; // 0: none, 1: right, 2: failed
@@ -53,7 +55,7 @@ pid_t start(std::function<void()> run) {
   const pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
-    alarm(30);
+    alarm(90);
     run();
     _exit(0);
   }
@@ -154,6 +156,7 @@ void expect_line(int n, int but, const char *what, int first = 0) {
 }
 
 int before(void **) {
+  limit = 60;
   memset(ends, 0, most * sizeof *ends);
   return 0;
 }
@@ -243,6 +246,7 @@ void late(void **) {
 
 // Three jobs wait beside each other.
 void one_never_comes(void **) {
+  limit = 12;
   constexpr int n = 40, missing[] = {0, 3, 33};
   for (int j = 0; j < 3; j++) {
     const Id id = new_id();
@@ -252,8 +256,8 @@ void one_never_comes(void **) {
   wait_all();
   for (int j = 0; j < 3; j++) {
     char want[80];
-    snprintf(want, sizeof want, "rank %d has not come within 4 seconds (SHMEM_BOOTSTRAP_TIMEOUT)",
-             missing[j]);
+    snprintf(want, sizeof want, "rank %d has not come within %g seconds (SHMEM_BOOTSTRAP_TIMEOUT)",
+             missing[j], limit);
     expect_line(n, missing[j], want, j * n);
   }
 }
@@ -261,6 +265,7 @@ void one_never_comes(void **) {
 // At any time of the start: the others hear of it at once, or all had started. A PE that has not
 // connected yet is waited for, so three jobs run beside each other.
 void killed(void **) {
+  limit = 4;
   std::mt19937 random(2);
   constexpr int n = 36, jobs = 3;
   for (int round = 0; round < 10; round++) {
@@ -277,7 +282,7 @@ void killed(void **) {
     }
     const int64_t from = now();
     wait_all();
-    assert_true(now() - from < 6'000'000'000);
+    assert_true(now() - from < 14'000'000'000);
     for (int j = 0; j < jobs; j++) {
       int right = 0, failed = 0;
       for (int r = j * n; r < (j + 1) * n; r++)
