@@ -249,6 +249,11 @@ int sync(const char *fn, shmem_team_t team, Stream s) {
 
 namespace {
 
+// Whether each member has a block of its own in dest.
+bool has_blocks(Collective what) {
+  return what == Collective::fcollect || what == Collective::alltoall;
+}
+
 // A collective by copy engines: the members meet, copy, and meet again.
 int move_by_engines(const char *fn, Collective what, const kernels::Call &c, const Team &t,
                     int root) {
@@ -258,7 +263,7 @@ int move_by_engines(const char *fn, Collective what, const kernels::Call &c, con
   int n = 0;
   for (int k = 1; k <= t.n && bytes; k++) { // this PE is the last one
     const int i = (t.me + k) % t.n, local = local_of(t.pe(i));
-    const bool blocks = what != Collective::broadcast, own = k == t.n;
+    const bool blocks = has_blocks(what), own = k == t.n;
     char *const dest =
         static_cast<char *>(r->at(c.dest, local)) + (blocks ? size_t(t.me) * bytes : 0);
     const char *const source = c.source + (what == Collective::alltoall ? size_t(i) * bytes : 0);
@@ -279,13 +284,13 @@ int move(const char *fn, Collective what, shmem_team_t team, void *dest, const v
   kernels::Call c = call(fn, team, &t, dest, source, bytes, s);
   if (what == Collective::broadcast) check_root(fn, *t, root);
   const size_t all = size_t(t->n) * bytes;
-  const bool blocks = what == Collective::fcollect || what == Collective::alltoall;
   // source of an fcollect may be this PE's block of dest.
-  const bool in_place = what == Collective::fcollect &&
-                        source == static_cast<const char *>(dest) + size_t(t->me) * bytes;
-  check_objects(fn, *t, dest, blocks ? all : bytes, in_place ? dest : source,
-                in_place || what == Collective::alltoall ? all : bytes, align,
-                in_place || what == Collective::broadcast);
+  if (what == Collective::fcollect &&
+      source == static_cast<const char *>(dest) + size_t(t->me) * bytes)
+    check_objects(fn, *t, dest, all, dest, all, align, true);
+  else
+    check_objects(fn, *t, dest, has_blocks(what) ? all : bytes, source,
+                  what == Collective::alltoall ? all : bytes, align, what == Collective::broadcast);
   if (what != Collective::collect && gpu::has_engines(*t))
     return move_by_engines(fn, what, c, *t, root);
   // Members of a collect do not know each other's sizes.

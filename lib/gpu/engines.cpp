@@ -21,7 +21,7 @@ struct Engines {
 // goes by pieces. Beside an fcollect of 128 MiB of each of 2 H200s (2026-11-30) a product of 4096 x
 // 4096 bf16 kept 0.83 of its speed with the PE's own block in one piece, 0.95 by 16 MiB, 0.97 by 4
 // MiB (five runs, 0.83 to 0.98), 0.85 by 1.5 MiB, and all of it in place, with no such copy. The
-// fcollect takes 363 us in each case; by 1 MiB it took 638.
+// fcollect takes 360 to 386 us in these cases; by 1 MiB it took 638.
 constexpr size_t own_piece = 4 << 20;
 
 void make(Engines &e, int members) {

@@ -67,7 +67,7 @@ struct Gather {
                                  reinterpret_cast<shmemx_stream_t>(s));
   }
   static bool by_engines(int kind) {
-    return kind != kernels && kind != product && kind != beside_kernels;
+    return kind == engines || kind == in_place || kind == beside_engines || kind == beside_in_place;
   }
   void check(int kind) {
     by(by_engines(kind));
