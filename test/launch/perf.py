@@ -62,6 +62,13 @@ def case_perf_engine():
         moe = [r for r in rows if r["test"] in ("dispatch", "combine")]
         assert [r["test"] for r in moe] == (["dispatch", "combine"] * 2 if n < 3 else []), rows
         assert all(("wire_us" in r) == (n > 1) for r in moe), rows
+    rows = [json.loads(r) for r in run(OSHRUN, "-n", 2, perf, "--engine", "--tests", "wire,norm",
+                                       "--sizes", "1k:4k", "--step", 4, "--json").splitlines()]
+    assert [(r["rows"], r["kind"]) for r in rows if r["test"] == "norm"] == [
+        (m, k) for m in (1, 7) for k in kinds], rows
+    assert {r["bytes"] for r in rows if r["test"] == "wire"} == {1024, 4096}, rows
+    assert {r["test"] for r in rows} == {"norm", "wire"}, rows
+    run(OSHRUN, "-n", 2, perf, "--engine", "--tests", "barrier_all", status=2)
     out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
     assert out.count("\n") > 20 and max(map(len, out.splitlines())) <= 110, out
 

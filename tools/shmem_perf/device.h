@@ -27,8 +27,10 @@ struct gemm_options {
 };
 
 struct engine_options {
-  int runs;  // timed runs of each row
-  int calls; // in a graph; 0: as many as usual
+  int runs;                       // timed runs of each row
+  int calls;                      // in a graph; 0: as many as usual
+  size_t smallest, largest, step; // bytes of a PE's rows and of its sums; smallest is 0: a table's
+  bool norm, moe, copy, wire;     // the families that are wanted
   bool json;
 };
 

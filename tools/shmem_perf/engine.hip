@@ -7,8 +7,8 @@ extern "C" void engine_perf(const struct engine_options *options) {
   plot_title("shmem_perf --engine: %d PEs, %s", engine.npes, engine.prop.name);
   if (engine.me == 0 && !options->json)
     printf("# %d PEs, %s; a call in a graph, on the slowest PE\n", engine.npes, engine.prop.name);
-  engine_norm(engine);
-  engine_moe(engine);
-  engine_copy(engine);
-  engine_wire(engine);
+  if (options->norm) engine_norm(engine);
+  if (options->moe) engine_moe(engine);
+  if (options->copy) engine_copy(engine);
+  if (options->wire) engine_wire(engine);
 }

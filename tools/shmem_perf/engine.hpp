@@ -43,6 +43,13 @@ struct Engine {
   }
   Engine(const Engine &) = delete;
 
+  // The sizes in bytes that were asked for, or else those of the table.
+  std::vector<size_t> sizes(std::vector<size_t> table) const {
+    if (!o.smallest) return table;
+    table.clear();
+    for (size_t bytes = o.smallest; bytes <= o.largest; bytes *= o.step) table.push_back(bytes);
+    return table;
+  }
   shmemx_stream_t on() const { return reinterpret_cast<shmemx_stream_t>(stream); }
   // Null, with a note, if the heap has no room.
   void *room(const char *what, size_t bytes) const {

@@ -183,11 +183,12 @@ void engine_norm(Engine &engine) {
   if (engine.me == 0 && !engine.o.json)
     printf("# all-reduce of rows in bf16, residual, RMSNorm\n%-26s %6s %6s %10s %10s %10s\n",
            "kind", "rows", "cols", "us", "+ us", "x separate");
-  const std::vector<size_t> table = shmem::runtime::hardware
-                                        ? std::vector<size_t>{1, 16, 64, 256, 512, 2048, 16384}
-                                        : std::vector<size_t>{1, 16, 64};
-  for (size_t rows : table) {
-    Norms norms{engine, rows, shmem::runtime::hardware ? size_t(7168) : size_t(264)};
+  const size_t columns = shmem::runtime::hardware ? 7168 : 264, row = columns * sizeof(Bfloat16);
+  std::vector<size_t> table{row, 16 * row, 64 * row};
+  if (shmem::runtime::hardware)
+    for (size_t rows : {256, 512, 2048, 16384}) table.push_back(rows * row);
+  for (size_t bytes : engine.sizes(table)) {
+    Norms norms{engine, std::max<size_t>(bytes / row, 1), columns};
     if (!norms.make()) continue;
     norms.measure();
     norms.clear();

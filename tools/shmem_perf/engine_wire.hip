@@ -130,7 +130,7 @@ void engine_wire(Engine &engine) {
   const std::vector<size_t> table =
       shmem::runtime::hardware ? std::vector<size_t>{1 << 20, 8 << 20, 32 << 20, size_t(128) << 20}
                                : std::vector<size_t>{1 << 16};
-  for (size_t bytes : table) {
+  for (size_t bytes : engine.sizes(table)) {
     Sums sums{engine, bytes / 2};
     if (!sums.make()) continue;
     sums.measure();

@@ -15,8 +15,10 @@ static const char help[] =
     "usage: shmem_perf [options]\n"
     "Measures an OpenSHMEM library: PE 0 with PE 1, and collectives over all PEs.\n"
     "  --groups LIST      of: raw,latency,rate,bandwidth,amo,sync,memory,signal,coll (all)\n"
-    "  --tests LIST       only tests whose name is in the list (see --list)\n"
-    "  --sizes MIN:MAX    bytes, powers of two times MIN (default 8:64m); k, m, g are understood\n"
+    "  --tests LIST       only tests whose name is in the list (see --list); with --engine, of:\n"
+    "                     norm,moe,copy,wire\n"
+    "  --sizes MIN:MAX    bytes, powers of two times MIN (default 8:64m); k, m, g are understood;\n"
+    "                     with --engine of norm and wire, instead of a table of sizes\n"
     "  --coll-max BYTES   largest size of a collective (default 1m)\n"
     "  --step N           factor from one size to the next (default 2)\n"
     "  --time SECONDS     for each row (default 0.05)\n"
@@ -98,12 +100,17 @@ static bool in_list(const char *list, const char *name) {
   return !list;
 }
 
+// Of --engine.
+static const char *const families[] = {"norm", "moe", "copy", "wire"};
+
 // Every word of a list must name something: a typing error must not measure nothing.
-static void check_list(const char *what, const char *list, bool groups) {
+static void check_list(const char *what, const char *list, bool groups, bool engine) {
   for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
     const size_t length = strcspn(p, ",");
     bool found = false;
-    for (size_t l = 0; l < sizeof all_tests / sizeof *all_tests; ++l)
+    for (size_t i = 0; engine && i < sizeof families / sizeof *families; ++i)
+      found = found || (strlen(families[i]) == length && strncmp(families[i], p, length) == 0);
+    for (size_t l = 0; !engine && l < sizeof all_tests / sizeof *all_tests; ++l)
       for (const struct test *t = all_tests[l]; t->name; ++t) {
         const char *name = groups ? t->group : t->name;
         found = found || (strlen(name) == length && strncmp(name, p, length) == 0);
@@ -171,6 +178,7 @@ static void set(struct options *o, int option, const char *value) {
   if (option == SIZES) {
     o->smallest = part("--sizes", &value, ':');
     o->largest = part("--sizes", &value, '\0');
+    o->sized = true;
   }
   for (int i = 0; i < 3 && option == SHAPE; ++i)
     o->shape[i] = part("--shape", &value, i < 2 ? ',' : '\0');
@@ -193,8 +201,8 @@ static struct options parse(int argc, char **argv) {
   if (o.smallest % 8 != 0) usage_error("--sizes: %zu is not a multiple of 8", o.smallest);
   if (o.largest < o.smallest) usage_error("--sizes: the largest is below the smallest");
   if (o.step < 2) usage_error("--step: must be 2 or more");
-  check_list("--groups", o.groups, true);
-  check_list("--tests", o.tests, false);
+  check_list("--groups", o.groups, true, false);
+  check_list("--tests", o.tests, false, o.engine);
   return o;
 }
 
@@ -359,8 +367,16 @@ int main(int argc, char **argv) {
     end(0);
   }
   if (o.engine) {
-    const struct engine_options e = {
-        .runs = (int)least((size_t)o.repetitions, 21), .calls = o.calls, .json = o.json};
+    const struct engine_options e = {.runs = (int)least((size_t)o.repetitions, 21),
+                                     .calls = o.calls,
+                                     .smallest = o.sized ? o.smallest : 0,
+                                     .largest = o.largest,
+                                     .step = o.step,
+                                     .norm = in_list(o.tests, "norm"),
+                                     .moe = in_list(o.tests, "moe"),
+                                     .copy = in_list(o.tests, "copy"),
+                                     .wire = in_list(o.tests, "wire"),
+                                     .json = o.json};
     engine_perf(&e);
     end(0);
   }

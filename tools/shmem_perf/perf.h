@@ -81,6 +81,7 @@ struct options {
   const char *groups, *tests; // comma separated; NULL: all
   const char *plot;           // file, or NULL
   size_t smallest, largest, step;
+  bool sized;      // the sizes were asked for
   double budget;   // seconds a row
   int repetitions; // batches a row, at most
   int calls;       // in a row, of --stream, --gemm and --engine; 0: as many as usual
