@@ -98,8 +98,12 @@ struct Uneven {
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part. oneshot: direct, but of two members each reads all, and
-// writes nothing to the other.
-enum class CollectiveAlgorithm { lines, direct, phases, oneshot };
-inline constexpr const char *algorithms[] = {"lines", "direct", "phases", "oneshot"};
+// writes nothing to the other. results: of a norm, see rows.hpp; else direct.
+enum class CollectiveAlgorithm { lines, direct, phases, oneshot, results };
+inline constexpr const char *algorithms[] = {"lines", "direct", "phases", "oneshot", "results"};
+// Of a norm: whether each member loads a part of the rows.
+constexpr bool splits(CollectiveAlgorithm a) {
+  return a == CollectiveAlgorithm::phases || a == CollectiveAlgorithm::results;
+}
 
 } // namespace shmem

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // An all-reduce of whole rows, whose sums go through a finish before they are stored, on a stream.
-// There are three ways:
+// There are four ways:
 //   lines   each member sends all rows, and finishes all; several workgroups share a row
 //   direct  each member loads all rows of all members, and finishes all
 //   phases  each member loads a part of the rows of all members and finishes these. Then it stores
 //           the results at the others; or, where all get the sums too, the sums alone, which the
-//           others finish themselves: memory here is faster than any link.
+//           others finish themselves: memory here is faster than any link
+//   results as phases, but several workgroups share a row, and threads store both sums and results
+//           at all members as soon as they have them: for few rows, of which by phases a few
+//           workgroups would finish one after the other
 // A row is added up in the order of the members and finished in the same way by all, so its bits
 // are the same.
 #pragma once
@@ -167,8 +170,9 @@ template <class Finish> struct Arguments {
   Finish finish;
 };
 template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer {
-  static constexpr bool lines = way == CollectiveAlgorithm::lines,
-                        split = way == CollectiveAlgorithm::phases;
+  static constexpr bool results = way == CollectiveAlgorithm::results,
+                        shared = way == CollectiveAlgorithm::lines || results,
+                        split = way == CollectiveAlgorithm::phases || results;
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
   const Arguments<Finish> &arguments;
   Channel c;
@@ -258,24 +262,36 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     device::receive_all(c, scope.rank(), [&](int i, Pack in) { add(acc, in, i); });
     h[0] = rounded(acc, more);
   }
-  // They are in the channel of the row's first workgroup: in the lines from this member to itself,
-  // behind those of a piece. Its next epoch is that of all. It stores a later one in the head at
-  // the kernel's end, when it has heard all others.
+  // They are in the channel of the row's first workgroup. By lines they are in those from this
+  // member to itself, behind those of a piece; by results, which send no lines, in those of the
+  // head. The next epoch of that workgroup is that of all. It stores a later one in the head at the
+  // kernel's end, when it has heard all others.
   SHMEM_D_ void find_words() {
     Channel first = c;
-    first.lines -= size_t(piece.index) * 4 * unsigned(device::state.n) * c.room;
-    const uintptr_t head =
-        c.head - piece.index * arch::load_anew(device::state.channels.head_bytes);
-    first.epoch = arch::load_anew(call.team.base) + 1 +
-                  arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(head));
-    piece.words = device::lines_of(first, c.t.me) + 4 * piece_packs;
+    first.head -= piece.index * arch::load_anew(device::state.channels.head_bytes);
+    first.epoch =
+        arch::load_anew(call.team.base) + 1 +
+        arch::load<Order::relaxed, Range::device>(reinterpret_cast<uint64_t *>(first.head));
+    if constexpr (results) {
+      device::use_head(first);
+      piece.words = device::lines_of(first, 0);
+    } else {
+      first.lines -= size_t(piece.index) * 4 * unsigned(device::state.n) * c.room;
+      piece.words = device::lines_of(first, c.t.me) + 4 * piece_packs;
+    }
     piece.epoch = uint32_t(first.epoch);
   }
 
+  // Stores v at p, a place in m: here, or at all members.
+  template <class V> SHMEM_D_ void put(const Matrix &m, V *p, V v, bool here = !results) const {
+    if (here || !results) return arch::store_global(p, v);
+    const unsigned deltas = device::row_of(m.at);
+    SHMEM_NO_UNROLL_
+    for (int k = 1; k <= c.t.n; k++)
+      arch::store_remote(device::at_peer(deltas, p, c.pe(c.peer(k))), v);
+  }
   SHMEM_D_ void store_small(size_t row, const SummedRow<T, K> &r, const float (&scale)[K]) const {
-    struct alignas(lanes) Small {
-      uint8_t at[lanes];
-    };
+    using Small = std::conditional_t<lanes == 8, uint64_t, uint32_t>;
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++) {
       if (!has(k)) continue;
@@ -288,7 +304,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       }
       Small small;
       __builtin_memcpy(&small, w, sizeof small);
-      arch::store_global(
+      put(call.quantized,
           reinterpret_cast<Small *>(call.quantized.at + row * call.quantized.pitch + r.column(k)),
           small);
     }
@@ -301,12 +317,12 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   SHMEM_D_ void quantize(size_t row, const SummedRow<T, K> &r) const {
     const auto size_of = [](float v, unsigned) { return v < 0 ? -v : v; };
     float scale[K];
-    auto *const scales = reinterpret_cast<float *>(call.scales.at + row * call.scales.pitch);
+    auto *const scales = reinterpret_cast<uint32_t *>(call.scales.at + row * call.scales.pitch);
     if (!call.group) {
       scale[0] = scale_of(r.max(size_of));
       SHMEM_UNROLL_
       for (int k = 1; k < K; k++) scale[k] = scale[0];
-      if (scope.rank() + piece.index == 0) arch::store_global(scales, scale[0]);
+      if (scope.rank() + piece.index == 0) put(call.scales, scales, number::float_bits(scale[0]));
     } else {
       // A group's elements are in threads next to each other, whose number divides that of a wave.
       const unsigned each = call.group / lanes, first = scope.rank() / each * each;
@@ -330,21 +346,22 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
           all = SummedRow<T, K>::larger(all, x.one[first + unsigned(k) * scope.size() + i]);
         scale[k] = scale_of(all);
         if (has(k) && scope.rank() == first)
-          arch::store_global(scales + r.column(k) / call.group, scale[k]);
+          put(call.scales, scales + r.column(k) / call.group, number::float_bits(scale[k]));
       }
       scope.sync();
     }
     store_small(row, r, scale);
   }
-  SHMEM_D_ void store(const Matrix &to, size_t row, const Pack (&v)[K]) const {
+  SHMEM_D_ void store(const Matrix &to, size_t row, const Pack (&v)[K],
+                      bool here = !results) const {
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++)
-      if (has(k)) arch::store_global(const_cast<Pack *>(row_at(to, row)) + pack_of(k), v[k]);
+      if (has(k)) put(to, const_cast<Pack *>(row_at(to, row)) + pack_of(k), v[k], here);
   }
   SHMEM_D_ void end(size_t row, const Pack (&h)[K]) const {
     SummedRow<T, K> r;
     r.columns = call.columns;
-    if constexpr (lines) r.piece = piece;
+    if constexpr (shared) r.piece = piece;
     SHMEM_UNROLL_
     for (int k = 0; k < K; k++) {
       const Lanes<T> wide = device::unpack<T>(h[k]);
@@ -364,7 +381,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       store(call.out, row, v);
     }
     if (call.quantized.at) quantize(row, r);
-    if constexpr (lines) piece.sums = r.piece.sums;
+    if constexpr (shared) piece.sums = r.piece.sums;
   }
 
   // Stores the rows of m, of `bytes` bytes, at the other members.
@@ -403,7 +420,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       load(row, h);
     }
     arch::arrive(h);
-    if (!turn && call.sum.at) store(call.sum, row, h);
+    if (!turn && call.sum.at) store(call.sum, row, h, !results || call.scattered);
     if (!split && last && call.meets) {
       arch::sync_arrived(h);
       device::tell_done<Stored::nothing>(c, scope);
@@ -411,11 +428,15 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     end(row, h);
   }
 
-  SHMEM_D_ void run_lines() {
+  // This workgroup's part of these rows; where workgroups share rows, its piece of them as well.
+  SHMEM_D_ Extent part_of(Extent rows) {
+    if constexpr (!shared) return even_part(rows, arch::block().x, arch::blocks().x);
     piece.count = pieces(call.columns / lanes);
     piece.index = arch::block().x % piece.count;
-    const Extent e =
-        even_part({0, call.rows}, arch::block().x / piece.count, arch::blocks().x / piece.count);
+    return even_part(rows, arch::block().x / piece.count, arch::blocks().x / piece.count);
+  }
+  SHMEM_D_ void run_lines() {
+    const Extent e = part_of({0, call.rows});
     for (size_t row = e.from; row < e.to; row++) {
       Pack h[K] = {};
       receive(row, h);
@@ -432,12 +453,20 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
       c.t = device::mapped(arch::load_anew(call).team);
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
-      const Extent e = even_part(mine, arch::block().x, arch::blocks().x);
-      for (size_t row = e.from; row < e.to; row++) anew().do_row(turn, row, row + 1 == e.to);
+      const Extent e = part_of(mine);
+      if constexpr (results)
+        if (piece.count > 1) find_words();
+      for (size_t row = e.from; row < e.to; row++) {
+        const Reducer now = anew();
+        now.do_row(turn, row, row + 1 == e.to);
+        if constexpr (results) piece.sums = now.piece.sums;
+      }
       if constexpr (split) {
         if (turn) continue;
-        scope.sync(); // the other threads' rows are there
-        anew().share_all(e);
+        if constexpr (!results) {
+          scope.sync(); // the other threads' rows are there
+          anew().share_all(e);
+        }
         if (!arch::load_anew(call).meets) continue;
         c.t = device::mapped(arch::load_anew(call).team);
         device::leave<Stored::by_scope>(c, scope);
@@ -451,7 +480,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
 // Two workgroups on a multiprocessor, so that one has rows on the way while the other finishes its
 // own: with one of two rows at once, 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
 template <CollectiveAlgorithm way, int K>
-inline constexpr unsigned bound = way == CollectiveAlgorithm::lines || K > int(short_deep)
+inline constexpr unsigned bound = way == CollectiveAlgorithm::lines ||
+                                          way == CollectiveAlgorithm::results || K > int(short_deep)
                                       ? arch::one_resident
                                       : arch::two_resident;
 
@@ -478,14 +508,17 @@ hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &f
                                                : all_reduce<Way::direct, T, K, Finish>;
   unsigned width = threads(call.columns / unsigned(Lanes<T>::n));
   if constexpr (K == 1)
-    if (call.algorithm == Way::lines)
-      kernel = all_reduce<Way::lines, T, 1, Finish>, width = piece_packs;
+    if (call.shared()) {
+      kernel = splits(call.algorithm) ? all_reduce<Way::results, T, 1, Finish>
+                                      : all_reduce<Way::lines, T, 1, Finish>;
+      width = piece_packs;
+    }
   return shmem::launch(kernel, dim3(call.blocks), dim3(width), arch::launch_bytes<Exchange<K>>,
                        stream, Arguments<Finish>{call, finish});
 }
 template <class T, class Finish>
 hipError_t launch(const RowsCall &call, hipStream_t stream, const Finish &finish) {
-  if (call.algorithm == CollectiveAlgorithm::lines) return launch_deep<1, T>(call, stream, finish);
+  if (call.shared()) return launch_deep<1, T>(call, stream, finish);
   switch (deep(call.columns / unsigned(Lanes<T>::n))) {
   case 1:
     return launch_deep<1, T>(call, stream, finish);

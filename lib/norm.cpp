@@ -154,26 +154,28 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
-  tune::Asked asked{.what = Collective::norm, .pes = t.n, .bytes = call.rows * bytes};
+  // Only the owner of a row has its residual when that is scattered.
+  tune::Asked asked{
+      .what = Collective::norm, .pes = t.n, .bytes = call.rows * bytes, .split = call.scattered};
   tune::Choice choice = tune::choose(asked);
   // How many workgroups of a program's own finish the GPU holds is not known.
   asked.each_meets = true;
   asked.short_rows = launch == rows::norm && rows::deep(unsigned(bytes / 16)) <= rows::short_deep;
   const tune::Choice resident = tune::choose(asked);
   using Way = CollectiveAlgorithm;
-  // Only the owner of a row has its residual then.
-  call.algorithm = call.scattered ? Way::phases : choice.algorithm;
-  // By lines each piece of a row has a workgroup.
-  const unsigned pieces = rows::pieces(unsigned(bytes / 16)), groups = tune::most_lines() / pieces;
-  if (call.algorithm == Way::lines && !groups) call.algorithm = Way::direct;
-  const size_t own =
-      call.algorithm == Way::phases ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
-  call.meets = own <= resident.blocks || choice.blocks <= device::max_channels ||
-               call.algorithm == Way::lines;
+  call.algorithm = choice.algorithm;
+  // Each piece of a row that workgroups share has a workgroup. By results the words in which they
+  // tell each other their sums are in the lines of a channel's head.
+  const bool split = call.scattered || splits(call.algorithm);
+  const unsigned pieces = rows::pieces(unsigned(bytes / 16)),
+                 groups = (split ? resident.blocks : tune::most_lines()) / pieces;
+  const bool room = groups && (!split || pieces <= 2 * unsigned(self.n));
+  if (call.shared() ? !room : split) call.algorithm = split ? Way::phases : Way::direct;
+  const size_t own = split ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
+  call.meets = own <= resident.blocks || choice.blocks <= device::max_channels || call.shared();
   if (call.meets) choice = resident;
-  call.blocks = call.algorithm == Way::lines
-                    ? pieces * unsigned(std::min<size_t>(groups, call.rows))
-                    : unsigned(std::min<size_t>(choice.blocks, own));
+  call.blocks = call.shared() ? pieces * unsigned(std::min<size_t>(groups, own))
+                              : unsigned(std::min<size_t>(choice.blocks, own));
   gpu::OnDevice on;
   const auto s = reinterpret_cast<hipStream_t>(stream);
   const auto start = [&](int from, int to) {

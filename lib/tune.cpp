@@ -74,7 +74,8 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
     return nullptr;
   }
   const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
-  if (!algorithm) return "expected the algorithm \"lines\", \"direct\", \"phases\" or \"oneshot\"";
+  if (!algorithm)
+    return "expected the algorithm \"lines\", \"direct\", \"phases\", \"oneshot\" or \"results\"";
   if (pes < 1 || blocks < 1 || blocks > most_workgroups || threads < 1 ||
       threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 1024, threads from 1 to 512";
@@ -149,13 +150,16 @@ Choice choose(const Asked &asked) {
   const size_t bytes = asked.bytes;
   std::lock_guard guard(tuning.mutex);
   const Choice *const found = first(tuning.table.streams, what, pes, bytes, [&](const Choice &c) {
-    return asked.oneshot || c.algorithm != CollectiveAlgorithm::oneshot;
+    return (asked.oneshot || c.algorithm != CollectiveAlgorithm::oneshot) &&
+           (!asked.split || splits(c.algorithm));
   });
   if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
   Choice c = *found;
   const auto limit = [&] {
     if (c.algorithm == CollectiveAlgorithm::lines)
       c.blocks = std::min(c.blocks, tuning.most.lines);
+    else if (c.algorithm == CollectiveAlgorithm::results) // of a quarter of the threads
+      c.blocks = std::min({c.blocks, 4 * tuning.most.blocks, device::max_channels});
     else if (c.blocks <= device::max_channels || asked.each_meets)
       c.blocks = std::min(c.blocks, asked.short_rows ? tuning.most.short_rows : tuning.most.blocks);
   };

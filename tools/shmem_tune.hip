@@ -179,6 +179,7 @@ bool is_new(const Candidate &c, int kind, size_t count) {
   const bool apart = c.blocks > 64;
   if (!strcmp(c.algorithm, "lines") && (apart || bytes > size_t(1) << 20)) return false;
   if (apart && (c.threads != most_threads || bytes < size_t(1) << 20)) return false;
+  if (!strcmp(c.algorithm, "results") && (kind != norm || n == 1)) return false;
   if (kind == norm) // a workgroup for a row, at most, of as many threads as that takes
     return c.threads == most_threads && (c.blocks == 1 || c.blocks * most_columns <= count);
   if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) return false;
@@ -287,7 +288,7 @@ std::vector<Candidate> on_streams(FILE *out, std::string *arch) {
   HIP(hipGetDeviceProperties(&prop, device));
   *arch = std::string(prop.gcnArchName, std::min<size_t>(strcspn(prop.gcnArchName, ":"), 60));
   const bool fibers = !shmem::runtime::hardware; // every thread costs there
-  for (const char *algorithm : {"lines", "direct", "phases", "oneshot"})
+  for (const char *algorithm : {"lines", "direct", "phases", "oneshot", "results"})
     for (unsigned blocks = 1; blocks <= (fibers ? 2 : 512); blocks *= 2)
       for (unsigned threads : {64u, 256u, 512u})
         if (!fibers || threads == 64) candidates.push_back({algorithm, blocks, threads});
