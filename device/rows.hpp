@@ -286,9 +286,11 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   template <class V> SHMEM_D_ void put(const Matrix &m, V *p, V v, bool here = !results) const {
     if (here || !results) return arch::store_global(p, v);
     const unsigned deltas = device::row_of(m.at);
+    Channel to = c;
+    to.t = device::mapped(arch::load_anew(call).team); // which would take scalars all the while
     SHMEM_NO_UNROLL_
-    for (int k = 1; k <= c.t.n; k++)
-      arch::store_remote(device::at_peer(deltas, p, c.pe(c.peer(k))), v);
+    for (int k = 1; k <= to.t.n; k++)
+      arch::store_remote(device::at_peer(deltas, p, to.pe(to.peer(k))), v);
   }
   SHMEM_D_ void store_small(size_t row, const SummedRow<T, K> &r, const float (&scale)[K]) const {
     using Small = std::conditional_t<lanes == 8, uint64_t, uint32_t>;
@@ -449,7 +451,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   // the sums.
   SHMEM_D_ void run() {
     if (call.meets) device::enter<Stored::by_stream>(c, scope);
-    for (int turn = call.from; turn < call.to; turn++) {
+    for (int turn = results ? 0 : call.from; turn < (results ? 1 : call.to); turn++) {
       c.t = device::mapped(arch::load_anew(call).team);
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
