@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Starts by id that other processes get in the way of: wrong.py PROGRAM OTHER_VERSION CASE."""
+import contextlib
 import os
 import random
 import re
@@ -109,8 +110,10 @@ def used():
 def listening(process):
     """The addresses at which a process listens."""
     folder = f'/proc/{process.pid}/fd/'
-    sockets = {os.readlink(folder + fd) for fd in os.listdir(folder)}
-    found = []
+    sockets, found = set(), []
+    for fd in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it may have closed that one since
+            sockets.add(os.readlink(folder + fd))
     for words in map(str.split, open('/proc/net/tcp').readlines()[1:]):
         if words[3] == '0A' and f'socket:[{words[9]}]' in sockets:
             address, port = words[1].split(':')
