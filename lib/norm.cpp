@@ -154,28 +154,31 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   rows::RowsCall call = checked(fn, t, *norm);
   if (!call.rows || !call.columns) return;
   const size_t bytes = call.columns * (call.type == SHMEMX_F32 ? 4 : 2);
-  // Only the owner of a row has its residual when that is scattered.
-  tune::Asked asked{
-      .what = Collective::norm, .pes = t.n, .bytes = call.rows * bytes, .split = call.scattered};
+  const unsigned pieces = rows::pieces(unsigned(bytes / 16));
+  // Only the owner of a row has its residual when that is scattered. By results the words in which
+  // a row's workgroups tell each other their sums are in the lines of a channel's head.
+  tune::Asked asked{.what = Collective::norm,
+                    .pes = t.n,
+                    .bytes = call.rows * bytes,
+                    .results = pieces <= 2 * unsigned(self.n),
+                    .split = call.scattered,
+                    .pieces = pieces};
   tune::Choice choice = tune::choose(asked);
   // How many workgroups of a program's own finish the GPU holds is not known.
   asked.each_meets = true;
   asked.short_rows = launch == rows::norm && rows::deep(unsigned(bytes / 16)) <= rows::short_deep;
   const tune::Choice resident = tune::choose(asked);
-  using Way = CollectiveAlgorithm;
   call.algorithm = choice.algorithm;
-  // Each piece of a row that workgroups share has a workgroup. By results the words in which they
-  // tell each other their sums are in the lines of a channel's head.
-  const bool split = call.scattered || splits(call.algorithm);
-  const unsigned pieces = rows::pieces(unsigned(bytes / 16)),
-                 groups = (split ? resident.blocks : tune::most_lines()) / pieces;
-  const bool room = groups && (!split || pieces <= 2 * unsigned(self.n));
-  if (call.shared() ? !room : split) call.algorithm = split ? Way::phases : Way::direct;
+  const bool split = splits(call.algorithm);
   const size_t own = split ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
-  call.meets = own <= resident.blocks || choice.blocks <= device::max_channels || call.shared();
+  call.meets = own <= resident.blocks || choice.blocks <= device::max_channels;
   if (call.meets) choice = resident;
-  call.blocks = call.shared() ? pieces * unsigned(std::min<size_t>(groups, own))
-                              : unsigned(std::min<size_t>(choice.blocks, own));
+  // Each piece of a row that workgroups share has a workgroup.
+  call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
+  if (call.shared())
+    call.blocks =
+        pieces *
+        unsigned(std::min<size_t>((split ? choice.blocks : tune::most_lines()) / pieces, own));
   gpu::OnDevice on;
   const auto s = reinterpret_cast<hipStream_t>(stream);
   const auto start = [&](int from, int to) {

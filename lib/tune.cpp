@@ -76,6 +76,10 @@ const char *add(Table *to, const char *collective, const char *gpu, long pes, si
   const auto algorithm = find<CollectiveAlgorithm>(name, algorithms);
   if (!algorithm)
     return "expected the algorithm \"lines\", \"direct\", \"phases\", \"oneshot\" or \"results\"";
+  if (*algorithm == CollectiveAlgorithm::results && what && what != Collective::norm)
+    return "only norm has the algorithm \"results\"";
+  if (*algorithm == CollectiveAlgorithm::oneshot && what && what != Collective::reduce)
+    return "only reduce has the algorithm \"oneshot\"";
   if (pes < 1 || blocks < 1 || blocks > most_workgroups || threads < 1 ||
       threads > long(device::max_threads))
     return "expected PEs from 1, workgroups from 1 to 1024, threads from 1 to 512";
@@ -149,26 +153,30 @@ Choice choose(const Asked &asked) {
   const int pes = asked.pes;
   const size_t bytes = asked.bytes;
   std::lock_guard guard(tuning.mutex);
-  const Choice *const found = first(tuning.table.streams, what, pes, bytes, [&](const Choice &c) {
-    return (asked.oneshot || c.algorithm != CollectiveAlgorithm::oneshot) &&
-           (!asked.split || splits(c.algorithm));
-  });
-  if (!found) return {CollectiveAlgorithm::direct, 1, device::max_wave};
-  Choice c = *found;
-  const auto limit = [&] {
-    if (c.algorithm == CollectiveAlgorithm::lines)
-      c.blocks = std::min(c.blocks, tuning.most.lines);
-    else if (c.algorithm == CollectiveAlgorithm::results) // of a quarter of the threads
-      c.blocks = std::min({c.blocks, 4 * tuning.most.blocks, device::max_channels});
-    else if (c.blocks <= device::max_channels || asked.each_meets)
-      c.blocks = std::min(c.blocks, asked.short_rows ? tuning.most.short_rows : tuning.most.blocks);
+  using Way = CollectiveAlgorithm;
+  // The most workgroups of a choice's way.
+  const auto most = [&](const Choice &c) {
+    if (c.algorithm == Way::lines) return tuning.most.lines;
+    if (c.algorithm == Way::results) // its workgroups have a quarter of the threads
+      return std::min({c.blocks, 4 * tuning.most.blocks, device::max_channels});
+    if (c.blocks > device::max_channels && !asked.each_meets) return c.blocks;
+    return asked.short_rows ? tuning.most.short_rows : tuning.most.blocks;
   };
-  limit();
+  const Choice *const found = first(tuning.table.streams, what, pes, bytes, [&](const Choice &c) {
+    const bool shared = c.algorithm == Way::lines || c.algorithm == Way::results;
+    return (asked.oneshot || c.algorithm != Way::oneshot) &&
+           (asked.results || c.algorithm != Way::results) &&
+           (!asked.split || splits(c.algorithm)) && (!shared || asked.pieces <= most(c));
+  });
+  if (!found) return {asked.split ? Way::phases : Way::direct, 1, device::max_wave};
+  Choice c = *found;
+  c.blocks = std::min(c.blocks, most(c));
+  if (c.algorithm == Way::results) return c; // its workgroups go by rows
   // No more than there are packs of 16 bytes; whole waves.
   const size_t each = (bytes + c.blocks - 1) / c.blocks, packs = (bytes + 15) / 16;
   const auto needed = unsigned(std::min<size_t>((packs + c.threads - 1) / c.threads, c.blocks));
   c.blocks = std::max(needed, 1u);
-  limit();
+  c.blocks = std::min(c.blocks, most(c));
   if (each < size_t(c.threads) * 16) { // of an alltoall, of all blocks, which go out side by side
     const size_t all = what == Collective::alltoall ? packs * unsigned(pes) : packs;
     c.threads =

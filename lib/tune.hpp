@@ -13,14 +13,16 @@ struct Choice {
 };
 // bytes: from one member to one other, or the size of the array that is reduced. The same on all
 // members. each_meets: the workgroups need a channel each, so they have to be resident at once;
-// else there may be more of them, see kernels::Call. oneshot: the call can go that way; rows of it
-// match no other. split: only ways in which each member loads a part. short_rows: RMSNorm of rows
-// up to rows::short_deep.
+// else there may be more of them, see kernels::Call. oneshot, results: the call can go that way; a
+// row that names it matches no other call. split: only ways in which each member loads a part.
+// short_rows: RMSNorm of rows up to rows::short_deep. pieces: the workgroups of a norm's row where
+// workgroups share it, which have to meet all at once.
 struct Asked {
   Collective what;
   int pes;
   size_t bytes;
-  bool each_meets = false, oneshot = false, split = false, short_rows = false;
+  bool each_meets = false, oneshot = false, results = false, split = false, short_rows = false;
+  unsigned pieces = 1;
 };
 Choice choose(const Asked &asked);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of algorithms: which row counts between nodes, and which are refused. Includes the
-// library's own file.
+// The table of algorithms: which row counts between nodes and on streams, and which are refused.
+// Includes the library's own file.
 #include "../../lib/tune.cpp"
 #include <csetjmp>
 #include <cstdarg>
@@ -50,7 +50,56 @@ static void between_nodes(void **) {
   expect(Collective::broadcast, 4, 100, Route::tree, 1024, 2); // as it was
 }
 
+// On a GPU that holds 27 workgroups of each of four collectives at once, 16 with lines, and 55 of a
+// norm of short rows.
+template <class Set> static tune::Choice of_norm(Set set) {
+  tune::Asked asked{.what = Collective::norm, .pes = 4, .bytes = 1 << 20};
+  set(asked);
+  return tune::choose(asked);
+}
+static void on_streams(void **) {
+  using Way = CollectiveAlgorithm;
+  tune::open("gfx90a", {27, 16, 55});
+  assert_int_equal(shmemx_tune("norm * 512 10000000 results 64 512\n"
+                               "norm * 512 20000000 phases 60 512\n"),
+                   0);
+  tune::Choice c = of_norm([](tune::Asked &a) { a.results = a.split = true, a.pieces = 7; });
+  assert_true(c.algorithm == Way::results && c.blocks == 64);
+  // A call that cannot go by results has no more workgroups than the way has that it goes.
+  for (const bool results : {false, true}) {
+    c = of_norm([&](tune::Asked &a) {
+      a.each_meets = true, a.results = results, a.pieces = results ? 65 : 7;
+    });
+    assert_true(c.algorithm == Way::phases && c.blocks == 27);
+  }
+  c = of_norm([](tune::Asked &a) { a.each_meets = a.split = true; });
+  assert_true(c.algorithm == Way::phases && c.blocks == 27);
+  c = of_norm([](tune::Asked &a) { a.each_meets = a.short_rows = true; });
+  assert_true(c.algorithm == Way::phases && c.blocks == 55);
+  // Four times as many of a quarter of the threads.
+  tune::open("gfx90a", {2, 2, 2});
+  assert_int_equal(shmemx_tune("norm * 512 10000000 results 64 512\n"
+                               "norm * 512 20000000 lines 64 512\n"
+                               "norm * 512 30000000 phases 60 512\n"),
+                   0);
+  c = of_norm([](tune::Asked &a) { a.results = true, a.pieces = 8; });
+  assert_true(c.algorithm == Way::results && c.blocks == 8);
+  c = of_norm([](tune::Asked &a) { a.results = true, a.pieces = 9; });
+  assert_true(c.algorithm == Way::phases && c.blocks == 2);
+  c = of_norm([](tune::Asked &a) { a.pieces = 2; });
+  assert_true(c.algorithm == Way::lines && c.blocks == 2);
+  // Other collectives take no notice of a way that is the norm's, or refuse it by name.
+  assert_int_equal(shmemx_tune("* * 512 10000000 results 64 512\n"
+                               "* * 512 20000000 direct 1 64\n"),
+                   0);
+  assert_true(tune::choose({.what = Collective::fcollect, .pes = 4, .bytes = 4096}).algorithm ==
+              Way::direct);
+  for (const char *wrong : {"fcollect * 512 1 results 64 512", "reduce gfx90a 8 1 results 1 64",
+                            "norm * 2 1 oneshot 64 512", "* * 2 1 none 64 512"})
+    assert_int_equal(shmemx_tune(wrong), 1);
+}
+
 int main() {
-  const CMUnitTest tests[] = {cmocka_unit_test(between_nodes)};
+  const CMUnitTest tests[] = {cmocka_unit_test(between_nodes), cmocka_unit_test(on_streams)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
