@@ -41,7 +41,7 @@ enum Kind { reduce, reduce_scatter, scan, broadcast, fcollect, alltoall, norm, k
 const char *const names[kinds] = {"reduce",   "reduce_scatter", "scan", "broadcast",
                                   "fcollect", "alltoall",       "norm"};
 constexpr unsigned most_threads = shmem::runtime::hardware ? 512 : 64; // fibers cost
-constexpr size_t most_columns = 4096;                                  // of a norm's rows
+constexpr size_t most_columns = 4096;                                  // of a norm's rows, 16 KiB
 
 int me, n, nodes;
 bool net;
@@ -179,7 +179,9 @@ bool is_new(const Candidate &c, int kind, size_t count) {
   const bool apart = c.blocks > 64;
   if (!strcmp(c.algorithm, "lines") && (apart || bytes > size_t(1) << 20)) return false;
   if (apart && (c.threads != most_threads || bytes < size_t(1) << 20)) return false;
-  if (!strcmp(c.algorithm, "results") && (kind != norm || n == 1)) return false;
+  if (!strcmp(c.algorithm, "results")) // a workgroup for 2 KiB of a row, and at most 2 for each PE
+    return kind == norm && n >= 4 && !apart && c.threads == most_threads && c.blocks >= 8 &&
+           c.blocks / 8 * most_columns <= count;
   if (kind == norm) // a workgroup for a row, at most, of as many threads as that takes
     return c.threads == most_threads && (c.blocks == 1 || c.blocks * most_columns <= count);
   if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) return false;
