@@ -48,6 +48,11 @@ static void run(void **state) {
   ended = true;
 }
 
+int pe_rounds(int usual) {
+  const char *rounds = getenv("SHMEM_TEST_ROUNDS");
+  return rounds ? atoi(rounds) : usual;
+}
+
 static int after_all(void **state) {
   (void)state;
   leave_if_failed();

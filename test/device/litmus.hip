@@ -286,8 +286,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 int rounds(void) {
-  const char *text = getenv("SHMEM_TEST_ROUNDS");
-  return text ? atoi(text) : 2000;
+  return pe_rounds(2000);
 }
 
 struct Buffers {

@@ -297,8 +297,7 @@ void repeated(void) {
 // a finish of the test's own, whose sums all members store at all others: each call with its own
 // numbers.
 void pool(void) {
-  const char *text = getenv("SHMEM_TEST_ROUNDS");
-  const int calls = text ? atoi(text) / 100 + 1 : 2;
+  const int calls = pe_rounds(100) / 100 + 1;
   for (auto op : {op_rs, op_ar, op_ag}) {
     Job j = make(SHMEM_TEAM_WORLD, op, SHMEMX_BF16, size_t(npes) * 130, 1032, 8, true, false,
                  SHMEMX_MATMUL_FUSED);

@@ -152,8 +152,7 @@ void replay(void) {
 // A graph of both calls with a new routing for each launch. All tokens are always there; skipped
 // ones have no experts.
 void graph(void) {
-  const char *text = getenv("SHMEM_TEST_ROUNDS");
-  const int launches = text ? atoi(text) : 40;
+  const int launches = pe_rounds(40);
   for (auto layout : layouts) {
     Job j = make(SHMEM_TEAM_WORLD, layout, usual, SHMEMX_BF16, 16, 4, 8, 2, 2, 12);
     const auto padded = [&](int call) {

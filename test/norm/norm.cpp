@@ -151,9 +151,8 @@ void repeated(void) {
 // A graph with a call of each way, replayed with changing inputs and nothing between: a PE changes
 // its input when its call is over, so all members have read it.
 void graph(void) {
-  const char *few = getenv("SHMEM_TEST_ROUNDS");
   constexpr size_t versions = 5;
-  const size_t rounds = few ? size_t(atoi(few)) : 1000;
+  const auto rounds = size_t(pe_rounds(1000));
   Case k;
   k.rows = 3, k.columns = 64;
   Job job(k, world());

@@ -390,8 +390,7 @@ void repeated(void) {
   last_round(r, rounds);
 }
 void replayed(void) {
-  const char *few = getenv("SHMEM_TEST_ROUNDS");
-  const unsigned rounds = few ? unsigned(atoi(few)) : 1000;
+  const auto rounds = unsigned(pe_rounds(1000));
   const Round r = first_round();
   hipGraph_t graph;
   hipGraphExec_t exec;

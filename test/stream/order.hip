@@ -344,8 +344,7 @@ __global__ void compare(const unsigned *p, unsigned r, unsigned *bad) {
 }
 void telling(void) {
   constexpr unsigned blocks = 20, count = blocks * 64;
-  const char *text = getenv("SHMEM_TEST_ROUNDS");
-  const unsigned rounds = text ? unsigned(atoi(text)) : 60;
+  const auto rounds = unsigned(pe_rounds(60));
   const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
   auto *source = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
        *dest = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
@@ -395,8 +394,7 @@ void telling(void) {
 // stored them element by element, because source is not aligned as dest is.
 void two_phases(void) {
   constexpr unsigned blocks = 20, count = blocks * 64;
-  const char *text = getenv("SHMEM_TEST_ROUNDS");
-  const unsigned rounds = text ? unsigned(atoi(text)) : 60;
+  const auto rounds = unsigned(pe_rounds(60));
   auto *source = reinterpret_cast<unsigned *>(device_alloc((count + 1) * 4, 0)),
        *dest = reinterpret_cast<unsigned *>(device_alloc(count * 4, 0)),
        *bad = reinterpret_cast<unsigned *>(device_alloc(4, 0));

@@ -30,7 +30,8 @@ inline void choose(const char *algorithm, unsigned blocks, unsigned threads) {
   CHECK(shmemx_tune(row) == 0, "%s", row);
 }
 inline void to_device(void *to, const void *from, size_t bytes) {
-  HIP(hipMemcpy(to, from, bytes, hipMemcpyHostToDevice));
+  HIP(hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, stream)); // see ../stream.hpp
+  HIP(hipStreamSynchronize(stream));
 }
 inline void from_device(void *to, const void *from, size_t bytes) {
   HIP(hipMemcpy(to, from, bytes, hipMemcpyDeviceToHost));
