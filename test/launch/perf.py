@@ -68,7 +68,10 @@ def case_perf_engine():
         (m, k) for m in (1, 7) for k in kinds], rows
     assert {r["bytes"] for r in rows if r["test"] == "wire"} == {1024, 4096}, rows
     assert {r["test"] for r in rows} == {"norm", "wire"}, rows
-    run(OSHRUN, "-n", 2, perf, "--engine", "--tests", "barrier_all", status=2)
+    assert "norm, moe, copy and wire" in run(OSHRUN, "-n", 2, perf, "--engine", "--tests",
+                                             "barrier_all", status=2)
+    assert "norm and wire have sizes" in run(OSHRUN, "-n", 2, perf, "--engine", "--tests", "moe",
+                                             "--sizes", "1k:4k", status=2)
     out = run(OSHRUN, "-n", 2, perf, "--engine", "--repetitions", 1)
     assert out.count("\n") > 20 and max(map(len, out.splitlines())) <= 110, out
 

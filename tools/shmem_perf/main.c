@@ -115,7 +115,10 @@ static void check_list(const char *what, const char *list, bool groups, bool eng
         const char *name = groups ? t->group : t->name;
         found = found || (strlen(name) == length && strncmp(name, p, length) == 0);
       }
-    if (!found) usage_error("%s: there is no '%.*s'", what, (int)length, p);
+    if (!found)
+      usage_error("%s: there is no '%.*s'; %s", what, (int)length, p,
+                  engine ? "with --engine there are norm, moe, copy and wire"
+                         : "--list shows them");
   }
 }
 
@@ -203,6 +206,8 @@ static struct options parse(int argc, char **argv) {
   if (o.step < 2) usage_error("--step: must be 2 or more");
   check_list("--groups", o.groups, true, false);
   check_list("--tests", o.tests, false, o.engine);
+  if (o.engine && o.sized && !in_list(o.tests, "norm") && !in_list(o.tests, "wire"))
+    usage_error("--sizes: of --engine, norm and wire have sizes, and --tests names neither");
   return o;
 }
 
