@@ -101,9 +101,13 @@ struct Uneven {
 // writes nothing to the other. results: of a norm, see rows.hpp; else direct.
 enum class CollectiveAlgorithm { lines, direct, phases, oneshot, results };
 inline constexpr const char *algorithms[] = {"lines", "direct", "phases", "oneshot", "results"};
-// Of a norm: whether each member loads a part of the rows.
+// Of a norm: whether each member loads a part of the rows, and whether several workgroups share a
+// row.
 constexpr bool splits(CollectiveAlgorithm a) {
   return a == CollectiveAlgorithm::phases || a == CollectiveAlgorithm::results;
+}
+constexpr bool shares(CollectiveAlgorithm a) {
+  return a == CollectiveAlgorithm::lines || a == CollectiveAlgorithm::results;
 }
 
 } // namespace shmem

@@ -27,10 +27,6 @@ struct RowsCall {
   // 1: the members meet in the workgroups, and not in kernels before and behind. An int, because
   // gfx9 has no scalar load of a byte, and a vector load waits for the stores before it.
   int meets;
-  // Several workgroups share a row.
-  bool shared() const {
-    return algorithm == CollectiveAlgorithm::lines || algorithm == CollectiveAlgorithm::results;
-  }
   // All members get the sums of these parts, and finish all rows.
   SHMEM_HD_ bool gathers() const {
     return algorithm == CollectiveAlgorithm::phases && sum.at && !scattered;

@@ -170,9 +170,8 @@ template <class Finish> struct Arguments {
   Finish finish;
 };
 template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer {
-  static constexpr bool results = way == CollectiveAlgorithm::results,
-                        shared = way == CollectiveAlgorithm::lines || results,
-                        split = way == CollectiveAlgorithm::phases || results;
+  static constexpr bool results = way == CollectiveAlgorithm::results, shared = shares(way),
+                        split = splits(way);
   static constexpr unsigned lanes = unsigned(Lanes<T>::n);
   const Arguments<Finish> &arguments;
   Channel c;
@@ -284,7 +283,7 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
 
   // Stores v at p, a place in m: here, or at all members.
   template <class V> SHMEM_D_ void put(const Matrix &m, V *p, V v, bool here = !results) const {
-    if (here || !results) return arch::store_global(p, v);
+    if (here) return arch::store_global(p, v);
     const unsigned deltas = device::row_of(m.at);
     Channel to = c;
     to.t = device::mapped(arch::load_anew(call).team); // which would take scalars all the while
@@ -430,15 +429,15 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
     end(row, h);
   }
 
-  // This workgroup's part of these rows; where workgroups share rows, its piece of them as well.
-  SHMEM_D_ Extent part_of(Extent rows) {
+  // Returns this workgroup's part of these rows. Where workgroups share rows, sets its piece.
+  SHMEM_D_ Extent take_part(Extent rows) {
     if constexpr (!shared) return even_part(rows, arch::block().x, arch::blocks().x);
     piece.count = pieces(call.columns / lanes);
     piece.index = arch::block().x % piece.count;
     return even_part(rows, arch::block().x / piece.count, arch::blocks().x / piece.count);
   }
   SHMEM_D_ void run_lines() {
-    const Extent e = part_of({0, call.rows});
+    const Extent e = take_part({0, call.rows});
     for (size_t row = e.from; row < e.to; row++) {
       Pack h[K] = {};
       receive(row, h);
@@ -451,11 +450,12 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
   // the sums.
   SHMEM_D_ void run() {
     if (call.meets) device::enter<Stored::by_stream>(c, scope);
+    // By results there is one turn, which the compiler then knows.
     for (int turn = results ? 0 : call.from; turn < (results ? 1 : call.to); turn++) {
       c.t = device::mapped(arch::load_anew(call).team);
       const Extent mine = split ? part(call.rows, 1, unsigned(c.peer(turn)), unsigned(c.t.n))
                                 : Extent{0, call.rows};
-      const Extent e = part_of(mine);
+      const Extent e = take_part(mine);
       if constexpr (results)
         if (piece.count > 1) find_words();
       for (size_t row = e.from; row < e.to; row++) {
@@ -482,10 +482,8 @@ template <CollectiveAlgorithm way, class T, int K, class Finish> struct Reducer 
 // Two workgroups on a multiprocessor, so that one has rows on the way while the other finishes its
 // own: with one of two rows at once, 256 rows of 7168 took 25 us between 2 H100s (2026-11-27).
 template <CollectiveAlgorithm way, int K>
-inline constexpr unsigned bound = way == CollectiveAlgorithm::lines ||
-                                          way == CollectiveAlgorithm::results || K > int(short_deep)
-                                      ? arch::one_resident
-                                      : arch::two_resident;
+inline constexpr unsigned bound =
+    !shares(way) && K <= int(short_deep) ? arch::two_resident : arch::one_resident;
 
 template <CollectiveAlgorithm way, class T, int K, class Finish>
 __global__ void __launch_bounds__(device::max_threads, (bound<way, K>))
@@ -510,7 +508,7 @@ hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &f
                                                : all_reduce<Way::direct, T, K, Finish>;
   unsigned width = threads(call.columns / unsigned(Lanes<T>::n));
   if constexpr (K == 1)
-    if (call.shared()) {
+    if (shares(call.algorithm)) {
       kernel = splits(call.algorithm) ? all_reduce<Way::results, T, 1, Finish>
                                       : all_reduce<Way::lines, T, 1, Finish>;
       width = piece_packs;
@@ -520,7 +518,7 @@ hipError_t launch_deep(const RowsCall &call, hipStream_t stream, const Finish &f
 }
 template <class T, class Finish>
 hipError_t launch(const RowsCall &call, hipStream_t stream, const Finish &finish) {
-  if (call.shared()) return launch_deep<1, T>(call, stream, finish);
+  if (shares(call.algorithm)) return launch_deep<1, T>(call, stream, finish);
   switch (deep(call.columns / unsigned(Lanes<T>::n))) {
   case 1:
     return launch_deep<1, T>(call, stream, finish);

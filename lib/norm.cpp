@@ -175,7 +175,7 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   if (call.meets) choice = resident;
   // Each piece of a row that workgroups share has a workgroup.
   call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
-  if (call.shared())
+  if (shares(call.algorithm))
     call.blocks =
         pieces *
         unsigned(std::min<size_t>((split ? choice.blocks : tune::most_lines()) / pieces, own));

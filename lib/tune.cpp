@@ -163,10 +163,10 @@ Choice choose(const Asked &asked) {
     return asked.short_rows ? tuning.most.short_rows : tuning.most.blocks;
   };
   const Choice *const found = first(tuning.table.streams, what, pes, bytes, [&](const Choice &c) {
-    const bool shared = c.algorithm == Way::lines || c.algorithm == Way::results;
     return (asked.oneshot || c.algorithm != Way::oneshot) &&
            (asked.results || c.algorithm != Way::results) &&
-           (!asked.split || splits(c.algorithm)) && (!shared || asked.pieces <= most(c));
+           (!asked.split || splits(c.algorithm)) &&
+           (!shares(c.algorithm) || asked.pieces <= most(c));
   });
   if (!found) return {asked.split ? Way::phases : Way::direct, 1, device::max_wave};
   Choice c = *found;
