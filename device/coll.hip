@@ -56,7 +56,9 @@ SHMEM_D_ void run(const char *fn, const C &argument, F f) {
   if (meets) device::close(c, arch::load_anew(call.team.base), scope);
 }
 
-// The meetings of a collective whose own kernel has none.
+// The meetings of a collective whose own kernels have none. Before `leave`, and before each meeting
+// of a small wire, a kernel has stored at other members. The fence orders these stores before the
+// flag: on NVIDIA the end of a kernel orders them for later kernels of its own GPU only.
 SHMEM_D_ device::Channel open(const TeamCall &call) {
   return device::open("a collective on a stream", call.id, call.team, 0, nullptr, nullptr,
                       Workgroup{});
@@ -64,11 +66,11 @@ SHMEM_D_ device::Channel open(const TeamCall &call) {
 __global__ void enter(TeamCall argument) {
   const TeamCall &call = arch::argument(argument);
   device::Channel c = open(call);
-  device::enter<Stored::by_stream>(c, Workgroup{});
+  device::enter<Stored::by_scope>(c, Workgroup{});
   device::close(c, arch::load_anew(call.team.base), Workgroup{});
 }
 __global__ void leave(TeamCall argument) {
-  device::leave<Stored::by_stream>(open(arch::argument(argument)), Workgroup{});
+  device::leave<Stored::by_scope>(open(arch::argument(argument)), Workgroup{});
 }
 
 // Of some kernels nvcc would otherwise take 64 registers, and a stack (sm_90, CUDA 13).

@@ -71,7 +71,8 @@ template <class T> SHMEM_D_ T poll(const T *p) {
 }
 SHMEM_D_ void polled() {}
 SHMEM_D_ void progress() {}
-// When a kernel begins, stores of the stream's earlier work are already where peers look.
+// When a kernel begins, what the stream's earlier work stored in this GPU's memory is where peers
+// look. Stores at a peer need a fence, see coll.hip.
 SHMEM_D_ void fence_stream() {}
 template <Order o = Order::relaxed, Range r = Range::system, class T>
 SHMEM_D_ void store(T *p, T v) {
