@@ -147,9 +147,14 @@ Rates rates_of(const std::string &gpu) {
   return rates;
 }
 
-bool time_asked() {
-  const char *asked = getenv("AMDGPU_TIME");
-  return asked && strcmp(asked, "0") != 0;
+int time_asked() {
+  static const int asked = [] {
+    const char *text = getenv("AMDGPU_TIME");
+    if (!text || !*text) return 0;
+    if (text[0] < '0' || text[0] > '3' || text[1]) stop(nullptr, "AMDGPU_TIME: not 0, 1, 2 or 3");
+    return text[0] - '0';
+  }();
+  return asked;
 }
 const Rates *timed() {
   static const Rates *const rates = [] {

@@ -35,7 +35,7 @@ struct Rates {
   AMDGPU_CLOCK(AMDGPU_ROW)
 #undef AMDGPU_ROW
 };
-bool time_asked();
+int time_asked(); // AMDGPU_TIME, 0 to 3
 Rates rates_of(const std::string &gpu);
 const Rates *timed(); // NULL where no time was asked for
 
@@ -173,7 +173,7 @@ Ps copied(const void *to, const void *from, size_t bytes, Ps at);
 void stamp_at(const void *address, Ps at);
 Ps stamped_at(const void *address);
 
-// One line to stderr, where AMDGPU_TIME=2 asks for it.
+// To stderr: from 2 on where the kernel's time went, at 3 also which instructions took 1% or more.
 void report(const Kernel &kernel);
 
 // Ticks of 100 MHz and the shader's cycles, as a wave or a packet of that time has them.

@@ -118,5 +118,8 @@ refused = run(MACHINE, AMDGPU_TIME="1", AMDGPU_STRICT="1")
 no_clock = "the strict machine (AMDGPU_STRICT) has no clock"
 if refused.returncode == 0 or no_clock not in refused.stderr:
     wrong.append(f"AMDGPU_TIME and AMDGPU_STRICT together: {refused.stderr}")
+refused = run(MACHINE, AMDGPU_TIME="yes")
+if refused.returncode == 0 or "not 0, 1, 2 or 3" not in refused.stderr:
+    wrong.append(f"AMDGPU_TIME=yes: {refused.stderr}")
 print("\n".join(f"{key}: {value}" for key, value in [*seen.items(), *products.items()]))
 sys.exit("\n".join(wrong) or 0)

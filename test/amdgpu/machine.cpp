@@ -215,14 +215,20 @@ void Machine::run(Wave &w) {
 
 void Machine::run_until(Wave &w, int64_t time) {
   Timed &t = *w.timed;
+  Kernel &k = *w.group->kernel;
   w.yields = false;
   current = &w;
   while (w.state == Wave::running && !w.yields && t.now <= time) {
     const Op &op = decoded(w);
+    const Ps before = t.now;
     w.at = w.pc;
     w.pc += op.bytes;
     op.run(w, op);
     t.after(op);
+    if (time_asked() == 3) {
+      Kernel::Place &place = k.places[w.at - k.entry];
+      place.time += t.now - before, place.times++;
+    }
   }
   current = nullptr;
 }
@@ -256,6 +262,8 @@ bool Machine::turn_by_time() {
       if (other->state != Wave::barrier) continue;
       other->state = Wave::running;
       other->timed->spent.meeting += last - other->timed->now;
+      if (time_asked() == 3)
+        g.kernel->places[other->at - g.kernel->entry].time += last - other->timed->now;
       other->timed->now = last;
       due(*other);
     }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -174,6 +175,11 @@ struct Kernel {
   uint64_t unread = 0;        // waves that may still load arguments, on a strict machine
   int64_t begin = 0, end = 0; // in ps, where there is a clock
   Spent spent;
+  struct Place {
+    int64_t time; // in ps, of all waves
+    uint64_t times;
+  };
+  std::map<ptrdiff_t, Place> places; // by the instruction's offset, where AMDGPU_TIME is 3
   unsigned waves() const {
     return (size[0] * size[1] * size[2] + unsigned(lanes) - 1) / unsigned(lanes);
   }

@@ -4,6 +4,7 @@
 #include "clock.hpp"
 #include "driver.hpp"
 #include <algorithm>
+#include <cinttypes>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -342,8 +343,7 @@ void Timed::after(const Op &op) {
 }
 
 void report(const Kernel &k) {
-  static const char *const asked = getenv("AMDGPU_TIME");
-  if (strcmp(asked, "2") != 0) return;
+  if (time_asked() < 2) return;
   const Spent &s = k.spent;
   const double all = double(s.issue + s.matrix + s.memory + s.rest + s.meeting + s.polling) / 100,
                us = double(k.end - k.begin) / 1e6, rate = timed()->link_gbs * us * 1e3;
@@ -358,6 +358,12 @@ void report(const Kernel &k) {
       double(s.memory) / all, double(s.rest) / all, double(s.meeting) / all,
       double(s.polling) / all, s.own / (timed()->hbm_gbs * us * 10), link / rate * 100,
       k.name.c_str());
+  for (const auto &[offset, place] : k.places)
+    if (double(place.time) >= all)
+      fprintf(stderr,
+              "amdgpu: %.0f%% in the instruction at 0x%tx, which waves executed %" PRIu64
+              " times\n",
+              double(place.time) / all, offset, place.times);
 }
 
 uint64_t ticks_of(const Wave &w) {
