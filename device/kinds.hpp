@@ -98,7 +98,7 @@ struct Uneven {
 
 // The ways of a collective, with their names there. phases: direct, but a workgroup writes to
 // others when it has read all of its part. oneshot: direct, but of two members each reads all, and
-// writes nothing to the other. results: of a norm, see rows.hpp; else direct.
+// writes nothing to the other. results: of a norm only, see rows.hpp.
 enum class CollectiveAlgorithm { lines, direct, phases, oneshot, results };
 inline constexpr const char *algorithms[] = {"lines", "direct", "phases", "oneshot", "results"};
 // Of a norm: whether each member loads a part of the rows, and whether several workgroups share a

@@ -173,12 +173,11 @@ EXPORT void shmemx_all_reduce_rows_launch(const char *fn, size_t shared_bytes, s
   const size_t own = split ? (call.rows + size_t(t.n) - 1) / size_t(t.n) : call.rows;
   call.meets = own <= resident.blocks || choice.blocks <= device::max_channels;
   if (call.meets) choice = resident;
-  // Each piece of a row that workgroups share has a workgroup.
   call.blocks = unsigned(std::min<size_t>(choice.blocks, own));
-  if (shares(call.algorithm))
-    call.blocks =
-        pieces *
-        unsigned(std::min<size_t>((split ? choice.blocks : tune::most_lines()) / pieces, own));
+  if (shares(call.algorithm)) { // each piece of a row has a workgroup
+    const unsigned groups = (split ? choice.blocks : tune::most_lines()) / pieces;
+    call.blocks = pieces * unsigned(std::min<size_t>(groups, own));
+  }
   gpu::OnDevice on;
   const auto s = reinterpret_cast<hipStream_t>(stream);
   const auto start = [&](int from, int to) {

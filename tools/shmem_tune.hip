@@ -182,10 +182,10 @@ bool is_new(const Candidate &c, int kind, size_t count) {
   if (!strcmp(c.algorithm, "results")) // a workgroup for 2 KiB of a row, and at most 2 for each PE
     return kind == norm && n >= 4 && !apart && c.threads == most_threads && c.blocks >= 8 &&
            c.blocks / 8 * most_columns <= count;
+  if (!strcmp(c.algorithm, "oneshot") && (kind != reduce || n != 2)) return false;
   if (kind == norm) // a workgroup for a row, at most, of as many threads as that takes
     return c.threads == most_threads && (c.blocks == 1 || c.blocks * most_columns <= count);
   if (!strcmp(c.algorithm, "phases") && (kind != reduce || bytes < size_t(1) << 20)) return false;
-  if (!strcmp(c.algorithm, "oneshot") && (kind != reduce || n != 2)) return false;
   return c.blocks == 1 || size_t(c.blocks) * 256 <= bytes;
 }
 
