@@ -19,6 +19,8 @@ hazards.py --objects OBJECT...            of all code objects that a build made
   others' stores. Nor has the ring's, which hands on what the host stored.
 - Kernels that read another PE's memory, by their names: gets and the host's reductions. Their loads
   pass by the caches, where lines may lie as they were before: glc on gfx90a, sc0 sc1 on gfx942.
+- Kernels of small wires, by their names, store 4 packs of elements, which clang 17 dropped. Packs
+  for other PEs, 2 or more, have scope bits; on gfx90a they look alike.
 - A kernel of the library that waits for a line of its argument or its packet, in the host's
   memory, and then for another one.
 - A store that waits for another of the same round of its loop, and a loop that has too little on
@@ -53,6 +55,7 @@ WRITES = re.compile(
 FROM_PEER = re.compile(
     r"7kernels12_GLOBAL__N_1(6reduceINS_\d\w*?EvPKPT0_|4scanI|"
     r"(4copy|8elements|6blocks)ILNS_6device6RemoteE1E)")
+SMALL_WIRE = re.compile(r"4wire12_GLOBAL__N_14move")
 LIBRARY = re.compile(r"_ZN5shmem(7kernels|4gemm|3moe|4rows|4wire)")
 COSTS = {"vgpr_spill_count": "spilled vector registers",
          "sgpr_spill_count": "scalars in lanes of a vector register",
@@ -134,6 +137,14 @@ class Code(flight.Code):
             plain = re.match(r"(global|flat)_load", word) and not operands[-1].startswith("s[")
             if (plain or word.startswith("buffer_load")) and bits not in line:
                 yield line
+
+    def too_few(self, arch):
+        packs, least = 0, 6 if arch == "gfx90a" else 4
+        for word, operands, line in self.rows:
+            packs += (word == "global_store_dwordx4" and operands[2].startswith("off")
+                      and " sc" not in line)
+        if packs < least:
+            yield f"{packs}, not {least}"
 
     def late_arguments(self):
         """Loads from a line of a kernel's argument or of its packet, both in the host's memory, for
@@ -219,6 +230,8 @@ def look(arch, where, functions, facts, ours, ring=False):
                               () if ring else code.left_behind()),
                              ("another PE's memory is read from a cache", code.cached(arch)
                               if FROM_PEER.search(name) else ()),
+                             ("stores of elements are missing", code.too_few(arch)
+                              if SMALL_WIRE.search(name) else ()),
                              ("a store waits for another of its round", flight.waits(code)
                               if moves(where, name) else ()),
                              ("too little is on the way",
