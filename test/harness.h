@@ -62,7 +62,8 @@ struct pe_team {
 size_t pe_teams(struct pe_team *teams, size_t max);
 void pe_teams_free(struct pe_team *teams, size_t n);
 
-// How often a test repeats what it does: as SHMEM_TEST_ROUNDS says, for slow machines.
+// Returns the number of rounds of a test: SHMEM_TEST_ROUNDS, which slow machines set to a small
+// number, or else `usual`.
 int pe_rounds(int usual);
 uint64_t pe_random(uint64_t *state);
 double pe_seconds(void);
