@@ -142,16 +142,10 @@ template <class T, class F> struct Mover {
                          uint64_t(w[words - 1]) << 32 | w[words - 2]);
     arch::store_remote(to.scales + lane, uint16_t(scale));
   }
-  // What leads from an address here to the same at a member.
-  SHMEM_D_ uintptr_t delta_of(int member) const {
+  SHMEM_D_ Quantized at_member(const Quantized &q, int member) const {
     const int pe = device::pe_of(call.team, member);
-    return device::delta_in(device::heap_row, unsigned(pe)) & ~device::tags;
-  }
-  static SHMEM_D_ Quantized moved(const Quantized &q, uintptr_t delta) {
-    const auto at = [&](auto *p) {
-      return reinterpret_cast<decltype(p)>(reinterpret_cast<uintptr_t>(p) + delta);
-    };
-    return {at(q.codes), at(q.scales)};
+    return {device::at_peer(device::heap_row, q.codes, pe),
+            device::at_peer(device::heap_row, q.scales, pe)};
   }
 
   // Drops the first 4 words, and appends 4: 32 elements one by one took 9 registers more of the
@@ -282,7 +276,7 @@ template <class T, class F> struct Mover {
       } else {
         uint32_t w[words], scale;
         if (op == WireOp::gather)
-          load(w, scale, moved(call.parts, delta_of(j)), b);
+          load(w, scale, at_member(call.parts, j), b);
         else
           load(w, scale, call.sums, unsigned(j) * wire + b);
         add(v, w, scale);
@@ -294,11 +288,11 @@ template <class T, class F> struct Mover {
         // A sum goes to all others; a part to its owner, which in a fcollect is this member.
         const unsigned to = one ? b : unsigned(me) * wire + b;
         if (phase == quantize) {
-          if (op != WireOp::round && sends) store(w, scale, moved(call.parts, delta_of(j)), to);
+          if (op != WireOp::round && sends) store(w, scale, at_member(call.parts, j), to);
         } else {
           for (int p = 1; p < n; p++) {
-            const uintptr_t there = delta_of(pattern::peer(me, p, n));
-            if (sends) store(w, scale, moved(call.sums, there), to);
+            const Quantized there = at_member(call.sums, pattern::peer(me, p, n));
+            if (sends) store(w, scale, there, to);
           }
         }
         if (phase == quantize && !one) continue;
